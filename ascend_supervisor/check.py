@@ -1,0 +1,57 @@
+"""The plan as JSON, for ``--check``: what would be started, with what, where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+
+from ascend_supervisor.launchers import Here, Launcher
+from ascend_supervisor.place import Place
+from ascend_supervisor.rank_table import Identity, find_entry
+from ascend_supervisor.rank_table_file import FoundTable
+from ascend_supervisor.spec import ProcessSpec
+
+
+def plan_as_json(
+    found: FoundTable,
+    identity: Identity,
+    place: Place,
+    launcher: Launcher,
+    settings: Mapping[str, str],
+) -> tuple[bytes, tuple[ProcessSpec, ...]]:
+    """The plan of generation 0, and its specs; raises a Refusal as the run would."""
+    table = found.table
+    node_rank, entry = find_entry(table, identity)
+    specs = launcher.plan(table, Here(node_rank, entry, place), 0)
+    document = {
+        "rank_table": {
+            "path": str(found.path),
+            "format": table.format.value,
+            "sha256": found.sha256,
+            "world_size": table.world_size,
+            "servers": table.servers,
+            "ranks_see": str(place.table_file) if table.world_size else None,
+        },
+        "this_server": {
+            "entry": entry.label,
+            "node_rank": node_rank,
+            "ranks": [device.rank for device in entry.devices],
+        },
+        "settings": dict(settings),
+        "state_file": str(place.state_file),
+        "processes": [_process(spec) for spec in specs],
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), specs
+
+
+def _process(spec: ProcessSpec) -> dict[str, object]:
+    return {
+        "rank": spec.rank,
+        "local_rank": spec.local_rank,
+        "argv": spec.argv,
+        "environment": dict(spec.environ),
+        "directory": str(spec.cwd),
+        "directories_made": [str(path) for path in spec.directories],
+        "log": str(spec.log),
+    }

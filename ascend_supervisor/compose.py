@@ -1,0 +1,260 @@
+"""From settings to parts, and a run of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import anyio
+
+from ascend_supervisor import __version__
+from ascend_supervisor.check import plan_as_json
+from ascend_supervisor.diagnostics import defect, report_diagnostics
+from ascend_supervisor.errors import DEFECT, Refusal
+from ascend_supervisor.events import Report, SupervisorExited, SupervisorStarted
+from ascend_supervisor.generation import Patience
+from ascend_supervisor.interrupts import HEARD, Interrupts
+from ascend_supervisor.launchers import Launcher
+from ascend_supervisor.launchers.ranktable import RankTableLauncher
+from ascend_supervisor.outlets import Format, Outlets
+from ascend_supervisor.place import Place, mounted_log_dir, place_of
+from ascend_supervisor.plumbing.children import Children
+from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
+from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix
+from ascend_supervisor.plumbing.log_file import Rotation
+from ascend_supervisor.plumbing.memory_cgroup import oom_kills
+from ascend_supervisor.plumbing.sweep import OWNER, owner_mark
+from ascend_supervisor.policy import Backoff, RestartBudget
+from ascend_supervisor.probes.devices import Devices, npus
+from ascend_supervisor.process import changed, check_command
+from ascend_supervisor.quantities import ALL_RANKS
+from ascend_supervisor.rank_logs import RankLogs
+from ascend_supervisor.rank_table import Identity, identity_of
+from ascend_supervisor.rank_table_file import (
+    FoundTable,
+    TableFile,
+    standalone_table,
+    table_places,
+)
+from ascend_supervisor.records import Records
+from ascend_supervisor.reporters import fan_out
+from ascend_supervisor.reporters.log import Origin
+from ascend_supervisor.settings import Help, Settings, Version, read_settings
+from ascend_supervisor.supervisor import Job, supervise
+from ascend_supervisor.usage import help_text
+from ascend_supervisor.worker_group import Surroundings
+
+DEVICES = Path("/dev")
+RELEASE_SECONDS = 10.0
+"""CANN's EJ0001: wait so long after the last process before the devices are used again."""
+
+Listen = Callable[[Mapping[int, Callable[[], None]]], None]
+"""Calls the handlers for signals from now on; to be called with the event loop running."""
+Leave = Callable[[int], NoReturn]
+"""Ends the process with an exit code, whatever its threads are stuck in."""
+IMMEDIATELY = 1e-3
+"""A timeout that is over after the first look; 0 would mean none."""
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: Leave) -> int:
+    """The whole program. What starts a job ends in ``leave``; else this is the exit code."""
+    try:
+        settings = read_settings(argv, environ, lambda path: Path(path).read_bytes())
+        if isinstance(settings, Help):
+            sys.stdout.write(help_text())
+            return 0
+        if isinstance(settings, Version):
+            sys.stdout.write(f"ascend_supervisor {__version__}\n")
+            return 0
+        place = _place(settings, environ)
+    except Refusal as refusal:
+        return _refuse(refusal, environ)
+    if settings.check:
+        return _check(settings, environ, place)
+    return anyio.run(_main, settings, environ, place, listen, leave)
+
+
+async def _main(
+    settings: Settings,
+    environ: Mapping[str, str],
+    place: Place,
+    listen: Listen,
+    leave: Leave,
+) -> NoReturn:
+    prefix = parent_death_prefix()
+    become_subreaper()
+    origin = Origin(place.job_id, place.pod, os.getpid())
+    outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
+    records = Records(place, settings.termination_log, outlets.report)
+    report = fan_out((outlets.report, *records.reports))
+    report_diagnostics(report, asyncio.get_running_loop())
+    about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
+    logs = RankLogs(Rotation(settings.log_max_size, settings.log_keep), about, report)
+    children = Children(prefix)
+    interrupts = Interrupts(report, logs.reopen)
+    handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}
+    handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
+    listen(handlers)
+    report(_started(settings))
+    around = Surroundings(
+        children=children,
+        logs=logs,
+        mirror=outlets.mirror,
+        environ={**environ, OWNER: owner_mark(str(place.state_file))},
+        oom_kills=partial(oom_kills, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
+        clock=MonotonicClock(),
+        report=report,
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(children.keep_reaping)
+        try:
+            exited = await supervise(_job(settings, environ, place, around, interrupts))
+        except Exception as error:  # noqa: BLE001  (whatever it is, the job's end is told)
+            report(defect(error))
+            exited = SupervisorExited(DEFECT, f"a defect of ours: {error!r}", 0, None)
+        await logs.finish()
+        report(exited)
+        if exited.exit_code and not outlets.events_are_for_people:
+            sys.stderr.write(f"ascend_supervisor: {exited.root_cause or exited.reason}\n")
+        await records.finish()
+        await outlets.finish()
+        tasks.cancel_scope.cancel()
+    leave(exited.exit_code)
+
+
+def _place(settings: Settings, environ: Mapping[str, str]) -> Place:
+    mounted = mounted_log_dir(environ)
+    return place_of(
+        environ,
+        socket.gethostname(),
+        mounted_log_exists=mounted is not None and Path(mounted).is_dir(),
+        here=Path.cwd(),
+        log_dir=settings.log_dir,
+        work_dir=settings.work_dir,
+        state_file=settings.state_file,
+    )
+
+
+def _started(settings: Settings) -> SupervisorStarted:
+    return SupervisorStarted(
+        version=__version__,
+        command=settings.command,
+        method=settings.method,
+        restarts=settings.restarts,
+        settings=settings.told,
+    )
+
+
+def _console(settings: Settings) -> Format:
+    if settings.console != "auto":
+        return settings.console
+    return "text" if os.isatty(1) else "json"
+
+
+def _job(
+    settings: Settings,
+    environ: Mapping[str, str],
+    place: Place,
+    around: Surroundings,
+    interrupts: Interrupts,
+) -> Job:
+    devices = npus(DEVICES)
+    release = settings.release_delay
+    if release is None:
+        release = RELEASE_SECONDS if devices else 0.0
+    return Job(
+        table=_table(settings, environ, devices, around.clock, around.report),
+        identity=_identity(settings, environ),
+        place=place,
+        launcher=_launcher(settings, environ),
+        budget=RestartBudget(
+            limit=settings.restarts,
+            period=settings.restart_period,
+            backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
+            min_uptime=settings.min_uptime,
+            never=settings.no_restart_on,
+        ),
+        patience=Patience(drain=settings.drain, grace=settings.grace),
+        release=release,
+        probes=[Devices(devices, around.clock, around.report)] if devices else [],
+        around=around,
+        interrupts=interrupts,
+        random=random.random,
+    )
+
+
+def _launcher(settings: Settings, environ: Mapping[str, str]) -> Launcher:
+    return RankTableLauncher(settings.command, environ, settings.restarts)
+
+
+def _identity(settings: Settings, environ: Mapping[str, str]) -> Identity:
+    return identity_of(environ, settings.pod_name, settings.server_id, settings.node_rank)
+
+
+def _table(
+    settings: Settings,
+    environ: Mapping[str, str],
+    devices: Sequence[str],
+    clock: Clock,
+    report: Report,
+) -> Callable[[], Awaitable[FoundTable]]:
+    if settings.standalone is not None:
+        found = standalone_table(settings.standalone or len(devices) or 1)
+
+        async def alone() -> FoundTable:
+            return found
+
+        return alone
+    given = None if settings.rank_table is None else str(settings.rank_table)
+    file = TableFile(table_places(given, environ), clock, report)
+    return partial(file.wait, settings.rank_table_timeout or None)
+
+
+def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
+    """Print the plan; gives the code that the run would give as far as it can be known."""
+
+    async def found() -> FoundTable:
+        at_once = replace(settings, rank_table_timeout=IMMEDIATELY)
+        silent: Report = lambda _: None  # noqa: E731
+        return await _table(at_once, environ, npus(DEVICES), MonotonicClock(), silent)()
+
+    try:
+        plan, specs = plan_as_json(
+            anyio.run(found),
+            _identity(settings, environ),
+            place,
+            _launcher(settings, environ),
+            settings.told,
+        )
+        for spec in specs:
+            check_command(spec, changed(environ, spec.environ))
+    except Refusal as refusal:
+        return _refuse(refusal, environ)
+    sys.stdout.write(plan.decode())
+    return 0
+
+
+def _refuse(refusal: Refusal, environ: Mapping[str, str]) -> int:
+    """Tell why nothing was started, sentence by sentence for people and as an event."""
+    for fault in refusal.faults:
+        sys.stderr.write(f"ascend_supervisor: {fault}\n")
+    sys.stderr.flush()
+    if not os.isatty(1):
+        anyio.run(_tell, refusal, environ)
+    return refusal.exit_code
+
+
+async def _tell(refusal: Refusal, environ: Mapping[str, str]) -> None:
+    origin = Origin(environ.get("JOB_ID", "job"), socket.gethostname(), os.getpid())
+    outlets = Outlets("json", ALL_RANKS, "info", origin)
+    outlets.report(SupervisorExited(refusal.exit_code, str(refusal), 0, str(refusal)))
+    await outlets.finish()

@@ -1,0 +1,151 @@
+"""One life of the worker group: from its start until the first reason to end, and to the very end.
+
+Nothing that the ranks started is left when this returns or is cancelled, except what the kernel
+itself cannot end; that is described in the outcome.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+
+from ascend_supervisor.errors import Refusal, Unavailable
+from ascend_supervisor.events import OrphansKilled, StopWaiting
+from ascend_supervisor.interrupts import Interrupts
+from ascend_supervisor.outcome import (
+    Completed,
+    Crashed,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Outcome,
+)
+from ascend_supervisor.plumbing.race import first
+from ascend_supervisor.plumbing.sweep import sweep_descendants
+from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.worker_group import Surroundings, WorkerGroup
+
+TELL_SECONDS = 5.0
+"""How often it is told who is still waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: ``drain`` from the first failure to TERM, ``grace`` from TERM to KILL.
+
+    ``kill`` bounds the wait for the end of what was killed: a process inside a driver call does
+    not end before the driver lets go.
+    """
+
+    drain: float
+    grace: float
+    kill: float = 30.0
+
+
+Ending = Callable[[], Awaitable[Outcome]]
+"""Waits until a generation must end, and says why."""
+
+
+async def run_generation(
+    specs: Sequence[ProcessSpec],
+    generation: int,
+    around: Surroundings,
+    interrupts: Interrupts,
+    patience: Patience,
+    endings: Sequence[Ending] = (),
+) -> Outcome:
+    """Run until the first reason to end; nothing of it is left when this returns."""
+
+    async def interrupted() -> Outcome:
+        return Interrupted(await interrupts.stop())
+
+    async with anyio.create_task_group() as tasks:
+        group = WorkerGroup(generation, around, tasks)
+        with interrupts.forwarding(group.send):
+            outcome: Outcome = Interrupted(signal.SIGTERM)
+            try:
+                outcome = await first(lambda: _live(group, specs), interrupted, *endings)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    winding = _WindingDown(group, interrupts, patience, around)
+                    left = await winding.run(outcome)
+                    tasks.cancel_scope.cancel()
+                    group.finish_pumps()
+                    outcome = await _final(outcome, group, interrupts, left)
+    return outcome
+
+
+async def _live(group: WorkerGroup, specs: Sequence[ProcessSpec]) -> Outcome:
+    try:
+        await group.start(specs)
+    except Unavailable as refusal:
+        return Fault(str(refusal), refusal.exit_code)
+    except Refusal as refusal:
+        return NotStarted(refusal.exit_code, str(refusal))
+    return await group.verdict()
+
+
+async def _final(
+    outcome: Outcome, group: WorkerGroup, interrupts: Interrupts, left: tuple[str, ...]
+) -> Outcome:
+    """The outcome with what came to light while the generation was ended."""
+    failure = await group.told_failure()
+    if interrupts.stop_signal is not None and not isinstance(outcome, Completed):
+        return Interrupted(interrupts.stop_signal, failure)
+    if isinstance(outcome, Crashed) and failure is not None:
+        return Crashed(failure, left)
+    if isinstance(outcome, Fault):
+        return replace(outcome, leftovers=left)
+    return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _WindingDown:
+    """Drain, TERM, grace, KILL, sweep; each step ends in the moment in which nothing is left."""
+
+    group: WorkerGroup
+    interrupts: Interrupts
+    patience: Patience
+    around: Surroundings
+
+    async def run(self, outcome: Outcome) -> tuple[str, ...]:
+        """End everything; gives descriptions of what could not be ended."""
+        clock = self.around.clock
+        drained_at = clock.now()
+        if isinstance(outcome, Crashed) and self.patience.drain:
+            drained_at += self.patience.drain
+            await self._wait_empty(drained_at, self.interrupts.stop)
+        if not self.group.is_empty:
+            self.group.stop_with(self.interrupts.stop_signal or signal.SIGTERM)
+            # Told to stop while ranks write their last checkpoint: the rest of the drain is theirs.
+            await self._wait_empty(
+                max(drained_at, clock.now() + self.patience.grace), self.interrupts.hurry
+            )
+        self.group.stop_with(signal.SIGKILL)
+        return await self._sweep()
+
+    async def _wait_empty(self, until: float, cut_short: Callable[[], Awaitable[object]]) -> None:
+        clock = self.around.clock
+        with anyio.move_on_after(max(0.0, until - clock.now())):
+            await first(self.group.empty, cut_short, self._tell_remaining)
+
+    async def _tell_remaining(self) -> None:
+        while True:
+            await self.around.clock.sleep(TELL_SECONDS)
+            self.around.report(StopWaiting(self.group.remaining))
+
+    async def _sweep(self) -> tuple[str, ...]:
+        report = self.around.report
+        known = self.group.pids
+        swept = await sweep_descendants(
+            self.around.children, self.patience.kill, lambda left: report(StopWaiting(left))
+        )
+        orphans = tuple(pid for pid in swept.killed if pid not in known)
+        if orphans:
+            report(OrphansKilled(len(orphans), orphans, earlier_start=False))
+        if swept.left:
+            report(StopWaiting(swept.left))
+        return swept.left

@@ -1,0 +1,70 @@
+"""The signals we are sent, as something to wait for; heard in every state."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+
+from ascend_supervisor.events import Report, SignalReceived
+from ascend_supervisor.outcome import signal_name
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
+HEARD = (*STOPPING, *FORWARDED, signal.SIGHUP)
+
+
+class Interrupts:
+    """The first stopping signal asks for an end with grace, a second one cuts the grace short."""
+
+    def __init__(self, report: Report, reopen_logs: Callable[[], None]) -> None:
+        self._report = report
+        self._reopen_logs = reopen_logs
+        self._forward: Callable[[int], None] | None = None
+        self._stop = anyio.Event()
+        self._hurry = anyio.Event()
+        self.stop_signal: int | None = None
+
+    def hear(self, number: int) -> None:
+        """To be called in the event loop's thread for every signal of HEARD."""
+        self._report(SignalReceived(signal_name(number), self._obey(number)))
+
+    async def stop(self) -> int:
+        """The first stopping signal, as soon as there is one."""
+        await self._stop.wait()
+        return self.stop_signal or signal.SIGTERM
+
+    async def hurry(self) -> None:
+        """Return when a second stopping signal has come."""
+        await self._hurry.wait()
+
+    @property
+    def hurried(self) -> bool:
+        return self._hurry.is_set()
+
+    @contextmanager
+    def forwarding(self, send: Callable[[int], None]) -> Iterator[None]:
+        """Meanwhile SIGUSR1 and SIGUSR2 go to ``send``."""
+        self._forward = send
+        try:
+            yield
+        finally:
+            self._forward = None
+
+    def _obey(self, number: int) -> str:
+        if number == signal.SIGHUP:
+            self._reopen_logs()
+            return "the log files are opened anew"
+        if number in FORWARDED:
+            if self._forward is None:
+                return "no rank runs that it could be forwarded to"
+            self._forward(number)
+            return "forwarded to the ranks"
+        if self.stop_signal is None:
+            self.stop_signal = number
+            self._stop.set()
+            return "stopping, with grace; a second one cuts the grace short"
+        self._hurry.set()
+        return "stopping at once"

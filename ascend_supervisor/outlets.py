@@ -1,0 +1,65 @@
+"""Where events and the ranks' words go, in the format that was asked for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ascend_supervisor.events import OutputDropped, Report
+from ascend_supervisor.plumbing.console import Console, Lines, Mirror
+from ascend_supervisor.quantities import LogLevel, RankSet
+from ascend_supervisor.reporters.log import (
+    JsonLines,
+    Origin,
+    RawLines,
+    TextLines,
+    json_log,
+    text_log,
+)
+from ascend_supervisor.spec import ProcessSpec
+
+Format = Literal["json", "text", "raw", "none"]
+SLOW_READER = "whoever reads our stdout is slower than the ranks write"
+
+
+class Outlets:
+    """``report`` tells events; ``mirror`` gives a rank's way to the console, if it has one.
+
+    json: both on stdout. text: both on stdout, for people. raw: the ranks' bytes on stdout, events
+    for people on stderr. none: nothing on stdout, warnings and errors on stderr.
+    """
+
+    def __init__(self, console: Format, ranks: RankSet, level: LogLevel, origin: Origin) -> None:
+        self._format = console
+        self._ranks = ranks
+        self._origin = origin
+        self._stdout = Console(1)
+        self._events = self._stdout if console in {"json", "text"} else Console(2)
+        if console == "json":
+            self.report: Report = json_log(self._events, origin, level)
+        else:
+            quiet = console == "none" and level in {"debug", "info"}
+            self.report = text_log(self._events, origin, "warning" if quiet else level)
+
+    def mirror(self, spec: ProcessSpec, generation: int) -> Mirror | None:
+        shown = spec.rank is None or spec.rank in self._ranks
+        if self._format == "none" or not shown:
+            return None
+        return Mirror(
+            self._stdout,
+            self._lines(spec, generation),
+            lambda lines: self.report(OutputDropped(spec.rank, lines, SLOW_READER)),
+        )
+
+    @property
+    def events_are_for_people(self) -> bool:
+        return self._format != "json"
+
+    async def finish(self) -> None:
+        """Wait until all is written, unless nobody reads it."""
+        await self._events.finish()
+        await self._stdout.finish()
+
+    def _lines(self, spec: ProcessSpec, generation: int) -> Lines:
+        if self._format == "json":
+            return JsonLines(spec, generation, self._origin)
+        return TextLines(spec) if self._format == "text" else RawLines()

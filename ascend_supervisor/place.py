@@ -1,0 +1,93 @@
+"""What the platform says about this container: the job's name, ours, and where files go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ascend_supervisor.errors import SettingsRefused
+
+TABLE_FILE = "jobstart_hccl.json"
+USUAL_LOG_DIR = "/tmp/log"  # noqa: S108  (published; log_file.py follows no link planted there)
+USUAL_WORK_DIR = "/cache"
+NAME_BYTES = 150
+"""Of 255 that a file name may have: the rest of a log's name, and a rotation's number, follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``pod`` is the pod's or the host's name; both names are fit to be part of a file name."""
+
+    job_id: str
+    pod: str
+    log_dir: PurePath
+    work_dir: PurePath
+    table_file: PurePath
+    state_file: PurePath
+
+
+def place_of(
+    environ: Mapping[str, str],
+    hostname: str,
+    *,
+    mounted_log_exists: bool,
+    here: PurePath,
+    log_dir: PurePath | None = None,
+    work_dir: PurePath | None = None,
+    state_file: PurePath | None = None,
+) -> Place:
+    """Where this job's files are; explicit directories come before the platform's.
+
+    What is relative starts in ``here``: the ranks have working directories of their own.
+
+    Raises SettingsRefused for a name that would leave the log directory.
+    """
+    mount = environ.get("MA_MOUNT_PATH") or None
+    job_id = _file_name(*_job_id(environ))
+    pod = _file_name(*_pod(environ, hostname))
+    usual_logs = f"{mount}/log" if mount and mounted_log_exists else USUAL_LOG_DIR
+    logs = here / (log_dir or usual_logs)
+    own = here / mount if mount else logs / job_id
+    return Place(
+        job_id=job_id,
+        pod=pod,
+        log_dir=logs,
+        work_dir=here / (work_dir or (f"{mount}/workspace" if mount else USUAL_WORK_DIR)),
+        table_file=own / "rank_table" / TABLE_FILE,
+        state_file=here / (state_file or logs / f"{job_id}-supervisor-{pod}.json"),
+    )
+
+
+def mounted_log_dir(environ: Mapping[str, str]) -> str | None:
+    """The directory whose existence decides where the logs go; None without a mount."""
+    mount = environ.get("MA_MOUNT_PATH")
+    return f"{mount}/log" if mount else None
+
+
+def _job_id(environ: Mapping[str, str]) -> tuple[str, str]:
+    """ModelArts' way: MA_VJ_NAME with its first ``ma-job`` as ``modelarts-job``."""
+    if name := environ.get("MA_VJ_NAME"):
+        return "MA_VJ_NAME", name.replace("ma-job", "modelarts-job", 1)
+    return "JOB_ID", environ.get("JOB_ID") or "job"
+
+
+def _pod(environ: Mapping[str, str], hostname: str) -> tuple[str, str]:
+    for variable in ("MA_CURRENT_INSTANCE_NAME", "POD_NAME", "HOSTNAME"):
+        if name := environ.get(variable):
+            return variable, name
+    return "the host's name", hostname
+
+
+def _file_name(source: str, name: str) -> str:
+    if name in {".", ".."} or not name.isprintable() or "/" in name:
+        raise SettingsRefused(
+            f"{source}: expected a name that can be part of a file's name, found {name[:80]!r}; "
+            "'/', '..' and control characters would lead out of the log directory"
+        )
+    if len(name.encode(errors="surrogateescape")) > NAME_BYTES:
+        raise SettingsRefused(
+            f"{source}: expected at most {NAME_BYTES} bytes, found {len(name)} characters that "
+            f"begin with {name[:40]!r}"
+        )
+    return name

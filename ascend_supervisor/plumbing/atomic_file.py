@@ -1,0 +1,25 @@
+"""Write a file so that whoever reads it sees all of the old or all of the new."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from ascend_supervisor.plumbing.log_file import DIRECTORY_MODE
+
+
+def write_atomically(path: Path, data: bytes, mode: int) -> None:
+    """Replace ``path``, making its directory; raises OSError, and leaves nothing half-written."""
+    path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise

@@ -1,0 +1,105 @@
+"""The owner of every waitpid: it starts processes, and nobody else may wait for one.
+
+Two waiters lose exit statuses when children die together. So ``subprocess.Popen`` only spawns here,
+``reap`` is the one place that waits (the program's SIGCHLD callback), and whoever wants to know of
+an end awaits an event. It needs nothing newer than Linux 3.4: no pidfd.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+
+import anyio
+
+from ascend_supervisor.outcome import ExitStatus
+
+SWEEP_SECONDS = 1.0
+"""A SIGCHLD that got lost is made up for within this time."""
+
+
+class Child:
+    """A process that we started; its pid is ours to signal until ``status`` is set."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+        self.pid = popen.pid
+        self.status: ExitStatus | None = None
+        self._ended = anyio.Event()
+
+    async def ended(self) -> ExitStatus:
+        await self._ended.wait()
+        assert self.status is not None  # noqa: S101  (set before the event)
+        return self.status
+
+    def end(self, wait_status: int) -> None:
+        code = os.waitstatus_to_exitcode(wait_status)
+        self._popen.returncode = code
+        self.status = ExitStatus(None, -code) if code < 0 else ExitStatus(code)
+        self._ended.set()
+
+
+class Children:
+    """All children of this process, those we started and those we inherited.
+
+    ``prefix`` is put before every command, for a wrapper such as ``setpriv --pdeathsig``.
+    Use it from the main thread only: PR_SET_PDEATHSIG follows the thread that spawned.
+    """
+
+    def __init__(self, prefix: Sequence[str] = ()) -> None:
+        self._prefix = tuple(prefix)
+        self._living: dict[int, Child] = {}
+        self._change = anyio.Event()
+        self.orphans = 0
+
+    def spawn(
+        self, argv: Sequence[str], *, environ: Mapping[str, str], cwd: str, output: int
+    ) -> Child:
+        """Start a process in a session of its own, with ``output`` as its stdout and stderr.
+
+        Raises OSError when it cannot be started. Signal handlers, ignored signals and the mask are
+        back to their defaults in it; its stdin is /dev/null.
+        """
+        popen = subprocess.Popen(
+            (*self._prefix, *argv),
+            env=environ,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        child = Child(popen)
+        self._living[child.pid] = child
+        return child
+
+    def reap(self) -> None:
+        """Take in everything that has died; to be called on SIGCHLD, in the event loop's thread."""
+        reaped = False
+        while True:
+            try:
+                pid, wait_status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            reaped = True
+            child = self._living.pop(pid, None)
+            if child is None:
+                self.orphans += 1
+            else:
+                child.end(wait_status)
+        if reaped:
+            self._change.set()
+            self._change = anyio.Event()
+
+    async def change(self) -> None:
+        """Return when the next process has been reaped."""
+        await self._change.wait()
+
+    async def keep_reaping(self) -> None:
+        """The sweep that stands behind SIGCHLD; never returns."""
+        while True:
+            await anyio.sleep(SWEEP_SECONDS)
+            self.reap()

@@ -1,0 +1,106 @@
+"""Our stdout, written by a thread, because whoever reads it may stop reading.
+
+Events are never dropped. What a rank says is dropped beyond a buffer, and counted: its log has it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from ascend_supervisor.plumbing.writer import Writer
+
+MIRROR_BYTES = 8 * 1024 * 1024
+"""How much of the ranks' output may wait for a slow reader."""
+
+
+class Lines(Protocol):
+    """One rank's output as the console shows it; keeps the line that is not complete yet.
+
+    Both give the bytes to write and the number of the next line.
+    """
+
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:
+        """``chunk``, read at ``moment`` (seconds since the epoch)."""
+
+    def rest(self, moment: float, seq: int) -> tuple[bytes, int]:
+        """The incomplete line, since nothing follows it."""
+
+
+Item = Callable[[int], tuple[bytes, int]]
+"""Given the number of the next line: what to write, and the number after it."""
+
+
+class Console:
+    """Writes to ``fd`` and numbers the lines; nothing here waits for the reader but ``finish``."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._seq = 0
+        self._broken = False
+        self._writer: Writer[Item] = Writer(self._write, f"console {fd}")
+
+    def put(self, item: Item, size: int) -> None:
+        self._writer.put(item, size)
+
+    @property
+    def full(self) -> bool:
+        """Whether what may be dropped must be."""
+        return self._writer.queued > MIRROR_BYTES
+
+    async def finish(self) -> bool:
+        """Wait until all is written; False when the reader has stood still for too long."""
+        return await self._writer.below(0)
+
+    def _write(self, item: Item) -> None:
+        data, self._seq = item(self._seq)
+        view = memoryview(data)
+        while view and not self._broken:
+            try:
+                view = view[os.write(self._fd, view) :]
+            except OSError as error:
+                # Somebody else may have made this pipe non-blocking; any other error is for good.
+                if error.errno == errno.EAGAIN:
+                    select.select([], [self._fd], [])
+                else:
+                    self._broken = True
+
+
+class Mirror:
+    """One rank's way to the console. ``dropped`` is told of lines that found no room."""
+
+    def __init__(self, console: Console, lines: Lines, dropped: Callable[[int], None]) -> None:
+        self._console = console
+        self._lines = lines
+        self._tell_dropped = dropped
+        self._dropped = 0
+
+    def take(self, chunk: bytes) -> None:
+        if self._console.full:
+            if not self._dropped:
+                self._put_rest()
+            self._dropped += max(chunk.count(b"\n"), 1)
+            return
+        self._tell()
+        moment = time.time()
+        lines = self._lines
+        self._console.put(lambda seq: lines.render(chunk, moment, seq), len(chunk))
+
+    def end(self) -> None:
+        """Nothing follows."""
+        self._put_rest()
+        self._tell()
+
+    def _put_rest(self) -> None:
+        moment = time.time()
+        lines = self._lines
+        self._console.put(lambda seq: lines.rest(moment, seq), 1)
+
+    def _tell(self) -> None:
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            self._tell_dropped(dropped)

@@ -1,0 +1,127 @@
+"""A cursor over JSON that a stranger wrote: what it refuses, it names by path and value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+K = TypeVar("K", bound=Hashable)
+
+_DECIMAL = re.compile(r"-?[0-9]{1,18}")
+_HUGE = 10**18
+_MOST_SHOWN = 40
+
+
+class NotJson(ValueError):
+    """The bytes are not JSON: cut short, not UTF-8, or nested too deep."""
+
+
+class Misfit(ValueError):
+    """The document is JSON, but not what was expected; the sentence begins with the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A value of a document and the way to it, which is spelled out only when asked for."""
+
+    value: Any
+    parent: Cursor | None = None
+    step: str | int = "$"
+
+    @property
+    def path(self) -> str:
+        steps = []
+        at: Cursor | None = self
+        while at is not None:
+            steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{at.step}")
+            at = at.parent
+        return "".join(reversed(steps))[1:]
+
+    def misfit(self, expected: str) -> Misfit:
+        return Misfit(f"{self.path}: expected {expected}, found {shown(self.value)}")
+
+    def missing(self, key: str) -> Misfit:
+        return Misfit(f"{self.path}: missing {key!r}")
+
+    def get(self, key: str) -> Any:
+        """The bare value at ``key``; None when it is absent or null."""
+        if not isinstance(self.value, dict):
+            raise self.misfit("an object")
+        return self.value.get(key)
+
+    def child(self, key: str) -> Cursor:
+        value = self.get(key)
+        if value is None and key not in self.value:
+            raise self.missing(key)
+        return Cursor(value, self, key)
+
+    def elements(self, key: str) -> list[Cursor]:
+        listed = self.child(key)
+        if not isinstance(listed.value, list):
+            raise listed.misfit("a list")
+        return [Cursor(value, listed, index) for index, value in enumerate(listed.value)]
+
+    def text(self, key: str) -> str:
+        """The string at ``key``; an integer there stands for its digits."""
+        value = self.get(key)
+        if type(value) is str:
+            return value
+        if type(value) is int:  # a bool is of another type
+            return str(value)
+        raise self.child(key).misfit("a string")
+
+    def optional_text(self, key: str) -> str | None:
+        value = self.get(key)
+        return value if value is None or type(value) is str else self.text(key)
+
+    def integer(self, key: str, least: int = 1 - _HUGE, most: int = _HUGE - 1) -> int:
+        """The integer at ``key``, from ``least`` to ``most``; a string of its digits will do."""
+        value = self.get(key)
+        if type(value) is str and _DECIMAL.fullmatch(value):
+            value = int(value)
+        if type(value) is int and least <= value <= most:  # a bool is of another type
+            return value
+        raise self.child(key).misfit(_integer_between(least, most))
+
+
+@dataclass(frozen=True, slots=True)
+class Once(Generic[K]):
+    """Keys that may stand in a document only once, each with the place where it stands."""
+
+    what: str
+    places: dict[K, Cursor] = field(default_factory=dict)
+
+    def take(self, key: K, at: Cursor) -> None:
+        """Note that ``key`` stands at ``at``; raises Misfit, with both places, when it is taken."""
+        first = self.places.setdefault(key, at)
+        if first is not at:
+            raise Misfit(f"{at.path}: {self.what} {shown(key)} is taken already by {first.path}")
+
+
+def parse_json(data: bytes) -> Cursor:
+    """The top of the document; raises NotJson."""
+    try:
+        return Cursor(orjson.loads(data))
+    except orjson.JSONDecodeError as error:
+        raise NotJson(str(error)) from error
+
+
+def shown(value: Any) -> str:
+    """``value`` as a message shows it: containers by their kind, long text cut."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return repr(value) if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]!r}..."
+    return orjson.dumps(value).decode()
+
+
+def _integer_between(least: int, most: int) -> str:
+    if most < _HUGE - 1:
+        return f"an integer from {least} to {most}"
+    return "an integer" if least <= -_HUGE + 1 else f"an integer, at least {least}"

@@ -1,0 +1,106 @@
+"""Tell when a file may have changed, on file systems with and without events.
+
+The truth is a look at (device, inode, size, modification time) every second; events on the parent
+directory (a ConfigMap swaps a symlink there) only make the look come earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+POLL_SECONDS = 1.0
+DEADLINE_SECONDS = 10.0
+"""A file system that has not answered by then is told about; it may answer later."""
+DEBOUNCE_MILLISECONDS = 20
+
+T = TypeVar("T")
+
+
+class Silence(Exception):
+    """The file system has not answered within DEADLINE_SECONDS."""
+
+
+class SlowFiles:
+    """Runs what may block on a file system in a thread, with a deadline in seconds.
+
+    A thread that hangs is left behind, and only one: until it comes back every look is Silence.
+    """
+
+    def __init__(self, deadline: float = DEADLINE_SECONDS) -> None:
+        self._deadline = deadline
+        self._limiter = anyio.CapacityLimiter(1)
+        self._asking = False
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """The answer; raises Silence, or what ``question`` raises."""
+        if self._asking:
+            raise Silence
+
+        def answer() -> T:
+            try:
+                return question()
+            finally:
+                self._asking = False
+
+        self._asking = True
+        with anyio.move_on_after(self._deadline):
+            return await anyio.to_thread.run_sync(
+                answer, abandon_on_cancel=True, limiter=self._limiter
+            )
+        raise Silence
+
+
+Signature = tuple[int, int, int, int] | None
+"""None: there is no such file."""
+
+
+def signature(path: Path) -> Signature:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class FileWatch:
+    """Wakes whoever waits for ``change`` when something happens in a directory, or every second."""
+
+    def __init__(self, unwatched: Callable[[str], None]) -> None:
+        self._unwatched = unwatched
+        self._event = anyio.Event()
+        self._told = False
+
+    async def tick(self) -> None:
+        """Return after an event, or POLL_SECONDS."""
+        with anyio.move_on_after(POLL_SECONDS):
+            await self._event.wait()
+        self._event = anyio.Event()
+
+    async def watch(self, directory: Path) -> None:
+        """Listen for events below ``directory`` for ever; that there are none is told once."""
+        from watchfiles import awatch  # noqa: PLC0415  (slow to import, and often not needed)
+
+        while True:
+            try:
+                async for _ in awatch(
+                    directory,
+                    watch_filter=None,
+                    debounce=DEBOUNCE_MILLISECONDS,
+                    step=DEBOUNCE_MILLISECONDS // 2,
+                    recursive=False,
+                    force_polling=False,
+                ):
+                    self._event.set()
+            except (OSError, RuntimeError) as error:
+                self._tell(str(error))
+            await anyio.sleep(POLL_SECONDS)
+
+    def _tell(self, reason: str) -> None:
+        if not self._told:
+            self._told = True
+            self._unwatched(reason)

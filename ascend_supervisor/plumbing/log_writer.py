@@ -1,0 +1,185 @@
+"""The log of one process, written in a thread; what the disk does not take is counted at its place.
+
+While the disk makes progress, however slowly, whoever wants to write more waits. When it refuses,
+or a write does not return, what exceeds the buffer is discarded: no rank waits for such a disk.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ascend_supervisor.plumbing.log_file import LogFile
+from ascend_supervisor.plumbing.writer import STALL_SECONDS, Writer
+
+BUFFER_BYTES = 4 * 1024 * 1024
+"""What is kept for a disk that does not write; beyond it output is discarded and counted."""
+RETRY_SECONDS = 0.2
+"""How often a disk that refused is asked again."""
+
+
+class Listener(Protocol):
+    """Hears of what befalls a log."""
+
+    def blocked(self, reason: str) -> None:
+        """From the event loop's thread: output is being discarded from now on."""
+
+    def lost(self, size: int, reason: str) -> None:
+        """From the writer's thread: so many bytes are missing at this place."""
+
+    def rotated(self) -> None:
+        """From the writer's thread: a new file was begun."""
+
+
+@dataclass(slots=True)
+class Gap:
+    """Output that was discarded at this place because there was no room for it."""
+
+    reason: str
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A line of our own; it starts a line, whatever stands before it."""
+
+    line: bytes
+
+
+class Open:
+    """Make the file."""
+
+
+class Reopen:
+    """Go on in a new file of the same name."""
+
+
+class LogWriter:
+    """Owns a log file. ``lost_line`` makes the line that stands where bytes are missing."""
+
+    def __init__(
+        self, file: LogFile, listener: Listener, lost_line: Callable[[int, str], bytes]
+    ) -> None:
+        self._file = file
+        self._listener = listener
+        self._lost_line = lost_line
+        self._gap: Gap | None = None
+        self._lock = threading.Lock()
+        self._opened: Future[None] = Future()
+        self._writer: Writer[bytes | Gap | Notice | Open | Reopen] = Writer(
+            self._write, f"log {file.path.name}"
+        )
+        self._writer.put(Open())
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    async def opened(self) -> None:
+        """Wait until the file is there; raises OSError, or TimeoutError when the disk is silent."""
+        if not self._opened.done():
+            await self._writer.below(0)
+        if not self._opened.done():
+            raise TimeoutError(f"the disk did not answer within {STALL_SECONDS:g} s")
+        self._opened.result()
+
+    def take(self, chunk: bytes) -> None:
+        """Queue ``chunk``, or discard and count it where the disk is stuck and the buffer full."""
+        if self._writer.queued + len(chunk) > BUFFER_BYTES and (why := self._writer.obstacle()):
+            self._discard(len(chunk), why)
+        else:
+            with self._lock:
+                self._gap = None
+            self._writer.put(chunk, len(chunk))
+
+    async def room(self) -> None:
+        """Return when ``take`` may be called: when there is room, or nothing to wait for."""
+        await self._writer.below(BUFFER_BYTES)
+
+    def notice(self, line: bytes) -> None:
+        """Write a line of our own."""
+        self._writer.put(Notice(line), len(line))
+
+    def reopen(self) -> None:
+        self._writer.put(Reopen())
+
+    async def finish(self) -> None:
+        """Wait until all is written, or nothing moves any more: then the rest is counted as lost.
+
+        Takes at most STALL_SECONDS without progress.
+        """
+        if not await self._writer.below(0):
+            reason = self._writer.obstacle() or "the disk was too slow"
+            self._listener.lost(self._writer.queued, reason)
+        self._writer.close()
+
+    def _discard(self, size: int, reason: str) -> None:
+        with self._lock:
+            began = self._gap is None
+            if self._gap is None:
+                self._gap = Gap(reason)
+                self._writer.put(self._gap)
+            self._gap.size += size
+        if began:
+            self._listener.blocked(reason)
+
+    def _write(self, item: bytes | Gap | Notice | Open | Reopen) -> None:
+        if isinstance(item, bytes):
+            self._persist(item)
+        elif isinstance(item, Gap):
+            self._close(item)
+        elif isinstance(item, Notice):
+            self._persist_line(item.line)
+        elif isinstance(item, Open):
+            self._open()
+        else:
+            self._reopen()
+
+    def _open(self) -> None:
+        try:
+            self._file.open()
+        except OSError as error:
+            self._opened.set_exception(error)
+        else:
+            self._opened.set_result(None)
+
+    def _reopen(self) -> None:
+        with suppress(OSError):  # told by the write that follows and cannot
+            self._file.reopen()
+
+    def _close(self, gap: Gap) -> None:
+        with self._lock:
+            if self._gap is gap:
+                self._gap = None
+        self._persist_line(self._lost_line(gap.size, gap.reason))
+        self._listener.lost(gap.size, gap.reason)
+
+    def _persist_line(self, line: bytes) -> None:
+        self._persist(line if self._file.at_line_start else b"\n" + line)
+
+    def _persist(self, data: bytes) -> None:
+        while data:
+            data = data[self._insist(data) :]
+
+    def _insist(self, data: bytes) -> int:
+        """Write at least a byte of ``data``, however often the disk refuses."""
+        rotations = self._file.rotations
+        while True:
+            try:
+                written = self._file.write(data)
+            except OSError as error:
+                self._writer.refuse(error.strerror or str(error))
+                time.sleep(RETRY_SECONDS)
+            else:
+                break
+        if self._writer.refusal:
+            self._writer.refuse(None)
+        if self._file.rotations != rotations:
+            self._listener.rotated()
+        return written

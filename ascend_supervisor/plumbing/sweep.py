@@ -1,0 +1,116 @@
+"""End whatever is still there: descendants that escaped, and what an earlier start left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import anyio
+
+from ascend_supervisor.plumbing import proc
+from ascend_supervisor.plumbing.children import Children
+
+LOOK_AGAIN_SECONDS = 0.001
+LOOK_AGAIN_SECONDS_AT_MOST = 0.05
+"""The death of a process that is not our child makes no event: look again, ever less often."""
+TELL_SECONDS = 3.0
+"""How often it is told who will not end."""
+FREEZE_ROUNDS = 100
+OWNER = "ASCEND_SUPERVISOR_OWNER"
+"""The variable in every rank's environment that says whose it is: ``PID.START@STATE_FILE``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Pids that were killed, and descriptions of those that even SIGKILL did not end."""
+
+    killed: tuple[int, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+async def sweep_descendants(
+    children: Children, seconds: float, tell_left: Callable[[tuple[str, ...]], None]
+) -> Swept:
+    """Kill all our descendants, wherever they fled to; give up after ``seconds``.
+
+    ``tell_left`` hears every few seconds who will not end (a process inside a driver, say).
+    """
+
+    def living() -> list[int]:
+        children.reap()
+        return [pid for pid in proc.descendants(os.getpid()) if not proc.is_zombie(pid)]
+
+    return await _sweep(living, seconds, tell_left)
+
+
+async def sweep_leftovers(
+    place: str, seconds: float, tell_left: Callable[[tuple[str, ...]], None]
+) -> Swept:
+    """Kill what a supervisor that is no more started in this ``place`` (its state file's path)."""
+
+    def living() -> list[int]:
+        return [
+            pid
+            for pid in proc.pids()
+            if _is_left_of(place, pid) and not proc.is_zombie(pid) and pid != os.getpid()
+        ]
+
+    return await _sweep(living, seconds, tell_left)
+
+
+def owner_mark(place: str) -> str:
+    """The value of OWNER for what this process starts."""
+    return f"{os.getpid()}.{proc.start_time(os.getpid())}@{place}"
+
+
+def _is_left_of(place: str, pid: int) -> bool:
+    mark = proc.environ(pid).get(OWNER.encode(), b"").decode(errors="surrogateescape")
+    owner, _, where = mark.partition("@")
+    if where != place or not proc.in_our_pid_namespace(pid):
+        return False
+    owner_pid, _, owner_start = owner.partition(".")
+    if not (owner_pid.isdecimal() and owner_start.isdecimal()):
+        return False
+    return proc.start_time(int(owner_pid)) != int(owner_start)
+
+
+async def _sweep(
+    living: Callable[[], list[int]], seconds: float, tell_left: Callable[[tuple[str, ...]], None]
+) -> Swept:
+    killed: set[int] = set()
+    pause = LOOK_AGAIN_SECONDS
+    end = time.monotonic() + seconds
+    tell_at = time.monotonic() + TELL_SECONDS
+    while found := _freeze(living):
+        _signal(found, signal.SIGKILL)
+        killed.update(found)
+        await anyio.sleep(pause)
+        pause = min(pause * 2, LOOK_AGAIN_SECONDS_AT_MOST)
+        if time.monotonic() > tell_at:
+            tell_left(tuple(map(proc.description, found)))
+            tell_at += TELL_SECONDS
+        if time.monotonic() > end:
+            return Swept(tuple(sorted(killed)), tuple(map(proc.description, living())))
+    return Swept(tuple(sorted(killed)))
+
+
+def _freeze(living: Callable[[], list[int]]) -> list[int]:
+    """Stop all that live, until nobody new appears: what is stopped cannot fork away from us."""
+    stopped: set[int] = set()
+    for _ in range(FREEZE_ROUNDS):
+        new = set(living()) - stopped
+        if not new:
+            break
+        _signal(new, signal.SIGSTOP)
+        stopped |= new
+    return sorted(stopped)
+
+
+def _signal(targets: Iterable[int], number: int) -> None:
+    for pid in targets:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

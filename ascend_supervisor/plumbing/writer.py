@@ -1,0 +1,112 @@
+"""A thread that writes, so that a disk or a reader that stands still never stops the event loop.
+
+Whoever offers something decides what to do when the writer falls behind: wait for it while it makes
+progress, discard when it makes none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+import anyio
+
+Item = TypeVar("Item")
+
+STALL_SECONDS = 5.0
+"""A write that has taken this long makes no progress."""
+
+
+class Writer(Generic[Item]):
+    """Hands items, in order, to ``write`` in a thread of its own.
+
+    ``write`` must not raise. ``queued`` counts in the unit that ``put`` was given (bytes).
+    """
+
+    def __init__(self, write: Callable[[Item], None], name: str) -> None:
+        self._write = write
+        self._items: deque[tuple[Item, int]] = deque()
+        self._ready = threading.Condition()
+        self._progress = time.monotonic()
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._closed = False
+        self.queued = 0
+        self.refusal: str | None = None
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def put(self, item: Item, size: int = 1) -> None:
+        """Queue an item that counts as ``size``, at least 1."""
+        with self._ready:
+            if not self.queued:
+                self._progress = time.monotonic()
+            self._items.append((item, max(size, 1)))
+            self.queued += max(size, 1)
+            self._ready.notify()
+
+    def obstacle(self) -> str | None:
+        """Why nothing is being written now, or None while there is progress or nothing to do."""
+        if self.refusal:
+            return self.refusal
+        if self._patience() <= 0:
+            return f"a write has not returned for {STALL_SECONDS:g} s"
+        return None
+
+    async def below(self, limit: int) -> bool:
+        """Wait until at most ``limit`` is queued; False as soon as there is an obstacle."""
+        while self.queued > limit:
+            if self.obstacle():
+                return False
+            step = self._next_step()
+            if self.queued > limit:
+                with anyio.move_on_after(self._patience()):
+                    await step.wait()
+        return True
+
+    def refuse(self, reason: str | None) -> None:
+        """For ``write`` to say that it is being refused, and (None) that it goes on."""
+        self.refusal = reason
+        self._wake(made_progress=reason is None)
+
+    def close(self) -> None:
+        """Let the thread end once everything has been written."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify()
+
+    def _patience(self) -> float:
+        if not self.queued:
+            return STALL_SECONDS
+        return STALL_SECONDS - (time.monotonic() - self._progress)
+
+    def _next_step(self) -> asyncio.Event:
+        step = asyncio.Event()
+        with self._ready:
+            self._waiters.append((asyncio.get_running_loop(), step))
+        return step
+
+    def _run(self) -> None:
+        while True:
+            with self._ready:
+                while not self._items:
+                    if self._closed:
+                        return
+                    self._ready.wait()
+                item, size = self._items.popleft()
+            self._write(item)
+            with self._ready:
+                self.queued -= size
+            self._wake(made_progress=True)
+
+    def _wake(self, *, made_progress: bool) -> None:
+        with self._ready:
+            if made_progress:
+                self._progress = time.monotonic()
+            waiters, self._waiters = self._waiters, []
+        for loop, step in waiters:
+            with suppress(RuntimeError):  # that loop has ended meanwhile
+                loop.call_soon_threadsafe(step.set)

@@ -1,0 +1,61 @@
+"""The NPUs of this container: no generation starts while a process still holds one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.events import ReleaseWaiting, Report
+from ascend_supervisor.outcome import Fault
+from ascend_supervisor.plumbing import proc
+from ascend_supervisor.plumbing.clock import Clock
+
+LOOK_AGAIN_SECONDS = 0.5
+TELL_SECONDS = 10.0
+MOST_SECONDS = 600.0
+"""A reset of a chip takes up to 150 s; whoever holds a device after this long will not let go."""
+
+
+def npus(devices: Path) -> tuple[str, ...]:
+    """The NPUs' files in ``devices`` (/dev): davinci0, davinci1, ... but not davinci_manager."""
+    found = devices.glob("davinci[0-9]*")
+    return tuple(sorted(str(path) for path in found if path.name[7:].isdecimal()))
+
+
+class Devices:
+    """Waits until no process that we can see holds one of ``paths``."""
+
+    def __init__(self, paths: Sequence[str], clock: Clock, report: Report) -> None:
+        self._paths = frozenset(paths)
+        self._clock = clock
+        self._report = report
+
+    async def ready(self, generation: int) -> None:  # noqa: ARG002  (every generation needs them)
+        """Raises Unavailable when a device is held for MOST_SECONDS."""
+        began = told = self._clock.now()
+        while holders := await anyio.to_thread.run_sync(partial(_holders, self._paths)):
+            now = self._clock.now()
+            if now - began > MOST_SECONDS:
+                raise Unavailable(
+                    f"the devices were not released within {MOST_SECONDS:g} s; they are held by: "
+                    + "; ".join(holders)
+                )
+            if now - told >= TELL_SECONDS or now == began:
+                told = now
+                self._report(ReleaseWaiting(holders, round(now - began, 3)))
+            await self._clock.sleep(LOOK_AGAIN_SECONDS)
+
+    async def failed(self, generation: int) -> Fault:  # noqa: ARG002
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+def _holders(paths: frozenset[str]) -> tuple[str, ...]:
+    if not paths:
+        return ()
+    return tuple(proc.description(pid) for pid in proc.pids() if proc.holds_file(pid, paths))

@@ -1,0 +1,152 @@
+"""One process and everything it forks: started, signalled and ended together."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ascend_supervisor.errors import CannotExecute, CannotWrite, CommandNotFound, Unavailable
+from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.plumbing.children import Child, Children
+from ascend_supervisor.plumbing.log_file import DIRECTORY_MODE
+from ascend_supervisor.plumbing.pump import Pump
+from ascend_supervisor.spec import ProcessSpec
+
+FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGCONT})
+"""The others go to the leader only: helpers have no handler, and the default action ends them."""
+
+SCARCE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+
+
+class Process:
+    """A started process. Its session, and so its process group, has its pid."""
+
+    def __init__(self, spec: ProcessSpec, child: Child, pump: Pump, started_at: float) -> None:
+        self.spec = spec
+        self.pump = pump
+        self.started_at = started_at
+        self._child = child
+        self._group_is_empty = False
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def status(self) -> ExitStatus | None:
+        """How it ended; None while it runs."""
+        return self._child.status
+
+    async def ended(self) -> ExitStatus:
+        return await self._child.ended()
+
+    @property
+    def group_is_empty(self) -> bool:
+        """Whether it and everything that stayed in its process group is gone, zombies included."""
+        if self.status is not None and not self._group_is_empty:
+            try:
+                os.killpg(self.pid, 0)
+            except ProcessLookupError:
+                self._group_is_empty = True  # for ever: the number may be somebody else's soon
+            except PermissionError:  # all that is left in it runs as somebody else
+                pass
+        return self._group_is_empty
+
+    def send(self, number: int) -> None:
+        """Signal the group, or the leader where the signal is not meant for helpers.
+
+        A process that was stopped (SIGSTOP) is continued, or it would not hear it.
+        """
+        if number in FOR_THE_GROUP:
+            if not self.group_is_empty:
+                self._send_group(number)
+                self._send_group(signal.SIGCONT)
+        elif self.status is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def _send_group(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+def prepare(spec: ProcessSpec) -> None:
+    """Make the directories of ``spec`` and remove an error file of an earlier life. May block.
+
+    Raises CannotWrite.
+    """
+    for directory in (spec.cwd, *spec.directories):
+        try:
+            Path(directory).mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        except OSError as error:
+            raise CannotWrite(
+                f"{spec.name}: cannot make the directory {directory}: {error.strerror}; "
+                "choose another one with --work-dir or --log-dir"
+            ) from error
+    if spec.error_file is not None:
+        with suppress(OSError):
+            Path(spec.error_file).unlink()
+
+
+def start(
+    spec: ProcessSpec, pump: Pump, children: Children, inherited: Mapping[str, str], now: float
+) -> Process:
+    """Start ``spec`` with ``inherited`` as its environment, changed as the spec says.
+
+    Raises CommandNotFound, CannotExecute, CannotWrite (its working directory) or Unavailable (the
+    machine has no room for another process).
+    """
+    environ = changed(inherited, spec.environ)
+    try:
+        check_command(spec, environ)
+        child = children.spawn(spec.argv, environ=environ, cwd=str(spec.cwd), output=pump.write_end)
+    except OSError as error:
+        raise _refusal(spec, error) from error
+    finally:
+        pump.started()
+    return Process(spec, child, pump, now)
+
+
+def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """``environ`` with ``changes``; None removes a variable."""
+    merged: dict[str, str | None] = {**environ, **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
+    """Raise CommandNotFound or CannotExecute now, rather than a wrapper's status later."""
+    word = spec.argv[0]
+    where = environ.get("PATH", os.defpath)
+    found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
+    if found is None:
+        if shutil.which(word, os.F_OK, where) is None:
+            raise CommandNotFound(f"{spec.name}: {word!r} was not found in PATH ({where})")
+        raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
+    path = Path(found)
+    if not path.exists():
+        raise CommandNotFound(
+            f"{spec.name}: there is no {word!r} (looked for {path}); a relative path starts in the "
+            "rank's working directory"
+        )
+    if path.is_dir():
+        raise CannotExecute(f"{spec.name}: {word!r} is a directory, not a program ({path})")
+    if not os.access(path, os.X_OK):
+        raise CannotExecute(f"{spec.name}: {word!r} is not executable (chmod +x {path})")
+
+
+def _refusal(
+    spec: ProcessSpec, error: OSError
+) -> CommandNotFound | CannotExecute | CannotWrite | Unavailable:
+    reason = error.strerror or str(error)
+    if error.filename is not None and str(error.filename) == str(spec.cwd):
+        return CannotWrite(f"{spec.name}: cannot enter its directory {spec.cwd}: {reason}")
+    if error.errno in SCARCE:
+        return Unavailable(f"{spec.name}: the machine has no room for another process: {reason}")
+    if error.errno == errno.ENOENT:
+        return CommandNotFound(f"{spec.name}: {spec.argv[0]!r} cannot be started: {reason}")
+    return CannotExecute(f"{spec.name}: {spec.argv[0]!r} cannot be executed: {reason}")

@@ -1,0 +1,60 @@
+"""The files in which others look up how the job stands: the state file and the termination log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from ascend_supervisor import __version__
+from ascend_supervisor.events import Diagnostic, Report
+from ascend_supervisor.place import Place
+from ascend_supervisor.plumbing.atomic_file import write_atomically
+from ascend_supervisor.plumbing.latest_file import LatestFile
+from ascend_supervisor.plumbing.proc import start_time
+from ascend_supervisor.reporters.status import Status, status_file
+from ascend_supervisor.reporters.termination import termination_log, write_termination_log
+
+STATE_MODE = 0o644
+TERMINATION_LOG = Path("/dev/termination-log")
+
+
+class Records:
+    """``reports`` keep both files; that one cannot be written is told, and stops nothing."""
+
+    def __init__(self, place: Place, termination: Path | None, tell: Report) -> None:
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        state = Path(place.state_file)
+        self._files = [self._file(partial(_write_state, state), "the state file", state)]
+        initial = Status(
+            job_id=place.job_id,
+            pod=place.pod,
+            pid=os.getpid(),
+            start_time=start_time(os.getpid()),
+            version=__version__,
+        )
+        self.reports: list[Report] = [status_file(self._files[0].put, initial)]
+        path = termination or (TERMINATION_LOG if TERMINATION_LOG.exists() else None)
+        if path is not None:
+            file = self._file(partial(write_termination_log, path), "the termination log", path)
+            self._files.append(file)
+            self.reports.append(termination_log(file.put))
+
+    async def finish(self) -> None:
+        """Wait until both are written, or cannot be."""
+        for file in self._files:
+            await file.finish()
+
+    def _file(self, write: Callable[[bytes], None], name: str, path: Path) -> LatestFile:
+        def failed(error: OSError) -> None:
+            text = f"{path} cannot be written: {error.strerror or error}"
+            self._loop.call_soon_threadsafe(self._tell, Diagnostic(name, text, None))
+
+        return LatestFile(write, failed, name)
+
+
+def _write_state(path: Path, content: bytes) -> None:
+    write_atomically(path, content, STATE_MODE)

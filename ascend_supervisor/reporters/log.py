@@ -1,0 +1,251 @@
+"""Events, and the ranks' mirrored lines, as one JSON object a line for log shippers.
+
+A line stays under 8 KiB (rsyslog's default; CRI cuts at 16 KiB); keys are flat and hold no dots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
+from typing import Any
+
+import orjson
+import structlog
+
+from ascend_supervisor.events import Event, Level, Output, Report
+from ascend_supervisor.plumbing.console import Console
+from ascend_supervisor.spec import ProcessSpec
+
+LINE_BYTES = 8 * 1024 - 256
+"""What an event may take, with room for a longer seq and a shipper's own words."""
+CUT_TO_CHARACTERS = 200
+PARTIAL_BYTES = 16 * 1024
+"""An unfinished line that grows beyond this is shown in parts."""
+PIECE_CHARACTERS = 1024
+"""Characters that surely fit into a line: JSON needs six bytes for one at the most."""
+LEVELS: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The keys that say where an event comes from."""
+
+    job_id: str
+    host: str
+    pid: int
+
+
+def json_log(console: Console, origin: Origin, level: Level) -> Report:
+    """A report that writes JSON lines to ``console``, from ``level`` on."""
+    return _log(_Sink(console), origin, level, [_without_nul, _render_json])
+
+
+def text_log(console: Console, origin: Origin, level: Level) -> Report:
+    """A report for people at a terminal: time, level and sentence."""
+    return _log(_Sink(console, numbered=False), origin, level, [_render_text])
+
+
+Processor = Callable[[Any, str, MutableMapping[str, Any]], Any]
+
+
+def _log(sink: _Sink, origin: Origin, level: Level, rendering: list[Processor]) -> Report:
+    logger = structlog.wrap_logger(
+        sink,
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            *rendering,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        # The first four have their values from each event; here they get their places.
+        context_class=dict,
+        cache_logger_on_first_use=True,
+        ts="",
+        level="",
+        event="",
+        msg="",
+        **asdict(origin),
+    )
+
+    def report(event: Event) -> None:
+        keys = {field.name: getattr(event, field.name) for field in fields(event)}
+        logger.log(LEVELS[event.level], event.name, msg=event.msg, **keys)
+
+    return report
+
+
+class _Sink:
+    """What structlog calls a logger: takes rendered lines, whatever their level."""
+
+    def __init__(self, console: Console, *, numbered: bool = True) -> None:
+        self._console = console
+        self._numbered = numbered
+
+    def _take(self, line: bytes) -> None:
+        if self._numbered:
+            self._console.put(lambda seq: (b'{"seq":%d,%b' % (seq, line[1:]), seq + 1), len(line))
+        else:
+            self._console.put(lambda seq: (line, seq), len(line))
+
+    debug = info = warning = error = _take
+
+
+def _render_json(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
+    line = orjson.dumps(keys, default=str)
+    while len(line) >= LINE_BYTES:
+        longest = max(keys, key=lambda key: len(orjson.dumps(keys[key], default=str)))
+        keys[longest] = _shortened(keys[longest])
+        line = orjson.dumps(keys, default=str)
+    return line + b"\n"
+
+
+def _shortened(value: Any) -> Any:
+    """About half of it: of text the beginning and the end, of a list the first."""
+    if isinstance(value, str) and len(value) > CUT_TO_CHARACTERS:
+        part = len(value) // 4
+        return f"{value[:part]} ...(cut)... {value[-part:]}"
+    if isinstance(value, (tuple, list)) and value:
+        return [_shortened(item) for item in value[: (len(value) + 1) // 2]]
+    if isinstance(value, dict) and value:
+        return dict(list(value.items())[: len(value) // 2])
+    return "...(cut)"
+
+
+def _without_nul(_: Any, __: str, keys: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """NUL ends a line for shippers written in C; what is not UTF-8 is no JSON."""
+    for key, value in keys.items():
+        keys[key] = _clean(value)
+    return keys
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        text = value.replace("\0", "")
+        return text.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, (tuple, list)):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return value
+
+
+def _render_text(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
+    moment = str(keys["ts"])[11:23]
+    level = "" if keys["level"] == "info" else f"{keys['level']}: "
+    text = f"{moment} {level}{keys['msg']}\n"
+    if keys.get("root_cause"):
+        text += f"{keys['root_cause']}\n"
+    return text.encode("utf-8", "backslashreplace")
+
+
+class JsonLines:
+    """A rank's output as ``output`` events. Made for millions of lines a second."""
+
+    def __init__(self, spec: ProcessSpec, generation: int, origin: Origin) -> None:
+        event = Output(spec.rank, spec.local_rank, generation, "", partial=False)
+        keys = {
+            "level": event.level,
+            "event": event.name,
+            "msg": event.msg,
+            "job_id": origin.job_id,
+            "host": origin.host,
+            "pid": origin.pid,
+            "rank": event.rank,
+            "local_rank": event.local_rank,
+            "generation": event.generation,
+        }
+        self._constant = b"," + orjson.dumps(_without_nul(None, "", keys))[1:-1].replace(
+            b"%", b"%%"
+        )
+        self._pending = b""
+
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:
+        if self._pending:
+            chunk = self._pending + chunk
+        end = chunk.rfind(b"\n") + 1
+        self._pending = chunk[end:]
+        lines = _text(chunk[:end]).split("\n")
+        lines.pop()
+        head = self._head(moment)
+        if lines and max(map(len, lines)) > PIECE_CHARACTERS:
+            shown, seq = _pieces(lines, head, seq)
+        else:
+            shown = bytearray()
+            dumps = orjson.dumps
+            for seq, line in enumerate(lines, seq):  # noqa: B020  (counts on)
+                shown += head % seq
+                shown += dumps(line)
+                shown += b"}\n"
+            seq += bool(lines)
+        if len(self._pending) > PARTIAL_BYTES:
+            rest, seq = self.rest(moment, seq)
+            shown += rest
+        return bytes(shown), seq
+
+    def rest(self, moment: float, seq: int) -> tuple[bytes, int]:
+        pending, self._pending = self._pending, b""
+        if not pending:
+            return b"", seq
+        shown, seq = _pieces([_text(pending)], self._head(moment), seq, unfinished=True)
+        return bytes(shown), seq
+
+    def _head(self, moment: float) -> bytes:
+        """Everything before the message, with a place for seq."""
+        ts = datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="microseconds")
+        return b'{"seq":%%d,"ts":"%b"%b,"message":' % (
+            ts.replace("+00:00", "Z").encode(),
+            self._constant,
+        )
+
+
+def _text(data: bytes) -> str:
+    return data.replace(b"\0", b"").decode("utf-8", "backslashreplace")
+
+
+def _pieces(
+    lines: list[str], head: bytes, seq: int, *, unfinished: bool = False
+) -> tuple[bytearray, int]:
+    """Lines of which some are too long for one event; all pieces but a line's last are partial."""
+    shown = bytearray()
+    for line in lines:
+        cuts = range(0, max(len(line), 1), PIECE_CHARACTERS)
+        for cut in cuts:
+            more = unfinished or cut != cuts[-1]
+            message = orjson.dumps(line[cut : cut + PIECE_CHARACTERS])
+            shown += head % seq + message + (b',"partial":true}\n' if more else b"}\n")
+            seq += 1
+    return shown, seq
+
+
+class TextLines:
+    """A rank's output with its name before every line."""
+
+    def __init__(self, spec: ProcessSpec) -> None:
+        self._prefix = f"[{spec.name}] ".encode()
+        self._pending = b""
+
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:  # noqa: ARG002  (no time, no number)
+        if self._pending:
+            chunk = self._pending + chunk
+        end = chunk.rfind(b"\n") + 1
+        if not end and len(chunk) > PARTIAL_BYTES:
+            chunk, end = chunk + b"\n", len(chunk) + 1
+        self._pending = chunk[end:]
+        if not end:
+            return b"", seq
+        lines = chunk[: end - 1].replace(b"\n", b"\n" + self._prefix)
+        return b"%b%b\n" % (self._prefix, lines), seq
+
+    def rest(self, moment: float, seq: int) -> tuple[bytes, int]:
+        return self.render(b"\n", moment, seq) if self._pending else (b"", seq)
+
+
+class RawLines:
+    """A rank's output as it is."""
+
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:  # noqa: ARG002  (no time, no number)
+        return chunk, seq
+
+    def rest(self, moment: float, seq: int) -> tuple[bytes, int]:  # noqa: ARG002
+        return b"", seq

@@ -1,0 +1,29 @@
+"""The root cause where kubelet looks for it: the termination log of the container."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ascend_supervisor.events import Event, Report, SupervisorExited
+
+MOST_BYTES = 4096
+"""Kubernetes reads no more than this."""
+
+
+def termination_log(put: Callable[[bytes], None]) -> Report:
+    """A report that hands the root cause of a failure to ``put``, and nothing of a success."""
+
+    def report(event: Event) -> None:
+        if isinstance(event, SupervisorExited) and event.exit_code:
+            text = f"{event.root_cause or event.msg}\n".encode(errors="backslashreplace")
+            put(text[:MOST_BYTES])
+
+    return report
+
+
+def write_termination_log(path: Path, text: bytes) -> None:
+    """Overwrite in place: the file is a mount, it cannot be replaced. Raises OSError."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.write(text)
+        file.truncate()

@@ -1,0 +1,206 @@
+"""The processes on this server that live and die together, in one generation."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import orjson
+from anyio.abc import TaskGroup
+
+from ascend_supervisor.events import ProcessExited, ProcessStarted, Report
+from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure
+from ascend_supervisor.plumbing.children import Children
+from ascend_supervisor.plumbing.clock import Clock
+from ascend_supervisor.plumbing.console import Mirror
+from ascend_supervisor.plumbing.proc import description
+from ascend_supervisor.plumbing.pump import Pump
+from ascend_supervisor.process import Process, prepare, start
+from ascend_supervisor.rank_logs import RankLogs
+from ascend_supervisor.spec import ProcessSpec
+
+LAST_LINES = 20
+"""How many of a failed rank's lines are told."""
+ERROR_FILE_SECONDS = 1.0
+ERROR_FILE_BYTES = 64 * 1024
+LOOK_AGAIN_SECONDS = 0.05
+"""A group member that is not our child makes no event when it dies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What processes need of the world, whatever the generation."""
+
+    children: Children
+    logs: RankLogs
+    mirror: Callable[[ProcessSpec, int], Mirror | None]
+    environ: Mapping[str, str]
+    oom_kills: Callable[[], int | None]
+    clock: Clock
+    report: Report
+
+
+class WorkerGroup:
+    """``tasks`` must outlive the processes: pumps and watchers run in it."""
+
+    def __init__(self, generation: int, around: Surroundings, tasks: TaskGroup) -> None:
+        self.generation = generation
+        self.failure: Failure | None = None
+        self._around = around
+        self._tasks = tasks
+        self._processes: list[Process] = []
+        self._expected = 0
+        self._decided = anyio.Event()
+        self._stopping = False
+        self._oom_kills = around.oom_kills()
+
+    async def start(self, specs: Sequence[ProcessSpec]) -> None:
+        """Start all, in order; a signal is heard between two of them. Raises a Refusal."""
+        self._expected = sum(spec.significant for spec in specs)
+        await anyio.to_thread.run_sync(
+            partial(_prepare_all, specs), abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+        )
+        logs = [await self._around.logs.open(spec, self.generation) for spec in specs]
+        for spec, log in zip(specs, logs, strict=True):
+            pump = Pump(log, self._around.mirror(spec, self.generation))
+            process = start(
+                spec, pump, self._around.children, self._around.environ, self._around.clock.now()
+            )
+            self._processes.append(process)
+            self._tasks.start_soon(self._watch, process)
+            self._tasks.start_soon(pump.run)
+            self._around.report(
+                ProcessStarted(
+                    spec.rank, spec.local_rank, self.generation, process.pid, str(log.path)
+                )
+            )
+            await anyio.lowlevel.checkpoint()
+
+    async def verdict(self) -> Completed | Crashed:
+        """Wait until a process has failed, or all significant ones have ended with 0."""
+        await self._decided.wait()
+        return Completed() if self.failure is None else Crashed(self.failure)
+
+    def send(self, number: int) -> None:
+        """Signal every process that is left."""
+        for process in self._processes:
+            process.send(number)
+
+    def stop_with(self, number: int) -> None:
+        """Signal all; what ends from now on ends because of it."""
+        self._stopping = True
+        self.send(number)
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The processes that were started, living or dead."""
+        return frozenset(process.pid for process in self._processes)
+
+    @property
+    def is_empty(self) -> bool:
+        return all(process.group_is_empty for process in self._processes)
+
+    @property
+    def remaining(self) -> tuple[str, ...]:
+        """Descriptions of the processes that still run."""
+        return tuple(
+            description(process.pid)
+            for process in self._processes
+            if process.status is None or not process.group_is_empty
+        )
+
+    async def empty(self) -> None:
+        """Return in the moment in which nothing is left in any process group."""
+        while not self.is_empty:
+            with anyio.move_on_after(LOOK_AGAIN_SECONDS):
+                await self._around.children.change()
+
+    def finish_pumps(self) -> None:
+        for process in self._processes:
+            process.pump.finish()
+
+    async def told_failure(self) -> Failure | None:
+        """The failure, with what its error file holds."""
+        if self.failure is None:
+            return None
+        spec = next(p.spec for p in self._processes if p.spec.name == self.failure.name)
+        exception = None
+        with anyio.move_on_after(ERROR_FILE_SECONDS):
+            exception = await anyio.to_thread.run_sync(
+                partial(_exception, spec), abandon_on_cancel=True
+            )
+        return replace(self.failure, exception=exception)
+
+    async def _watch(self, process: Process) -> None:
+        status = await process.ended()
+        process.pump.drain()
+        runtime = self._around.clock.now() - process.started_at
+        oom = self._oom_killed(status)
+        first = not status.ok and self.failure is None and not self._stopping
+        if first:
+            self.failure = self._failure(process, status, runtime, oom)
+        if process.spec.significant and status.ok:
+            self._expected -= 1
+        if self.failure is not None or self._expected == 0:
+            self._decided.set()
+        spec = process.spec
+        self._around.report(
+            ProcessExited(
+                spec.rank,
+                spec.local_rank,
+                self.generation,
+                process.pid,
+                status.status,
+                status.signal_name,
+                round(runtime, 6),
+                first,
+                oom,
+            )
+        )
+
+    def _failure(
+        self, process: Process, status: ExitStatus, runtime: float, oom: bool | None
+    ) -> Failure:
+        return Failure(
+            name=process.spec.name,
+            rank=process.spec.rank,
+            generation=self.generation,
+            status=status,
+            runtime_seconds=runtime,
+            oom_killed=oom,
+            log=str(process.spec.log),
+            last_lines=process.pump.last_lines[-LAST_LINES:],
+        )
+
+    def _oom_killed(self, status: ExitStatus) -> bool | None:
+        """A fact or nothing: the cgroup's counter has risen, and the SIGKILL was not ours."""
+        if status.signal != signal.SIGKILL or self._stopping:
+            return False
+        now = self._around.oom_kills()
+        if now is None or self._oom_kills is None:
+            return None
+        return now > self._oom_kills
+
+
+def _prepare_all(specs: Sequence[ProcessSpec]) -> None:
+    for spec in specs:
+        prepare(spec)
+
+
+def _exception(spec: ProcessSpec) -> str | None:
+    """The message in an error file as torch.distributed.elastic's ``@record`` writes it."""
+    if spec.error_file is None:
+        return None
+    try:
+        with Path(spec.error_file).open("rb") as file:
+            message = orjson.loads(file.read(ERROR_FILE_BYTES))["message"]
+        if isinstance(message, dict):
+            message = message["message"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return message if isinstance(message, str) else None

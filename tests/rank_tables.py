@@ -1,0 +1,55 @@
+"""The rank tables of tests/data, by name, and the ways in which tests read and spoil them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.rank_table import RankTable, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEMPLATE_1 = "template1-two-servers"
+TWELVE_PODS = "template2-12-pods-unsorted"
+ONE_CARD = "template2-one-card"
+TWO_GROUPS = "template2-two-groups"
+ONE_HOST = "template2-two-pods-one-host"
+SUPER_POD = "superpod-1.2"
+A5 = "a5-2.0"
+LAB = "lab-two-servers"
+INITIALIZING = "template2-initializing"
+
+COMPLETED = (TEMPLATE_1, TWELVE_PODS, ONE_CARD, TWO_GROUPS, ONE_HOST, SUPER_POD, A5, LAB)
+
+_TABLES = Path(__file__).parent / "data" / "rank_tables"
+
+
+def data(name: str) -> bytes:
+    return (_TABLES / f"{name}.json").read_bytes()
+
+
+def document(name: str) -> Any:
+    return json.loads(data(name))
+
+
+def table(source: bytes | str | dict[str, Any]) -> RankTable:
+    """The right table that is named, or written, or made so."""
+    if isinstance(source, dict):
+        source = json.dumps(source).encode()
+    read = parse(data(source) if isinstance(source, str) else source)
+    assert isinstance(read, RankTable)
+    return read
+
+
+def refusal(name: str, spoil: Callable[[Any], object]) -> str:
+    """The sentence with which the table is refused after it has been spoiled."""
+    spoiled = document(name)
+    spoil(spoiled)
+    with pytest.raises(TableRefused) as caught:
+        parse(json.dumps(spoiled).encode())
+    return str(caught.value)

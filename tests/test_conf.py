@@ -1,0 +1,56 @@
+"""conf/supervisor.toml shows every setting that can stand in a file, with its default."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.options import OPTIONS, Option
+from ascend_supervisor.settings import Settings, read_settings
+
+CONF = (Path(__file__).parents[1] / "conf" / "supervisor.toml").read_text(encoding="utf-8")
+SETTING = re.compile(r"^#(?=(\w+) = )", re.MULTILINE)
+IN_FILES = [option for option in OPTIONS if "file" in option.places]
+FIXED = [option for option in IN_FILES if option.default is not None or not option.otherwise]
+
+
+def settings(text: str) -> Settings:
+    read = read_settings(["--config=it", "python"], {}, lambda _: text.encode())
+    assert isinstance(read, Settings)
+    return read
+
+
+UNCOMMENTED = settings(SETTING.sub("", CONF))
+
+
+def explanation(option: Option) -> str:
+    """The line above the setting."""
+    lines = CONF.splitlines()
+    own = next(i for i, line in enumerate(lines) if line.startswith(f"#{option.key} = "))
+    return lines[own - 1]
+
+
+def test_it_says_nothing_until_a_setting_is_uncommented() -> None:
+    assert settings(CONF).sources == {"config": "command line"}
+
+
+def test_it_holds_every_setting_once_and_in_the_order_of_the_table() -> None:
+    assert SETTING.findall(CONF) == [option.key for option in IN_FILES]
+
+
+def test_all_of_it_can_be_uncommented() -> None:
+    names = {option.name for option in IN_FILES}
+    assert UNCOMMENTED.sources == dict.fromkeys(names, "file") | {"config": "command line"}
+
+
+@pytest.mark.parametrize("option", FIXED, ids=lambda option: option.key)
+def test_a_fixed_default_stands_as_it_is(option: Option) -> None:
+    value = getattr(UNCOMMENTED, option.key)
+    assert value == option.default_value
+    assert type(value) is type(option.default_value)
+
+
+@pytest.mark.parametrize("option", IN_FILES, ids=lambda option: option.key)
+def test_only_what_has_no_fixed_default_is_called_an_example(option: Option) -> None:
+    assert explanation(option).startswith("# ")
+    assert explanation(option).lower().endswith("for example:") == (option not in FIXED)

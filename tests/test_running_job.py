@@ -1,0 +1,72 @@
+"""The main job, from outside: ranks started, watched, restarted, ended."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.running import python
+
+WAITING = "import time; print('up', flush=True); time.sleep(600)"
+
+
+def test_every_rank_that_ends_with_0_gives_0(supervised):
+    job = supervised("--standalone", "3", *python("print('hello')"))
+    assert job.end() == 0
+    assert [job.said(rank) for rank in range(3)] == [["hello"]] * 3
+    assert job.events[0]["event"] == "supervisor.started"
+    assert job.events[-1]["event"] == "supervisor.exited"
+    assert [event["seq"] for event in job.events] == list(range(len(job.events)))
+
+
+def test_the_first_failure_ends_the_others_and_is_the_exit_code(supervised):
+    job = supervised(
+        "--standalone",
+        "3",
+        *python("import os, time; os.environ['RANK'] == '1' and os._exit(7)\ntime.sleep(600)"),
+    )
+    assert job.end() == 7
+    assert job.wait_for("process.exited", rank=1)["first_failure"]
+    assert job.wait_for("process.exited", rank=0)["signal"] == "SIGTERM"
+    assert "rank 1 failed first" in job.events[-1]["root_cause"]
+    assert not job.survivors()
+
+
+def test_a_rank_killed_by_a_signal_gives_128_and_its_number(supervised):
+    job = supervised(
+        "--standalone",
+        "2",
+        *python(
+            "import os, time; os.environ['RANK'] == '1' and os.kill(os.getpid(), 9); time.sleep(600)"
+        ),
+    )
+    assert job.end() == 137
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_a_stopping_signal_ends_the_group_and_gives_128_and_its_number(supervised, number):
+    job = supervised("--standalone", "2", *python(WAITING))
+    for rank in range(2):
+        job.wait_for("output", rank=rank)
+    job.send(number)
+    assert job.end() == 128 + number
+    assert job.all("generation.ended")[0]["outcome"] == "interrupted"
+    assert not job.survivors()
+
+
+def test_a_restart_starts_the_whole_group_again_and_counts(supervised):
+    source = (
+        "import os, time\n"
+        "if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n"
+        "    os.environ['RANK'] == '0' and os._exit(1)\n"
+        "    time.sleep(600)\n"
+        "print('second life')"
+    )
+    job = supervised(
+        "--standalone", "2", "--restarts", "1", "--restart-delay", "0", *python(source)
+    )
+    assert job.end() == 0
+    assert job.said(0, 1) == job.said(1, 1) == ["second life"]
+    assert job.all("restart.scheduled")[0]["restarts_left"] == 0
+    assert len(job.all("generation.ended")) == 2
