@@ -73,7 +73,7 @@ async def run_generation(
                     winding = _WindingDown(group, interrupts, patience, around)
                     left = await winding.run(outcome)
                     tasks.cancel_scope.cancel()
-                    group.finish_pumps()
+                    group.finish()
                     outcome = await _final(outcome, group, interrupts, left)
     return outcome
 
@@ -114,23 +114,28 @@ class _WindingDown:
     async def run(self, outcome: Outcome) -> tuple[str, ...]:
         """End everything; gives descriptions of what could not be ended."""
         clock = self.around.clock
-        drained_at = clock.now()
-        if isinstance(outcome, Crashed) and self.patience.drain:
-            drained_at += self.patience.drain
-            await self._wait_empty(drained_at, self.interrupts.stop)
+        drained_at = clock.now() + (self.patience.drain if isinstance(outcome, Crashed) else 0.0)
+        await self._wait(self.group.ended, drained_at, self.interrupts.stop)
         if not self.group.is_empty:
             self.group.stop_with(self.interrupts.stop_signal or signal.SIGTERM)
-            # Told to stop while ranks write their last checkpoint: the rest of the drain is theirs.
-            await self._wait_empty(
-                max(drained_at, clock.now() + self.patience.grace), self.interrupts.hurry
-            )
+            until = clock.now() + self.patience.grace
+            if not self.group.has_ended:
+                # Told to stop while ranks write a last checkpoint: the rest of the drain is theirs.
+                until = max(until, drained_at)
+            await self._wait(self.group.empty, until, self.interrupts.hurry)
         self.group.stop_with(signal.SIGKILL)
         return await self._sweep()
 
-    async def _wait_empty(self, until: float, cut_short: Callable[[], Awaitable[object]]) -> None:
-        clock = self.around.clock
-        with anyio.move_on_after(max(0.0, until - clock.now())):
-            await first(self.group.empty, cut_short, self._tell_remaining)
+    async def _wait(
+        self,
+        end: Callable[[], Awaitable[object]],
+        until: float,
+        cut_short: Callable[[], Awaitable[object]],
+    ) -> None:
+        left = until - self.around.clock.now()
+        if left > 0:
+            with anyio.move_on_after(left):
+                await first(end, cut_short, self._tell_remaining)
 
     async def _tell_remaining(self) -> None:
         while True:

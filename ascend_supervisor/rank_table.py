@@ -227,7 +227,8 @@ def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
     """The node rank and the entry of this machine; raises TableRefused rather than guess.
 
     What was told explicitly must match. Of the variables, one that matches nothing is passed
-    over; one that matches several (two pods of a host) leaves these to the next.
+    over; one that matches several (two pods of a host) leaves these to the next. But a table of
+    pods that lacks this one, whose name the platform gives for sure, belongs to another run.
     """
     entries = list(enumerate(table.entries))
     left, tried = entries, []
@@ -239,7 +240,13 @@ def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
     for variable, value in identity.known:
         if len(left) > 1:
             tried.append(f"{variable} {shown(value)}")
-            left = [place for place in left if _VARIABLES[variable](*place, value)] or left
+            matching = [place for place in left if _VARIABLES[variable](*place, value)]
+            if not matching and variable in _SURE and table.format is Format.TEMPLATE_2:
+                raise TableRefused(
+                    f"no pod of the table is {shown(value)} ({variable}): the table may be left "
+                    f"over from an earlier run; {_listing(entries)}"
+                )
+            left = matching or left
     if len(left) == 1:
         return left[0]
     raise TableRefused(
@@ -286,6 +293,9 @@ _VARIABLES: Mapping[str, _Match] = {
     "MS_NODE_RANK": _node_rank,
 }
 """The variables that know a machine, the most trustworthy first, and what of an entry they name."""
+
+
+_SURE = frozenset({"MA_CURRENT_INSTANCE_NAME", "POD_NAME"})
 
 
 def _explicit(identity: Identity) -> Iterator[tuple[str, _Match, str]]:

@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 
 import anyio
+import anyio.to_thread
 
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
 from ascend_supervisor.events import RankTableUnwatched, RankTableWaiting, Report
@@ -178,15 +179,16 @@ class TableFile:
         except Silence:
             return self._places[0], "the file system does not answer"
         content = seen.content
-        found = content if isinstance(content, NotReady) else self._parse(seen.path, content)
+        found = content if isinstance(content, NotReady) else await self._parse(seen.path, content)
         return (seen.path, found.reason + seen.hint) if isinstance(found, NotReady) else found
 
-    def _parse(self, path: Path, content: bytes) -> FoundTable | NotReady:
+    async def _parse(self, path: Path, content: bytes) -> FoundTable | NotReady:
         digest = sha256(content).hexdigest()
         if self._parsed and (self._parsed.path, self._parsed.sha256) == (path, digest):
             return self._parsed
         try:
-            table = parse(content)
+            # In a thread: a large table takes a second, in which signals are to be heard.
+            table = await anyio.to_thread.run_sync(partial(parse, content), abandon_on_cancel=True)
         except TableRefused as refusal:
             raise TableRefused(*(f"{path}: {fault}" for fault in refusal.faults)) from refusal
         if isinstance(table, NotReady):

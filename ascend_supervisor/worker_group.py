@@ -54,6 +54,7 @@ class WorkerGroup:
         self._around = around
         self._tasks = tasks
         self._processes: list[Process] = []
+        self._noted: set[Process] = set()
         self._expected = 0
         self._decided = anyio.Event()
         self._stopping = False
@@ -114,14 +115,27 @@ class WorkerGroup:
             if process.status is None or not process.group_is_empty
         )
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether every process that was started has ended, whatever it left behind."""
+        return all(process.status is not None for process in self._processes)
+
+    async def ended(self) -> None:
+        """Return when that is so."""
+        for process in self._processes:
+            await process.ended()
+
     async def empty(self) -> None:
         """Return in the moment in which nothing is left in any process group."""
         while not self.is_empty:
             with anyio.move_on_after(LOOK_AGAIN_SECONDS):
                 await self._around.children.change()
 
-    def finish_pumps(self) -> None:
+    def finish(self) -> None:
+        """Tell every end that was not told yet, and close the pipes, emptied."""
         for process in self._processes:
+            if process.status is not None:
+                self._note_end(process, process.status)
             process.pump.finish()
 
     async def told_failure(self) -> Failure | None:
@@ -137,7 +151,12 @@ class WorkerGroup:
         return replace(self.failure, exception=exception)
 
     async def _watch(self, process: Process) -> None:
-        status = await process.ended()
+        self._note_end(process, await process.ended())
+
+    def _note_end(self, process: Process, status: ExitStatus) -> None:
+        if process in self._noted:
+            return
+        self._noted.add(process)
         process.pump.drain()
         runtime = self._around.clock.now() - process.started_at
         oom = self._oom_killed(status)

@@ -30,8 +30,12 @@ class Running:
         environ: Mapping[str, str] | None = None,
         before: Sequence[str] = (),
         python: str = sys.executable,
+        stdout: int | None = None,
     ) -> None:
-        """Everything it writes is below ``root``; ``before`` are words before the interpreter."""
+        """Everything it writes is below ``root``; ``before`` are words before the interpreter.
+
+        With a ``stdout`` of the test's own there are no events to wait for.
+        """
         self.root = root
         self.mark = f"{root}-{time.monotonic_ns()}"
         mount = root / "modelarts"
@@ -51,16 +55,15 @@ class Running:
             },
             cwd=root,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.PIPE if stdout is None else stdout,
             stderr=subprocess.PIPE,
         )
         self.events: list[Event] = []
         self.stderr = ""
         self._news = threading.Condition()
-        self._readers = [
-            threading.Thread(target=self._read_events, daemon=True),
-            threading.Thread(target=self._read_stderr, daemon=True),
-        ]
+        self._readers = [threading.Thread(target=self._read_stderr, daemon=True)]
+        if stdout is None:
+            self._readers.append(threading.Thread(target=self._read_events, daemon=True))
         for reader in self._readers:
             reader.start()
 

@@ -134,3 +134,10 @@ def test_a_table_without_entries_holds_no_machine() -> None:
     nobody = table({"status": "completed", "group_count": "0", "group_list": []})
     with pytest.raises(TableRefused, match="the table has no entries"):
         find_entry(nobody, identity_of({"HOSTNAME": "x"}, node_rank=0))
+
+
+@pytest.mark.parametrize("variable", ["MA_CURRENT_INSTANCE_NAME", "POD_NAME"])
+def test_a_table_of_pods_without_this_one_is_from_another_run(variable: str) -> None:
+    said = refusal(TWELVE_PODS, {variable: "jobd1b2-job-bert-99", "VC_TASK_INDEX": "3"})
+    assert said.startswith(f"no pod of the table is 'jobd1b2-job-bert-99' ({variable}): ")
+    assert "left over from an earlier run" in said

@@ -1,6 +1,8 @@
 """Our stdout, written by a thread, because whoever reads it may stop reading.
 
 Events are never dropped. What a rank says is dropped beyond a buffer, and counted: its log has it.
+Lines are rendered where they are read, so a rank that floods waits for our processor, not for the
+reader; rendering in the writing thread halved the throughput, for the two fight over the GIL.
 """
 
 from __future__ import annotations
@@ -31,21 +33,20 @@ class Lines(Protocol):
         """The incomplete line, since nothing follows it."""
 
 
-Item = Callable[[int], tuple[bytes, int]]
-"""Given the number of the next line: what to write, and the number after it."""
-
-
 class Console:
-    """Writes to ``fd`` and numbers the lines; nothing here waits for the reader but ``finish``."""
+    """Writes to ``fd``; nothing here waits for the reader but ``finish``.
+
+    ``seq`` is the number of the next line: whoever puts lines that carry it counts it up.
+    """
 
     def __init__(self, fd: int) -> None:
+        self.seq = 0
         self._fd = fd
-        self._seq = 0
         self._broken = False
-        self._writer: Writer[Item] = Writer(self._write, f"console {fd}")
+        self._writer: Writer[bytes] = Writer(self._write, f"console {fd}")
 
-    def put(self, item: Item, size: int) -> None:
-        self._writer.put(item, size)
+    def put(self, data: bytes) -> None:
+        self._writer.put(data, len(data))
 
     @property
     def full(self) -> bool:
@@ -56,8 +57,7 @@ class Console:
         """Wait until all is written; False when the reader has stood still for too long."""
         return await self._writer.below(0)
 
-    def _write(self, item: Item) -> None:
-        data, self._seq = item(self._seq)
+    def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view and not self._broken:
             try:
@@ -86,9 +86,7 @@ class Mirror:
             self._dropped += max(chunk.count(b"\n"), 1)
             return
         self._tell()
-        moment = time.time()
-        lines = self._lines
-        self._console.put(lambda seq: lines.render(chunk, moment, seq), len(chunk))
+        self._put(self._lines.render(chunk, time.time(), self._console.seq))
 
     def end(self) -> None:
         """Nothing follows."""
@@ -96,9 +94,12 @@ class Mirror:
         self._tell()
 
     def _put_rest(self) -> None:
-        moment = time.time()
-        lines = self._lines
-        self._console.put(lambda seq: lines.rest(moment, seq), 1)
+        self._put(self._lines.rest(time.time(), self._console.seq))
+
+    def _put(self, rendered: tuple[bytes, int]) -> None:
+        data, self._console.seq = rendered
+        if data:
+            self._console.put(data)
 
     def _tell(self) -> None:
         if self._dropped:

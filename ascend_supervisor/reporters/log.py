@@ -84,9 +84,9 @@ class _Sink:
 
     def _take(self, line: bytes) -> None:
         if self._numbered:
-            self._console.put(lambda seq: (b'{"seq":%d,%b' % (seq, line[1:]), seq + 1), len(line))
-        else:
-            self._console.put(lambda seq: (line, seq), len(line))
+            line = b'{"seq":%d,%b' % (self._console.seq, line[1:])
+            self._console.seq += 1
+        self._console.put(line)
 
     debug = info = warning = error = _take
 
