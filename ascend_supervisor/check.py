@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import orjson
-
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.place import Place
+from ascend_supervisor.plumbing.to_json import to_json
 from ascend_supervisor.rank_table import Identity, find_entry
 from ascend_supervisor.rank_table_file import FoundTable
 from ascend_supervisor.spec import ProcessSpec
@@ -42,7 +41,7 @@ def plan_as_json(
         "state_file": str(place.state_file),
         "processes": [_process(spec) for spec in specs],
     }
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), specs
+    return to_json(document, indent=True) + b"\n", specs
 
 
 def _process(spec: ProcessSpec) -> dict[str, object]:

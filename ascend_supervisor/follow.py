@@ -1,186 +1,105 @@
-"""Logs that still grow, read from their beginning: what is appended, over all rotations.
-
-Nothing is held in memory but one piece of a file, and one unfinished line for each labelled log.
-"""
+"""The ranks' logs, as ctl prints them: all with a label, or one as it is."""
 
 from __future__ import annotations
 
-import os
-import select
-import stat
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-POLL_SECONDS = 0.2
-"""How often it is looked whether there is more; file events do not cross network file systems."""
-PIECE_BYTES = 64 * 1024
-STDOUT = 1
-
-Put = Callable[[bytes], None]
+from ascend_supervisor.plumbing.tail import Label, Put, Tail, Tails, follow, print_all
+from ascend_supervisor.reporters.status import RankStatus, Status
+from ascend_supervisor.sentences import plain
+from ascend_supervisor.state_file import State, StateUnknown
+from ascend_supervisor.text import spans
 
 
-class Tail:
-    """The log at ``path``, from its beginning on.
+@dataclass(slots=True)
+class RankTails:
+    """The logs that were named so far: of ``rank`` raw, of all ranks (None) labelled."""
 
-    Rotated files are known by their inodes: after ``name`` has become ``name.1``, first what is
-    left of it is given, then every file that came after it. What was rotated beyond the last
-    number, unread, is gone.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.trouble: OSError | None = FileNotFoundError(2, os.strerror(2), str(path))
-        """Why nothing of it could be read so far."""
-        self._file = -1
-        self._at = 0
-
-    def more(self) -> Iterator[bytes]:
-        """What there is by now, and was not given yet, in pieces."""
-        if self._file < 0 and not self._open_first():
-            return
-        yield from self._appended()
-        while (following := self._following()) >= 0:
-            try:
-                yield from self._appended()  # the last words before its writer went on
-            finally:
-                self._go_on(following)
-            yield from self._appended()
-
-    def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def _open_first(self) -> bool:
-        try:
-            self._go_on(_opened(self.path))
-        except OSError as error:
-            self.trouble = error
-            return False
-        self.trouble = None
-        return True
-
-    def _go_on(self, file: int) -> None:
-        self.close()
-        self._file, self._at = file, 0
-
-    def _appended(self) -> Iterator[bytes]:
-        end = os.fstat(self._file).st_size
-        if end < self._at:  # truncated in place: what is there now is new
-            self._at = 0
-        while self._at < end:
-            piece = os.pread(self._file, min(PIECE_BYTES, end - self._at), self._at)
-            if not piece:
-                return
-            self._at += len(piece)
-            yield piece
-
-    def _following(self) -> int:
-        """The file, opened, in which the log goes on after the current one; -1 where there is none.
-
-        A new file counts from its first byte on: until then its writer is still in the old one.
-        """
-        with suppress(OSError):
-            newest = self.path.stat()
-            if newest.st_size and not self._is_current(newest):
-                return self._opened_after_current()
-        return -1
-
-    def _opened_after_current(self) -> int:
-        while True:
-            number = self._number_of_current()
-            file = _opened(self._numbered(number - 1) if number else self.path)
-            if number == self._number_of_current():
-                return file
-            os.close(file)  # a rotation came between
-
-    def _number_of_current(self) -> int:
-        """The number that rotation gave to the current file; 0 when it is none of the numbered."""
-        number = 1
-        with suppress(OSError):
-            while not self._is_current(self._numbered(number).stat()):
-                number += 1
-            return number
-        return 0
-
-    def _is_current(self, found: os.stat_result) -> bool:
-        return os.path.samestat(found, os.fstat(self._file))
-
-    def _numbered(self, number: int) -> Path:
-        return self.path.with_name(f"{self.path.name}.{number}") if number else self.path
-
-
-class Label:
-    """Puts ``label`` before every line; a line that does not end is put in parts."""
-
-    def __init__(self, label: bytes, put: Put) -> None:
-        self._label = label
-        self._put = put
-        self._unfinished = b""
-
-    def put(self, piece: bytes) -> None:
-        *lines, self._unfinished = (self._unfinished + piece).split(b"\n")
-        if lines:
-            self._put(b"".join([b"%b%b\n" % (self._label, line) for line in lines]))
-        if len(self._unfinished) >= PIECE_BYTES:
-            self.finish()
-
-    def finish(self) -> None:
-        """End the unfinished line."""
-        if self._unfinished:
-            self._put(b"%b%b\n" % (self._label, self._unfinished))
-            self._unfinished = b""
-
-
-class Source(Protocol):
-    """Where the logs are named."""
-
-    def look(self) -> bool:
-        """Name the logs that there are by now; False when nothing more will be written to any."""
+    rank: int | None
+    put: Put
+    labels: list[Label] = field(default_factory=list)
+    _by_path: dict[str, tuple[Tail, Put]] = field(default_factory=dict)
 
     @property
-    def tails(self) -> list[tuple[Tail, Put]]:
-        """The logs so far, and where each goes."""
+    def tails(self) -> Tails:
+        return self._by_path.values()
+
+    def name(self, status: Status) -> None:
+        """Take in the logs that ``status`` names."""
+        for rank in status.ranks:
+            if self.rank in (None, rank.rank) and rank.log not in self._by_path:
+                self._by_path[rank.log] = (Tail(Path(rank.log)), self._put_of(rank))
+
+    def finish(self) -> None:
+        """End the lines that are unfinished; raises StateUnknown for the logs not to be read."""
+        for label in self.labels:
+            label.finish()
+        troubles = [
+            f"the log {plain(str(tail.path))} cannot be read: "
+            f"{tail.trouble.strerror or tail.trouble}"
+            for tail, _ in self.tails
+            if tail.trouble
+        ]
+        if troubles:
+            raise StateUnknown(*troubles)
+
+    def _put_of(self, rank: RankStatus) -> Put:
+        if self.rank is not None:
+            return self.put
+        name = f"rank {rank.rank}" if rank.rank is not None else plain(Path(rank.log).name)
+        self.labels.append(Label(f"[{name}] ".encode(errors="backslashreplace"), self.put))
+        return self.labels[-1].put
 
 
-def print_all(tails: list[tuple[Tail, Put]]) -> bool:
-    """Put what there is, log by log; whether there was anything."""
-    found = False
-    for tail, put in tails:
-        for piece in tail.more():
-            put(piece)
-            found = True
-    return found
+def print_logs(state: State, rank: int | None, put: Put) -> None:
+    """Put what stands in the logs now; raises StateUnknown where there are none."""
+    logs = RankTails(rank, put)
+    logs.name(state.status)
+    if not logs.tails:
+        raise StateUnknown(_nothing(state, rank))
+    for one in logs.tails:
+        print_all([one])
+    logs.finish()
 
 
-def follow(source: Source) -> None:
-    """Put what there is and what comes, until nothing more will come.
+def follow_logs(
+    state: State, rank: int | None, put: Put, read: Callable[[], State], tell: Callable[[str], None]
+) -> None:
+    """Put what stands and comes in the logs, until the supervisor is gone or has ended.
 
-    Raises BrokenPipeError as soon as nobody reads our output any more.
+    ``read`` gives the state of the moment and may raise StateUnknown: then the last one holds.
+    Raises StateUnknown in the end where there was nothing to follow.
     """
-    while True:
-        goes_on = source.look()  # first: what was written until then is found below
-        found = print_all(source.tails)
-        if not found and not goes_on:
-            return
-        if not found:
-            _wait()
+    logs = RankTails(rank, put)
+    latest = state
+
+    def look() -> tuple[Tails, bool]:
+        nonlocal latest
+        latest = _renewed(latest, read)
+        logs.name(latest.status)
+        return logs.tails, not latest.is_final
+
+    if not look()[0] and not latest.is_final:
+        tell(f"{_nothing(latest, rank)}; waiting for it")
+    follow(look)
+    if not logs.tails:
+        raise StateUnknown(_nothing(latest, rank))
+    logs.finish()
 
 
-def _wait() -> None:
-    """Wait a poll long, on a pipe no longer than there is somebody at its other end."""
-    poll = select.poll()
-    poll.register(STDOUT, 0)
-    if poll.poll(POLL_SECONDS * 1000):
-        raise BrokenPipeError
+def _renewed(state: State, read: Callable[[], State]) -> State:
+    try:
+        return read()
+    except StateUnknown:
+        return state
 
 
-def _opened(path: Path) -> int:
-    """A descriptor of a regular file; raises OSError."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError("it is not a regular file")
-    return file
+def _nothing(state: State, rank: int | None) -> str:
+    status = state.status
+    known = [known.rank for known in status.ranks if known.rank is not None]
+    if rank is None or not status.ranks:
+        about = f": {plain(status.why)}" if status.why else ""
+        return f"no rank of {plain(status.pod)} has a log; the phase is {status.phase!r}{about}"
+    return f"rank {rank} is none of the ranks of {plain(status.pod)}, which are {spans(known)}"

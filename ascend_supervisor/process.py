@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,11 +75,22 @@ class Process:
             os.killpg(self.pid, number)
 
 
-def prepare(spec: ProcessSpec) -> None:
-    """Make the directories of ``spec`` and remove an error file of an earlier life. May block.
+def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> None:
+    """Make the directories, remove error files of an earlier life, look for the commands.
 
-    Raises CannotWrite.
+    May block. Raises CannotWrite, CommandNotFound or CannotExecute, before anything is started.
     """
+    checked = set()
+    for spec in specs:
+        _make_directories(spec)
+        environ = changed(inherited, spec.environ)
+        key = (spec.argv[0], environ.get("PATH"), spec.cwd if "/" in spec.argv[0] else None)
+        if key not in checked:
+            check_command(spec, environ)
+            checked.add(key)
+
+
+def _make_directories(spec: ProcessSpec) -> None:
     for directory in (spec.cwd, *spec.directories):
         try:
             Path(directory).mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -99,11 +110,10 @@ def start(
     """Start ``spec`` with ``inherited`` as its environment, changed as the spec says.
 
     Raises CommandNotFound, CannotExecute, CannotWrite (its working directory) or Unavailable (the
-    machine has no room for another process).
+    machine has no room for another process). What ``prepare`` has checked may have changed since.
     """
     environ = changed(inherited, spec.environ)
     try:
-        check_command(spec, environ)
         child = children.spawn(spec.argv, environ=environ, cwd=str(spec.cwd), output=pump.write_end)
     except OSError as error:
         raise _refusal(spec, error) from error

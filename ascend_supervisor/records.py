@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ascend_supervisor import __version__
 from ascend_supervisor.events import Diagnostic, Report
@@ -14,8 +15,10 @@ from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.atomic_file import write_atomically
 from ascend_supervisor.plumbing.latest_file import LatestFile
 from ascend_supervisor.plumbing.proc import start_time
-from ascend_supervisor.reporters.status import Status, status_file
+from ascend_supervisor.reporters.status import Status, as_json, status_file
 from ascend_supervisor.reporters.termination import termination_log, write_termination_log
+
+Content = TypeVar("Content")
 
 STATE_MODE = 0o644
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -28,7 +31,8 @@ class Records:
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         state = Path(place.state_file)
-        self._files = [self._file(partial(_write_state, state), "the state file", state)]
+        state_file = self._file(partial(_write_state, state), "the state file", state)
+        self._files: list[LatestFile[Any]] = [state_file]
         initial = Status(
             job_id=place.job_id,
             pod=place.pod,
@@ -36,7 +40,7 @@ class Records:
             start_time=start_time(os.getpid()),
             version=__version__,
         )
-        self.reports: list[Report] = [status_file(self._files[0].put, initial)]
+        self.reports: list[Report] = [status_file(state_file.put, initial)]
         path = termination or (TERMINATION_LOG if TERMINATION_LOG.exists() else None)
         if path is not None:
             file = self._file(partial(write_termination_log, path), "the termination log", path)
@@ -48,7 +52,7 @@ class Records:
         for file in self._files:
             await file.finish()
 
-    def _file(self, write: Callable[[bytes], None], name: str, path: Path) -> LatestFile:
+    def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
         def failed(error: OSError) -> None:
             text = f"{path} cannot be written: {error.strerror or error}"
             self._loop.call_soon_threadsafe(self._tell, Diagnostic(name, text, None))
@@ -56,5 +60,5 @@ class Records:
         return LatestFile(write, failed, name)
 
 
-def _write_state(path: Path, content: bytes) -> None:
-    write_atomically(path, content, STATE_MODE)
+def _write_state(path: Path, status: Status) -> None:
+    write_atomically(path, as_json(status), STATE_MODE)

@@ -14,10 +14,11 @@ from pathlib import Path, PurePath
 from typing import ClassVar, get_args
 
 from ascend_supervisor.errors import Refusal
+from ascend_supervisor.plumbing import proc
 from ascend_supervisor.plumbing.document import Cursor, Misfit, NotJson, parse_json
-from ascend_supervisor.plumbing.proc import is_zombie, start_time
 from ascend_supervisor.reporters.status import Phase, RankStatus, Status
 from ascend_supervisor.sentences import plain
+from ascend_supervisor.sources import OWNER
 
 VARIABLE = "ASCEND_SUPERVISOR_STATE_FILE"
 PLACING = (VARIABLE, "ASCEND_SUPERVISOR_LOG_DIR", "ASCEND_SUPERVISOR_CONFIG")
@@ -46,13 +47,17 @@ class State:
     @property
     def supervisor_lives(self) -> bool:
         """Whether the process that wrote it is still there, and not another with its number."""
-        status = self.status
-        with suppress(ValueError):  # the name of a process need not be UTF-8
-            started = start_time(status.pid)
-            return (
-                started is not None and started == status.start_time and not is_zombie(status.pid)
-            )
-        return False
+        started = _started(self.status.pid)
+        return started is not None and started == self.status.start_time
+
+    def rank_lives(self, rank: RankStatus) -> bool:
+        """Whether the rank's process is there; once nobody waits for it, another may have its pid.
+
+        Then only those count whose environment may be read and holds our mark.
+        """
+        if rank.status is not None or rank.signal is not None or _started(rank.pid) is None:
+            return False
+        return self.supervisor_lives or OWNER.encode() in proc.environ(rank.pid)
 
     @property
     def left_behind(self) -> bool:
@@ -102,10 +107,17 @@ def read_state_file(path: Path) -> State:
         ) from error
 
 
-def _usual(environ: Mapping[str, str]) -> tuple[Path, bool, Path]:
-    """Where a supervisor with this environment keeps its state, whether a setting says so, its logs.
+def _started(pid: int) -> int | None:
+    """When the process was started; None when it is no more, though it may be waited for still."""
+    with suppress(ValueError):  # a process may have any bytes for a name
+        return None if proc.is_zombie(pid) else proc.start_time(pid)
+    return None
 
-    The options of its command line are not known here.
+
+def _usual(environ: Mapping[str, str]) -> tuple[Path, bool, Path]:
+    """The state file of a supervisor with this environment, whether it was set, and the log dir.
+
+    What its command line says is not known here.
     """
     # Slow, and a probe that is told the file does without.
     from ascend_supervisor.place import mounted_log_dir, place_of  # noqa: PLC0415

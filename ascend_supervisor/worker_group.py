@@ -20,7 +20,7 @@ from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.console import Mirror
 from ascend_supervisor.plumbing.proc import description
 from ascend_supervisor.plumbing.pump import Pump
-from ascend_supervisor.process import Process, prepare, start
+from ascend_supervisor.process import Process, prepare_all, start
 from ascend_supervisor.rank_logs import RankLogs
 from ascend_supervisor.spec import ProcessSpec
 
@@ -64,7 +64,7 @@ class WorkerGroup:
         """Start all, in order; a signal is heard between two of them. Raises a Refusal."""
         self._expected = sum(spec.significant for spec in specs)
         await anyio.to_thread.run_sync(
-            partial(_prepare_all, specs), abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+            partial(prepare_all, specs, self._around.environ), abandon_on_cancel=True
         )
         logs = [await self._around.logs.open(spec, self.generation) for spec in specs]
         for spec, log in zip(specs, logs, strict=True):
@@ -204,11 +204,6 @@ class WorkerGroup:
         if now is None or self._oom_kills is None:
             return None
         return now > self._oom_kills
-
-
-def _prepare_all(specs: Sequence[ProcessSpec]) -> None:
-    for spec in specs:
-        prepare(spec)
 
 
 def _exception(spec: ProcessSpec) -> str | None:

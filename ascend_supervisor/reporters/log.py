@@ -15,6 +15,7 @@ import structlog
 
 from ascend_supervisor.events import Event, Level, Output, Report
 from ascend_supervisor.plumbing.console import Console
+from ascend_supervisor.plumbing.to_json import to_json
 from ascend_supervisor.spec import ProcessSpec
 
 LINE_BYTES = 8 * 1024 - 256
@@ -38,7 +39,7 @@ class Origin:
 
 def json_log(console: Console, origin: Origin, level: Level) -> Report:
     """A report that writes JSON lines to ``console``, from ``level`` on."""
-    return _log(_Sink(console), origin, level, [_without_nul, _render_json])
+    return _log(_Sink(console), origin, level, [_render_json])
 
 
 def text_log(console: Console, origin: Origin, level: Level) -> Report:
@@ -92,11 +93,11 @@ class _Sink:
 
 
 def _render_json(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
-    line = orjson.dumps(keys, default=str)
+    line = to_json(keys)
     while len(line) >= LINE_BYTES:
-        longest = max(keys, key=lambda key: len(orjson.dumps(keys[key], default=str)))
+        longest = max(keys, key=lambda key: len(to_json(keys[key])))
         keys[longest] = _shortened(keys[longest])
-        line = orjson.dumps(keys, default=str)
+        line = to_json(keys)
     return line + b"\n"
 
 
@@ -110,24 +111,6 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, dict) and value:
         return dict(list(value.items())[: len(value) // 2])
     return "...(cut)"
-
-
-def _without_nul(_: Any, __: str, keys: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """NUL ends a line for shippers written in C; what is not UTF-8 is no JSON."""
-    for key, value in keys.items():
-        keys[key] = _clean(value)
-    return keys
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        text = value.replace("\0", "")
-        return text.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, (tuple, list)):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
-    return value
 
 
 def _render_text(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
@@ -155,9 +138,7 @@ class JsonLines:
             "local_rank": event.local_rank,
             "generation": event.generation,
         }
-        self._constant = b"," + orjson.dumps(_without_nul(None, "", keys))[1:-1].replace(
-            b"%", b"%%"
-        )
+        self._constant = b"," + to_json(keys)[1:-1].replace(b"%", b"%%")
         self._pending = b""
 
     def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:

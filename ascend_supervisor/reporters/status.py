@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Literal
-
-import orjson
 
 from ascend_supervisor.events import (
     Event,
@@ -21,6 +19,7 @@ from ascend_supervisor.events import (
     SignalReceived,
     SupervisorExited,
 )
+from ascend_supervisor.plumbing.to_json import to_json
 
 Phase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
 
@@ -56,8 +55,8 @@ class Status:
     root_cause: str | None = None
 
 
-def status_file(put: Callable[[bytes], None], initial: Status) -> Report:
-    """A report that hands every new state to ``put`` as JSON."""
+def status_file(put: Callable[[Status], None], initial: Status) -> Report:
+    """A report that hands every new state to ``put``."""
     current = initial
 
     def report(event: Event) -> None:
@@ -65,9 +64,13 @@ def status_file(put: Callable[[bytes], None], initial: Status) -> Report:
         following = after(current, event)
         if following != current:
             current = following
-            put(orjson.dumps(asdict(current), option=orjson.OPT_INDENT_2))
+            put(current)
 
     return report
+
+
+def as_json(status: Status) -> bytes:
+    return to_json(status, indent=True) + b"\n"
 
 
 def after(status: Status, event: Event) -> Status:
