@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.place import Place
@@ -17,7 +17,7 @@ def plan_as_json(
     identity: Identity,
     place: Place,
     launcher: Launcher,
-    settings: Mapping[str, str],
+    settings: Sequence[str],
 ) -> tuple[bytes, tuple[ProcessSpec, ...]]:
     """The plan of generation 0, and its specs; raises a Refusal as the run would."""
     table = found.table
@@ -37,7 +37,7 @@ def plan_as_json(
             "node_rank": node_rank,
             "ranks": [device.rank for device in entry.devices],
         },
-        "settings": dict(settings),
+        "settings": list(settings),
         "state_file": str(place.state_file),
         "processes": [_process(spec) for spec in specs],
     }

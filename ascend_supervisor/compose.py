@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -26,7 +25,7 @@ from ascend_supervisor.interrupts import HEARD, Interrupts
 from ascend_supervisor.launchers import Launcher
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.outlets import Format, Outlets
-from ascend_supervisor.place import Place, mounted_log_dir, place_of
+from ascend_supervisor.place import Place, mounted_log_dir, names_of, place_of
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
 from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix
@@ -49,7 +48,7 @@ from ascend_supervisor.records import Records
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.log import Origin
 from ascend_supervisor.settings import Help, Settings, Version, read_settings
-from ascend_supervisor.supervisor import Job, supervise
+from ascend_supervisor.supervisor import Job, refused, supervise
 from ascend_supervisor.usage import help_text
 from ascend_supervisor.worker_group import Surroundings
 
@@ -61,8 +60,6 @@ Listen = Callable[[Mapping[int, Callable[[], None]]], None]
 """Calls the handlers for signals from now on; to be called with the event loop running."""
 Leave = Callable[[int], NoReturn]
 """Ends the process with an exit code, whatever its threads are stuck in."""
-IMMEDIATELY = 1e-3
-"""A timeout that is over after the first look; 0 would mean none."""
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: Leave) -> int:
@@ -118,13 +115,16 @@ async def _main(
         tasks.start_soon(children.keep_reaping)
         try:
             exited = await supervise(_job(settings, environ, place, around, interrupts))
+        except Refusal as refusal:
+            exited = refused(refusal)
         except Exception as error:  # noqa: BLE001  (whatever it is, the job's end is told)
             report(defect(error))
             exited = SupervisorExited(DEFECT, f"a defect of ours: {error!r}", 0, None)
         await logs.finish()
+        await records.finish()
         report(exited)
-        if exited.exit_code and not outlets.events_are_for_people:
-            sys.stderr.write(f"ascend_supervisor: {exited.root_cause or exited.reason}\n")
+        if outlets.for_machines and exited.refusal:
+            outlets.complain(exited.refusal)
         await records.finish()
         await outlets.finish()
         tasks.cancel_scope.cancel()
@@ -214,22 +214,22 @@ def _table(
             return found
 
         return alone
-    given = None if settings.rank_table is None else str(settings.rank_table)
-    file = TableFile(table_places(given, environ), clock, report)
+    file = _table_file(settings, environ, clock, report)
     return partial(file.wait, settings.rank_table_timeout or None)
+
+
+def _table_file(
+    settings: Settings, environ: Mapping[str, str], clock: Clock, report: Report
+) -> TableFile:
+    given = None if settings.rank_table is None else str(settings.rank_table)
+    return TableFile(table_places(given, environ), clock, report)
 
 
 def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
     """Print the plan; gives the code that the run would give as far as it can be known."""
-
-    async def found() -> FoundTable:
-        at_once = replace(settings, rank_table_timeout=IMMEDIATELY)
-        silent: Report = lambda _: None  # noqa: E731
-        return await _table(at_once, environ, npus(DEVICES), MonotonicClock(), silent)()
-
     try:
         plan, specs = plan_as_json(
-            anyio.run(found),
+            _table_now(settings, environ),
             _identity(settings, environ),
             place,
             _launcher(settings, environ),
@@ -243,18 +243,26 @@ def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
     return 0
 
 
+def _table_now(settings: Settings, environ: Mapping[str, str]) -> FoundTable:
+    devices = npus(DEVICES)
+    if settings.standalone is not None:
+        return standalone_table(settings.standalone or len(devices) or 1)
+    file = _table_file(settings, environ, MonotonicClock(), lambda _: None)
+    return anyio.run(file.now)
+
+
 def _refuse(refusal: Refusal, environ: Mapping[str, str]) -> int:
     """Tell why nothing was started, sentence by sentence for people and as an event."""
-    for fault in refusal.faults:
-        sys.stderr.write(f"ascend_supervisor: {fault}\n")
-    sys.stderr.flush()
-    if not os.isatty(1):
-        anyio.run(_tell, refusal, environ)
+    anyio.run(_tell, refusal, environ)
     return refusal.exit_code
 
 
 async def _tell(refusal: Refusal, environ: Mapping[str, str]) -> None:
-    origin = Origin(environ.get("JOB_ID", "job"), socket.gethostname(), os.getpid())
-    outlets = Outlets("json", ALL_RANKS, "info", origin)
-    outlets.report(SupervisorExited(refusal.exit_code, str(refusal), 0, str(refusal)))
+    job_id, pod = names_of(environ, socket.gethostname())
+    console: Format = "none" if os.isatty(1) else "json"
+    outlets = Outlets(console, ALL_RANKS, "info", Origin(job_id, pod, os.getpid()))
+    if outlets.for_machines:
+        outlets.report(refused(refusal))
+    for fault in refusal.faults:
+        outlets.complain(fault)
     await outlets.finish()

@@ -11,10 +11,17 @@ Level = Literal["debug", "info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Its fields are its keys; ``msg`` is the sentence for people."""
+    """Its fields are its keys; ``msg`` is the sentence for people.
+
+    ``level`` is the usual one, ``severity`` that of this very event.
+    """
 
     name: ClassVar[str]
     level: ClassVar[Level] = "info"
+
+    @property
+    def severity(self) -> Level:
+        return self.level
 
     @property
     def msg(self) -> str:
@@ -28,7 +35,7 @@ class SupervisorStarted(Event):
     command: tuple[str, ...]
     method: str
     restarts: int
-    settings: dict[str, str]
+    settings: tuple[str, ...]
 
     @property
     def msg(self) -> str:
@@ -80,8 +87,9 @@ class RankTableReady(Event):
     def msg(self) -> str:
         ranks = ", ".join(map(str, self.local_ranks)) or "none"
         return (
-            f"the rank table {self.path} ({self.format}) holds {self.world_size} devices on "
-            f"{self.servers} servers; this is {self.this_server}, with ranks {ranks}"
+            f"the rank table {self.path} ({self.format}) holds "
+            f"{counted(self.world_size, 'device')} on {counted(self.servers, 'server')}; "
+            f"this is {self.this_server}, with ranks {ranks}"
         )
 
 
@@ -122,6 +130,10 @@ class ProcessExited(Event):
     runtime_seconds: float
     first_failure: bool
     oom_killed: bool | None
+
+    @property
+    def severity(self) -> Level:
+        return "error" if self.first_failure else self.level
 
     @property
     def msg(self) -> str:
@@ -183,7 +195,8 @@ class OutputDropped(Event):
 
     @property
     def msg(self) -> str:
-        return f"{self.lines} lines of {who(self.rank)} are only in its log: {self.reason}"
+        lines = counted(self.lines, "line")
+        return f"only in the log of {who(self.rank)}: {lines}, because {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +225,8 @@ class LogLost(Event):
 
     @property
     def msg(self) -> str:
-        return f"{self.bytes} bytes of {who(self.rank)} are missing in its log: {self.reason}"
+        size = counted(self.bytes, "byte")
+        return f"missing in the log of {who(self.rank)}: {size}, because of this: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +262,7 @@ class OrphansKilled(Event):
     @property
     def msg(self) -> str:
         whose = "an earlier start of the supervisor" if self.earlier_start else "the ranks"
-        return f"killed {self.count} processes that {whose} had left behind"
+        return f"killed {counted(self.count, 'process', 'processes')} that {whose} had left behind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +314,16 @@ class SupervisorExited(Event):
     root_cause: str | None
 
     @property
+    def severity(self) -> Level:
+        return "error" if self.exit_code else self.level
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing was started, in a sentence; a rank's failure has lines of its log instead."""
+        cause = self.root_cause
+        return cause if self.exit_code and cause and "\n" not in cause else None
+
+    @property
     def msg(self) -> str:
         return f"ending with exit code {self.exit_code}: {self.reason}"
 
@@ -326,3 +350,7 @@ Report = Callable[[Event], None]
 
 def who(rank: int | None) -> str:
     return "the launcher" if rank is None else f"rank {rank}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

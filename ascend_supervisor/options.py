@@ -149,7 +149,7 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
             Option(
                 "restart-delay",
                 DURATION,
-                "the wait before the first restart; doubles each time",
+                "the longest wait before the first restart (full jitter); doubles each time",
                 default="1",
             ),
             Option("restart-delay-max", DURATION, "the longest such wait", default="60"),

@@ -33,7 +33,8 @@ class Outlets:
         self._ranks = ranks
         self._origin = origin
         self._stdout = Console(1)
-        self._events = self._stdout if console in {"json", "text"} else Console(2)
+        self._stderr = Console(2)
+        self._events = self._stdout if console in {"json", "text"} else self._stderr
         if console == "json":
             self.report: Report = json_log(self._events, origin, level)
         else:
@@ -51,13 +52,18 @@ class Outlets:
         )
 
     @property
-    def events_are_for_people(self) -> bool:
-        return self._format != "json"
+    def for_machines(self) -> bool:
+        """Whether people who look at stderr have not been told anything yet."""
+        return self._format == "json"
+
+    def complain(self, sentence: str) -> None:
+        """Say on stderr why we refuse."""
+        self._stderr.put(f"ascend_supervisor: {sentence}\n".encode(errors="backslashreplace"))
 
     async def finish(self) -> None:
         """Wait until all is written, unless nobody reads it."""
-        await self._events.finish()
         await self._stdout.finish()
+        await self._stderr.finish()
 
     def _lines(self, spec: ProcessSpec, generation: int) -> Lines:
         if self._format == "json":

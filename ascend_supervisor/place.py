@@ -65,6 +65,11 @@ def mounted_log_dir(environ: Mapping[str, str]) -> str | None:
     return f"{mount}/log" if mount else None
 
 
+def names_of(environ: Mapping[str, str], hostname: str) -> tuple[str, str]:
+    """The job's and the pod's names as the platform gives them, fit for a file name or not."""
+    return _job_id(environ)[1], _pod(environ, hostname)[1]
+
+
 def _job_id(environ: Mapping[str, str]) -> tuple[str, str]:
     """ModelArts' way: MA_VJ_NAME with its first ``ma-job`` as ``modelarts-job``."""
     if name := environ.get("MA_VJ_NAME"):

@@ -139,4 +139,4 @@ def _spent(budget: RestartBudget) -> str:
     if not budget.limit:
         return "no restarts were asked for (--restarts)"
     period = "" if budget.period is None else f" within {budget.period:g} s"
-    return f"all {budget.limit} restarts are used up{period}"
+    return f"the restart budget of {budget.limit} is used up{period}"

@@ -123,6 +123,13 @@ class TableFile:
         self._files = SlowFiles()
         self._parsed: FoundTable | None = None
 
+    async def now(self) -> FoundTable:
+        """The table, if it is completed; raises TableRefused or TableTimeout."""
+        seen = await self._look()
+        if isinstance(seen, FoundTable):
+            return seen
+        raise TableTimeout(f"{seen[0]}: expected a completed rank table, found: {seen[1]}")
+
     async def wait(self, timeout: float | None) -> FoundTable:  # noqa: ASYNC109  (its message says what was last seen)
         """The table, once it is completed.
 

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
+
 from ascend_supervisor import __version__
 from ascend_supervisor.events import Diagnostic, Report
 from ascend_supervisor.place import Place
@@ -51,6 +53,7 @@ class Records:
         """Wait until both are written, or cannot be."""
         for file in self._files:
             await file.finish()
+        await anyio.lowlevel.checkpoint()  # let a thread's complaint arrive
 
     def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
         def failed(error: OSError) -> None:

@@ -31,7 +31,7 @@ def told(failure: Failure) -> str:
         head += f"\nit raised: {_cut(failure.exception.strip(), 1000)}"
     lines = [_cut(line, LINE_CHARACTERS) for line in failure.last_lines if line.strip()]
     if not lines:
-        return f"{head}\nits log is empty: {failure.log}"
+        return f"{head}\nit wrote nothing to its log, {failure.log}"
     title = f"\nthe last lines of {failure.log}:"
     while lines and len("\n  ".join((head, title, *lines)).encode()) > MOST_BYTES:
         lines = lines[1:]

@@ -20,7 +20,7 @@ from ascend_supervisor.sources import (
 
 NO_COMMAND = (
     "no command was given: write what each rank runs after the options, "
-    "such as ascend-supervisor --restarts 3 -- python train.py"
+    "such as ascend-supervisor --restarts 3 -- python /code/train.py"
 )
 
 
@@ -73,12 +73,12 @@ class Settings:
     sources: Mapping[str, Source]
 
     @property
-    def told(self) -> dict[str, str]:
-        """What is not a default, with its source, for people."""
-        return {
-            name: f"{_told(getattr(self, name.replace('-', '_')))} ({source})"
+    def told(self) -> tuple[str, ...]:
+        """What is not a default, such as ``grace=5.0 (command line)``."""
+        return tuple(
+            f"{name}={_told(getattr(self, name.replace('-', '_')))} ({source})"
             for name, source in self.sources.items()
-        }
+        )
 
 
 def _told(value: object) -> str:

@@ -23,7 +23,7 @@ from ascend_supervisor.events import (
 from ascend_supervisor.generation import Patience, run_generation
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.launchers import Here, Launcher
-from ascend_supervisor.outcome import Crashed, Interrupted, Outcome
+from ascend_supervisor.outcome import Completed, Crashed, Fault, Interrupted, NotStarted, Outcome
 from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.race import every, first
 from ascend_supervisor.plumbing.sweep import sweep_leftovers
@@ -68,7 +68,7 @@ async def supervise(job: Job) -> SupervisorExited:
         try:
             plan = await first(partial(_interrupted, job), partial(_ready, job, generation))
         except Refusal as refusal:
-            return _ended(generation, Stop(refusal.exit_code, str(refusal)), str(refusal))
+            return refused(refusal, generation)
         if isinstance(plan, Interrupted):
             return _ended(generation, stopped_by(plan.signal), root_cause(last or plan))
         around.report(GenerationStarted(generation, budget.left(around.clock.now())))
@@ -98,6 +98,11 @@ async def supervise(job: Job) -> SupervisorExited:
     raise AssertionError  # count() has no end
 
 
+def refused(refusal: Refusal, generations: int = 0) -> SupervisorExited:
+    """The end by a refusal: it is its own root cause."""
+    return _ended(generations, Stop(refusal.exit_code, str(refusal)), str(refusal))
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What a generation consists of."""
@@ -112,6 +117,7 @@ async def _interrupted(job: Job) -> Interrupted | _Plan:
 
 async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
     """Wait until ``generation`` may start, and plan it; raises a Refusal."""
+    await anyio.lowlevel.checkpoint()  # told to stop already? then not a word more
     report = job.around.report
     if generation == 0:
         swept = await sweep_leftovers(
@@ -158,11 +164,20 @@ def _generation_ended(
     failure = outcome.failure if isinstance(outcome, (Crashed, Interrupted)) else None
     return GenerationEnded(
         generation=generation,
-        outcome=type(outcome).__name__.lower(),
+        outcome=_OUTCOMES[type(outcome)],
         first_failed_rank=failure.rank if failure else None,
         duration_seconds=round(seconds, 6),
         next="stop" if isinstance(decision, Stop) else "restart",
     )
+
+
+_OUTCOMES: dict[type[Outcome], str] = {
+    Completed: "completed",
+    NotStarted: "not_started",
+    Crashed: "crashed",
+    Fault: "fault",
+    Interrupted: "interrupted",
+}
 
 
 def _ended(generations: int, stop: Stop, cause: str | None) -> SupervisorExited:

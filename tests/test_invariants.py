@@ -249,7 +249,8 @@ def test_7_the_exit_code_says_who_decided(supervised, tmp_path, arguments, code)
     assert job.end() == code
     assert job.events[-1]["event"] == "supervisor.exited"
     assert job.events[-1]["exit_code"] == code
-    assert job.stderr.startswith("ascend_supervisor: ")
+    assert job.events[-1]["level"] == "error"
+    assert len(job.events[-1]["root_cause"]) > 20
     assert "Traceback" not in job.stderr
 
 

@@ -27,5 +27,5 @@ class Launcher(Protocol):
 
 
 def log_path(place: Place, rank: int, local_rank: int) -> PurePath:
-    """A rank's log; no ``.log``: ModelArts' own collector takes ``*.log``, ``*.out``, ``*.trace``."""
+    """A rank's log; none of what ModelArts' own collector takes (*.log, *.out, *.trace)."""
     return place.log_dir / f"{place.job_id}-proc-rank-{rank}-device-{local_rank}.txt"

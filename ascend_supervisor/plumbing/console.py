@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from ascend_supervisor.plumbing.pump import widen_pipe
 from ascend_supervisor.plumbing.writer import Writer
 
 MIRROR_BYTES = 8 * 1024 * 1024
@@ -43,6 +44,7 @@ class Console:
         self.seq = 0
         self._fd = fd
         self._broken = False
+        widen_pipe(fd)
         self._writer: Writer[bytes] = Writer(self._write, f"console {fd}")
 
     def put(self, data: bytes) -> None:

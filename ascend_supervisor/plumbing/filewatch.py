@@ -17,6 +17,8 @@ POLL_SECONDS = 1.0
 DEADLINE_SECONDS = 10.0
 """A file system that has not answered by then is told about; it may answer later."""
 DEBOUNCE_MILLISECONDS = 20
+END_MILLISECONDS = 100
+"""How long a watch may take to end: its thread looks up only so often."""
 
 T = TypeVar("T")
 
@@ -93,6 +95,7 @@ class FileWatch:
                     debounce=DEBOUNCE_MILLISECONDS,
                     step=DEBOUNCE_MILLISECONDS // 2,
                     recursive=False,
+                    rust_timeout=END_MILLISECONDS,
                     force_polling=False,
                 ):
                     self._event.set()

@@ -70,6 +70,7 @@ class LogWriter:
         self._listener = listener
         self._lost_line = lost_line
         self._gap: Gap | None = None
+        self._unwritten = 0
         self._lock = threading.Lock()
         self._opened: Future[None] = Future()
         self._writer: Writer[bytes | Gap | Notice | Open | Reopen] = Writer(
@@ -96,6 +97,7 @@ class LogWriter:
         else:
             with self._lock:
                 self._gap = None
+                self._unwritten += len(chunk)
             self._writer.put(chunk, len(chunk))
 
     async def room(self) -> None:
@@ -116,7 +118,7 @@ class LogWriter:
         """
         if not await self._writer.below(0):
             reason = self._writer.obstacle() or "the disk was too slow"
-            self._listener.lost(self._writer.queued, reason)
+            self._listener.lost(self._unwritten, reason)
         self._writer.close()
 
     def _discard(self, size: int, reason: str) -> None:
@@ -126,12 +128,15 @@ class LogWriter:
                 self._gap = Gap(reason)
                 self._writer.put(self._gap)
             self._gap.size += size
+            self._unwritten += size
         if began:
             self._listener.blocked(reason)
 
     def _write(self, item: bytes | Gap | Notice | Open | Reopen) -> None:
         if isinstance(item, bytes):
             self._persist(item)
+            with self._lock:
+                self._unwritten -= len(item)
         elif isinstance(item, Gap):
             self._close(item)
         elif isinstance(item, Notice):
@@ -157,6 +162,7 @@ class LogWriter:
         with self._lock:
             if self._gap is gap:
                 self._gap = None
+            self._unwritten -= gap.size
         self._persist_line(self._lost_line(gap.size, gap.reason))
         self._listener.lost(gap.size, gap.reason)
 

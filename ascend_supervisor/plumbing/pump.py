@@ -46,8 +46,7 @@ class Pump:
         self._echo = echo
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read_end, False)
-        with suppress(OSError):  # EPERM above the user's limit for pipes: smaller works too
-            fcntl.fcntl(self._read_end, F_SETPIPE_SZ, PIPE_BYTES)
+        widen_pipe(self._read_end)
         self._tail = b""
 
     def started(self) -> None:
@@ -93,3 +92,9 @@ class Pump:
             if self._echo:
                 self._echo.take(chunk)
         return len(chunk)
+
+
+def widen_pipe(descriptor: int) -> None:
+    """Let a pipe hold PIPE_BYTES, where it is one and the user's limit for pipes allows it."""
+    with suppress(OSError):
+        fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)

@@ -37,7 +37,8 @@ class Devices:
 
     async def ready(self, generation: int) -> None:  # noqa: ARG002  (every generation needs them)
         """Raises Unavailable when a device is held for MOST_SECONDS."""
-        began = told = self._clock.now()
+        began = self._clock.now()
+        told = -TELL_SECONDS
         while holders := await anyio.to_thread.run_sync(partial(_holders, self._paths)):
             now = self._clock.now()
             if now - began > MOST_SECONDS:
@@ -45,8 +46,8 @@ class Devices:
                     f"the devices were not released within {MOST_SECONDS:g} s; they are held by: "
                     + "; ".join(holders)
                 )
-            if now - told >= TELL_SECONDS or now == began:
-                told = now
+            if now - began - told >= TELL_SECONDS:
+                told = now - began
                 self._report(ReleaseWaiting(holders, round(now - began, 3)))
             await self._clock.sleep(LOOK_AGAIN_SECONDS)
 

@@ -13,14 +13,14 @@ from typing import Any
 import orjson
 import structlog
 
-from ascend_supervisor.events import Event, Level, Output, Report
+from ascend_supervisor.events import Event, Level, Output, Report, SupervisorExited
 from ascend_supervisor.plumbing.console import Console
 from ascend_supervisor.plumbing.to_json import to_json
 from ascend_supervisor.spec import ProcessSpec
 
 LINE_BYTES = 8 * 1024 - 256
 """What an event may take, with room for a longer seq and a shipper's own words."""
-CUT_TO_CHARACTERS = 200
+CUT_TO = 50
 PARTIAL_BYTES = 16 * 1024
 """An unfinished line that grows beyond this is shown in parts."""
 PIECE_CHARACTERS = 1024
@@ -69,9 +69,15 @@ def _log(sink: _Sink, origin: Origin, level: Level, rendering: list[Processor]) 
         **asdict(origin),
     )
 
+    over = False
+
     def report(event: Event) -> None:
+        nonlocal over
+        if over:  # a thread's complaint may come late, but supervisor.exited is the last line
+            return
+        over = isinstance(event, SupervisorExited)
         keys = {field.name: getattr(event, field.name) for field in fields(event)}
-        logger.log(LEVELS[event.level], event.name, msg=event.msg, **keys)
+        logger.log(LEVELS[event.severity], event.name, msg=event.msg, **keys)
 
     return report
 
@@ -102,15 +108,13 @@ def _render_json(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
 
 
 def _shortened(value: Any) -> Any:
-    """About half of it: of text the beginning and the end, of a list the first."""
-    if isinstance(value, str) and len(value) > CUT_TO_CHARACTERS:
+    """About half of it, with the same type: of text both ends, of a list the first items."""
+    if isinstance(value, str):
         part = len(value) // 4
-        return f"{value[:part]} ...(cut)... {value[-part:]}"
-    if isinstance(value, (tuple, list)) and value:
-        return [_shortened(item) for item in value[: (len(value) + 1) // 2]]
-    if isinstance(value, dict) and value:
-        return dict(list(value.items())[: len(value) // 2])
-    return "...(cut)"
+        return f"{value[:part]} ...(cut)... {value[-part:]}" if part > CUT_TO else value[:part]
+    if isinstance(value, (tuple, list)):
+        return [_shortened(value[0])] if len(value) == 1 else value[: len(value) // 2]
+    return value
 
 
 def _render_text(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:

@@ -1,0 +1,122 @@
+"""One owner of every waitpid."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.plumbing.children import Child, Children
+from ascend_supervisor.plumbing.kernel import parent_death_prefix
+from ascend_supervisor.plumbing.proc import descendants, is_zombie
+
+
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    owner = Children()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGCHLD, owner.reap)
+    yield owner
+    loop.remove_signal_handler(signal.SIGCHLD)
+
+
+def start(children: Children, *argv: str, **environ: str) -> Child:
+    return children.spawn(
+        argv, environ={"PATH": os.environ["PATH"], **environ}, cwd="/", output=subprocess.DEVNULL
+    )
+
+
+async def test_children_that_die_in_the_same_moment_keep_their_own_statuses(children, tmp_path):
+    """Two waiters lose some of these; one child at a time would never show it."""
+    source = (
+        "import os, time\n"
+        "while not os.path.exists('go'): time.sleep(0.001)\n"
+        "os._exit(int(os.environ['CODE']))"
+    )
+    for turn in range(20):
+        place = tmp_path / str(turn)
+        place.mkdir()
+        started = [
+            children.spawn(
+                (sys.executable, "-S", "-c", source),
+                environ={"CODE": str(code)},
+                cwd=str(place),
+                output=subprocess.DEVNULL,
+            )
+            for code in range(8)
+        ]
+        (place / "go").touch()
+        with anyio.fail_after(20):
+            statuses = [await child.ended() for child in started]
+        assert statuses == [ExitStatus(code) for code in range(8)]
+    assert not [pid for pid in descendants(os.getpid()) if is_zombie(pid)]
+
+
+async def test_a_signal_is_told_apart_from_a_status(children):
+    child = start(children, "sleep", "600")
+    os.kill(child.pid, signal.SIGKILL)
+    with anyio.fail_after(20):
+        assert await child.ended() == ExitStatus(None, signal.SIGKILL)
+
+
+async def test_an_end_is_known_although_a_grandchild_holds_the_output(children):
+    read_end, write_end = os.pipe()
+    child = children.spawn(
+        ("sh", "-c", "sleep 600 & exit 3"), environ={}, cwd="/", output=write_end
+    )
+    os.close(write_end)
+    with anyio.fail_after(20):
+        assert await child.ended() == ExitStatus(3)
+    os.killpg(child.pid, signal.SIGKILL)
+    os.close(read_end)
+
+
+async def test_the_sweep_makes_up_for_a_signal_that_was_lost():
+    owner = Children()
+    child = start(owner, "true")
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(owner.keep_reaping)
+            assert await child.ended() == ExitStatus(0)
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_process_has_a_session_of_its_own_and_default_signals(children):
+    read_end, write_end = os.pipe()
+    previous = signal.signal(signal.SIGUSR1, lambda *_: None)
+    child = children.spawn(
+        ("cat", "/proc/self/status", "/proc/self/stat"),
+        environ={"PATH": os.environ["PATH"]},
+        cwd="/",
+        output=write_end,
+    )
+    os.close(write_end)
+    with anyio.fail_after(20):
+        await child.ended()
+    signal.signal(signal.SIGUSR1, previous)
+    status, _, stat = os.read(read_end, 1 << 16).decode().rpartition("\n" + str(child.pid))
+    os.close(read_end)
+    masks = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Sig"))
+    assert masks["SigIgn"] == masks["SigBlk"] == "0" * 16
+    assert stat.rpartition(")")[2].split()[3] == str(child.pid)
+
+
+async def test_what_cannot_be_started_raises_and_leaves_nothing(children):
+    with pytest.raises(FileNotFoundError):
+        start(children, "/no/such/program")
+    assert descendants(os.getpid()) == []
+
+
+def test_the_parent_death_prefix_runs_a_command_as_it_stands():
+    prefix = parent_death_prefix()
+    if not prefix:
+        pytest.skip("no setpriv that knows --pdeathsig")
+    done = subprocess.run([*prefix, "sh", "-c", "exit 7"], check=False)
+    assert done.returncode == 7
