@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from ascend_supervisor.sentences import printable
+
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -25,6 +27,11 @@ class Event:
 
     @property
     def msg(self) -> str:
+        return printable(self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """``msg`` as its parts give it; a stranger's part may hold line breaks."""
         raise NotImplementedError
 
 
@@ -38,7 +45,7 @@ class SupervisorStarted(Event):
     settings: tuple[str, ...]
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"ascend_supervisor {self.version} will run: {' '.join(self.command)}"
 
 
@@ -50,7 +57,7 @@ class RankTableWaiting(Event):
     waited_seconds: float
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return (
             f"waiting for the rank table {self.path}: {self.reason} "
             f"({self.waited_seconds:.0f} s so far)"
@@ -65,7 +72,7 @@ class RankTableUnwatched(Event):
     reason: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return (
             f"no file events for {self.path} ({self.reason}); "
             "it is looked at every second all the same"
@@ -84,7 +91,7 @@ class RankTableReady(Event):
     sha256: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         ranks = ", ".join(map(str, self.local_ranks)) or "none"
         return (
             f"the rank table {self.path} ({self.format}) holds "
@@ -100,7 +107,7 @@ class GenerationStarted(Event):
     restarts_left: int
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"generation {self.generation} starts; restarts left: {self.restarts_left}"
 
 
@@ -114,7 +121,7 @@ class ProcessStarted(Event):
     log: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"{who(self.rank)} runs as process {self.child_pid}, its log is {self.log}"
 
 
@@ -136,7 +143,7 @@ class ProcessExited(Event):
         return "error" if self.first_failure else self.level
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         how = f"was killed by {self.signal}" if self.signal else f"exited with status {self.status}"
         oom = ", because memory ran out (OOM kill)" if self.oom_killed else ""
         first = "; this is the first failure" if self.first_failure else ""
@@ -153,7 +160,7 @@ class GenerationEnded(Event):
     next: Literal["restart", "stop"]
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return (
             f"generation {self.generation} ended after {self.duration_seconds:.1f} s "
             f"({self.outcome}); next: {self.next}"
@@ -167,7 +174,7 @@ class RestartScheduled(Event):
     restarts_left: int
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return (
             f"the whole group starts again in {self.delay_seconds:.1f} s at the earliest; "
             f"restarts left after that: {self.restarts_left}"
@@ -181,7 +188,7 @@ class ReleaseWaiting(Event):
     waited_seconds: float
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return "the devices are still held by: " + "; ".join(self.remaining)
 
 
@@ -194,7 +201,7 @@ class OutputDropped(Event):
     reason: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         lines = counted(self.lines, "line")
         return f"only in the log of {who(self.rank)}: {lines}, because {self.reason}"
 
@@ -208,7 +215,7 @@ class LogBlocked(Event):
     reason: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return (
             f"{self.path} cannot be written ({self.reason}); {who(self.rank)} goes on, and what it "
             "says is discarded and counted until the log can be written again"
@@ -224,7 +231,7 @@ class LogLost(Event):
     reason: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         size = counted(self.bytes, "byte")
         return f"missing in the log of {who(self.rank)}: {size}, because of this: {self.reason}"
 
@@ -236,7 +243,7 @@ class LogRotated(Event):
     path: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"{who(self.rank)} has a new log file {self.path}; the full one is {self.path}.1"
 
 
@@ -247,7 +254,7 @@ class StopWaiting(Event):
     remaining: tuple[str, ...]
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return "still waiting for the end of: " + "; ".join(self.remaining)
 
 
@@ -260,7 +267,7 @@ class OrphansKilled(Event):
     earlier_start: bool
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         whose = "an earlier start of the supervisor" if self.earlier_start else "the ranks"
         return f"killed {counted(self.count, 'process', 'processes')} that {whose} had left behind"
 
@@ -272,7 +279,7 @@ class SignalReceived(Event):
     effect: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"received {self.signal}: {self.effect}"
 
 
@@ -287,7 +294,7 @@ class Diagnostic(Event):
     traceback: str | None
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"{self.source}: {self.message}"
 
 
@@ -301,7 +308,7 @@ class Defect(Event):
     traceback: str
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"a defect of ascend_supervisor: {self.message}"
 
 
@@ -324,7 +331,7 @@ class SupervisorExited(Event):
         return cause if self.exit_code and cause and "\n" not in cause else None
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"ending with exit code {self.exit_code}: {self.reason}"
 
 
@@ -340,7 +347,7 @@ class Output(Event):
     partial: bool
 
     @property
-    def msg(self) -> str:
+    def sentence(self) -> str:
         return f"{who(self.rank)} wrote a line"
 
 

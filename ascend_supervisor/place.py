@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import PurePath
 
 from ascend_supervisor.errors import SettingsRefused
@@ -11,6 +12,7 @@ from ascend_supervisor.errors import SettingsRefused
 TABLE_FILE = "jobstart_hccl.json"
 USUAL_LOG_DIR = "/tmp/log"  # noqa: S108  (published; log_file.py follows no link planted there)
 USUAL_WORK_DIR = "/cache"
+POD_BYTES = 60
 NAME_BYTES = 150
 """Of 255 that a file name may have: the rest of a log's name, and a rotation's number, follow."""
 
@@ -55,7 +57,7 @@ def place_of(
         log_dir=logs,
         work_dir=here / (work_dir or (f"{mount}/workspace" if mount else USUAL_WORK_DIR)),
         table_file=own / "rank_table" / TABLE_FILE,
-        state_file=here / (state_file or logs / f"{job_id}-supervisor-{pod}.json"),
+        state_file=here / (state_file or logs / f"{job_id}-supervisor-{_short(pod)}.json"),
     )
 
 
@@ -82,6 +84,15 @@ def _pod(environ: Mapping[str, str], hostname: str) -> tuple[str, str]:
         if name := environ.get(variable):
             return variable, name
     return "the host's name", hostname
+
+
+def _short(pod: str) -> str:
+    """``pod``, so short that the state file's name has room for the job's; still a pod's own."""
+    data = pod.encode(errors="surrogateescape")
+    if len(data) <= POD_BYTES:
+        return pod
+    begin = data[: POD_BYTES - 13].decode(errors="ignore")
+    return f"{begin}-{sha256(data).hexdigest()[:12]}"
 
 
 def _file_name(source: str, name: str) -> str:

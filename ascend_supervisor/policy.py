@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.errors import DEFECT, UNAVAILABLE
 from ascend_supervisor.outcome import (
     SIGNAL_BASE,
     Completed,
@@ -90,18 +90,20 @@ def decide(
         case Completed():
             return Stop(0, "every rank ended with 0")
         case NotStarted(exit_code=code, reason=reason):
-            return Stop(code, f"not tried again, it would fail the same way: {reason}")
+            return Stop(code or DEFECT, f"not tried again, it would fail the same way: {reason}")
         case Interrupted(signal=number):
             return stopped_by(number)
         case Crashed(failure=failure, leftovers=leftovers):
             code = failure.status.exit_code
             if failure.status.status in budget.never:
-                return Stop(code, f"status {code} is never tried again (--no-restart-on)")
+                return Stop(code or DEFECT, f"status {code} is never tried again (--no-restart-on)")
             death = failure.status
+            code = code or DEFECT
         case Fault(exit_code=code, leftovers=leftovers):
+            code = code or UNAVAILABLE
             death = ExitStatus(code)
     if leftovers:
-        return Stop(code or UNAVAILABLE, f"what is left cannot be ended: {'; '.join(leftovers)}")
+        return Stop(code, f"what is left cannot be ended: {'; '.join(leftovers)}")
     if budget.limit and not holds_all_ranks:
         return Stop(code, "ranks on other servers cannot be restarted from here")
     budget = _with_death(budget, death, uptime)
@@ -132,7 +134,8 @@ def _spend(budget: RestartBudget, now: float, jitter: float) -> Restart | None:
         return None
     doublings = min(len(recent), 62)
     most = min(budget.backoff.most, budget.backoff.first * 2**doublings)
-    return Restart(most * jitter, replace(budget, spent=(*recent, now)))
+    delay = most * jitter
+    return Restart(delay, replace(budget, spent=(*recent, now + delay)))
 
 
 def _spent(budget: RestartBudget) -> str:

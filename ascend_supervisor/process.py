@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -105,7 +105,11 @@ def _make_directories(spec: ProcessSpec) -> None:
 
 
 def start(
-    spec: ProcessSpec, pump: Pump, children: Children, inherited: Mapping[str, str], now: float
+    spec: ProcessSpec,
+    new_pump: Callable[[], Pump],
+    children: Children,
+    inherited: Mapping[str, str],
+    now: float,
 ) -> Process:
     """Start ``spec`` with ``inherited`` as its environment, changed as the spec says.
 
@@ -114,11 +118,16 @@ def start(
     """
     environ = changed(inherited, spec.environ)
     try:
-        child = children.spawn(spec.argv, environ=environ, cwd=str(spec.cwd), output=pump.write_end)
+        pump = new_pump()
     except OSError as error:
         raise _refusal(spec, error) from error
-    finally:
+    try:
+        child = children.spawn(spec.argv, environ=environ, cwd=str(spec.cwd), output=pump.write_end)
+    except OSError as error:
         pump.started()
+        pump.finish()
+        raise _refusal(spec, error) from error
+    pump.started()
     return Process(spec, child, pump, now)
 
 

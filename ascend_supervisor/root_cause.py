@@ -15,7 +15,7 @@ def root_cause(outcome: Outcome) -> str | None:
         case Crashed(failure=failure) | Interrupted(failure=Failure() as failure):
             return told(failure)
         case Fault(reason=reason) | NotStarted(reason=reason):
-            return reason
+            return _within(reason, MOST_BYTES)
         case _:
             return None
 
@@ -31,12 +31,21 @@ def told(failure: Failure) -> str:
         head += f"\nit raised: {_cut(failure.exception.strip(), 1000)}"
     lines = [_cut(line, LINE_CHARACTERS) for line in failure.last_lines if line.strip()]
     if not lines:
-        return f"{head}\nit wrote nothing to its log, {failure.log}"
+        return _within(f"{head}\nit wrote nothing to its log, {failure.log}", MOST_BYTES)
     title = f"\nthe last lines of {failure.log}:"
-    while lines and len("\n  ".join((head, title, *lines)).encode()) > MOST_BYTES:
+    while lines and _size("\n  ".join((head, title, *lines))) > MOST_BYTES:
         lines = lines[1:]
-    return "\n  ".join((head + title, *lines))
+    return _within("\n  ".join((head + title, *lines)), MOST_BYTES)
 
 
 def _cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: characters - 3]}..."
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="backslashreplace"))
+
+
+def _within(text: str, most: int) -> str:
+    data = text.encode(errors="backslashreplace")
+    return text if len(data) <= most else data[: most - 3].decode(errors="ignore") + "..."

@@ -45,3 +45,10 @@ def unknown(word: str, near: str, otherwise: str) -> str:
 
 def _clipped(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def printable(text: str) -> str:
+    """``text`` on one line: what cannot be printed is written as Python writes it."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

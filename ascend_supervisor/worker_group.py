@@ -68,13 +68,12 @@ class WorkerGroup:
         )
         logs = [await self._around.logs.open(spec, self.generation) for spec in specs]
         for spec, log in zip(specs, logs, strict=True):
-            pump = Pump(log, self._around.mirror(spec, self.generation))
-            process = start(
-                spec, pump, self._around.children, self._around.environ, self._around.clock.now()
-            )
+            new_pump = partial(Pump, log, self._around.mirror(spec, self.generation))
+            now = self._around.clock.now()
+            process = start(spec, new_pump, self._around.children, self._around.environ, now)
             self._processes.append(process)
             self._tasks.start_soon(self._watch, process)
-            self._tasks.start_soon(pump.run)
+            self._tasks.start_soon(process.pump.run)
             self._around.report(
                 ProcessStarted(
                     spec.rank, spec.local_rank, self.generation, process.pid, str(log.path)

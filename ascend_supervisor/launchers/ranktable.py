@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import PurePath
 
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Here, log_path
@@ -48,25 +47,25 @@ class RankTableLauncher:
     ) -> ProcessSpec:
         place = here.place
         own = place.log_dir / place.job_id
-        process_log = PurePath(
-            self.environ.get("ASCEND_PROCESS_LOG_PATH")
-            or own / "ascend" / "process_log" / f"rank_{rank}"
+        process_log = self.environ.get("ASCEND_PROCESS_LOG_PATH") or str(
+            own / "ascend" / "process_log" / f"rank_{rank}"
         )
+        cwd = place.work_dir / f"device{local_rank}"
         error_file = own / "errors" / f"rank_{rank}" / f"generation_{generation}.json"
         return ProcessSpec(
             argv=self.command,
-            cwd=place.work_dir / f"device{local_rank}",
+            cwd=cwd,
             log=log_path(place, rank, local_rank),
             environ={
                 **self._platform(table, here, local_rank, rank),
                 **self._torch(table, here, local_rank, rank),
-                "ASCEND_PROCESS_LOG_PATH": str(process_log),
+                "ASCEND_PROCESS_LOG_PATH": process_log,
                 "TORCHELASTIC_RESTART_COUNT": str(generation),
                 "TORCHELASTIC_ERROR_FILE": str(error_file),
             },
             rank=rank,
             local_rank=local_rank,
-            directories=(process_log, error_file.parent),
+            directories=(cwd / process_log, error_file.parent),
             error_file=error_file,
         )
 

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ascend_supervisor.sentences import printable
+
+COMMAND_CHARACTERS = 200
 PROC = Path("/proc")
 
 
@@ -53,7 +56,7 @@ def _children(pid: int, proc: Path) -> list[int]:
 def _stat(pid: int, proc: Path) -> list[str]:
     """The fields of /proc/PID/stat from the third (state) on, proc(5); empty when it is gone."""
     with suppress(OSError):
-        return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].decode().split()
     return []
 
 
@@ -115,7 +118,8 @@ def description(pid: int, proc: Path = PROC) -> str:
         return f"{pid} (gone)"
     try:
         words = (proc / str(pid) / "cmdline").read_bytes().split(b"\0")
-        command = b" ".join(words).decode(errors="backslashreplace").strip()[:200]
+        text = b" ".join(words).decode(errors="backslashreplace").strip()
+        command = printable(text[:COMMAND_CHARACTERS])[:COMMAND_CHARACTERS]
     except OSError:
         command = ""
     try:

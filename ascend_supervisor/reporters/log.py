@@ -55,7 +55,7 @@ def _log(sink: _Sink, origin: Origin, level: Level, rendering: list[Processor]) 
         sink,
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            _with_time,
             *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -96,6 +96,16 @@ class _Sink:
         self._console.put(line)
 
     debug = info = warning = error = _take
+
+
+def _with_time(_: Any, __: str, keys: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    keys["ts"] = _ts(datetime.now(timezone.utc))
+    return keys
+
+
+def _ts(moment: datetime) -> str:
+    """RFC 3339 with microseconds, always; structlog's own stamp leaves out a fraction of 0."""
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _render_json(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
@@ -164,7 +174,9 @@ class JsonLines:
                 shown += b"}\n"
             seq += bool(lines)
         if len(self._pending) > PARTIAL_BYTES:
+            self._pending, begun = _before_character(self._pending)
             rest, seq = self.rest(moment, seq)
+            self._pending = begun
             shown += rest
         return bytes(shown), seq
 
@@ -177,11 +189,8 @@ class JsonLines:
 
     def _head(self, moment: float) -> bytes:
         """Everything before the message, with a place for seq."""
-        ts = datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="microseconds")
-        return b'{"seq":%%d,"ts":"%b"%b,"message":' % (
-            ts.replace("+00:00", "Z").encode(),
-            self._constant,
-        )
+        ts = _ts(datetime.fromtimestamp(moment, timezone.utc)).encode()
+        return b'{"seq":%%d,"ts":"%b"%b,"message":' % (ts, self._constant)
 
 
 def _text(data: bytes) -> str:
@@ -215,7 +224,8 @@ class TextLines:
             chunk = self._pending + chunk
         end = chunk.rfind(b"\n") + 1
         if not end and len(chunk) > PARTIAL_BYTES:
-            chunk, end = chunk + b"\n", len(chunk) + 1
+            whole, begun = _before_character(chunk)
+            chunk, end = whole + b"\n" + begun, len(whole) + 1
         self._pending = chunk[end:]
         if not end:
             return b"", seq
@@ -234,3 +244,17 @@ class RawLines:
 
     def rest(self, moment: float, seq: int) -> tuple[bytes, int]:  # noqa: ARG002
         return b"", seq
+
+
+def _before_character(data: bytes) -> tuple[bytes, bytes]:
+    """``data`` up to a character of UTF-8 that has only begun at its end, and what has begun."""
+    for size in range(1, min(3, len(data)) + 1):
+        first = data[-size]
+        length = next(length for length, least in _CHARACTERS if first >= least)
+        if length:
+            return (data[:-size], data[-size:]) if size < length else (data, b"")
+    return data, b""
+
+
+_CHARACTERS = ((4, 0b1111_0000), (3, 0b1110_0000), (2, 0b1100_0000), (0, 0b1000_0000), (1, 0))
+"""How many bytes a character has, and the least first byte of such; 0 goes on with one."""

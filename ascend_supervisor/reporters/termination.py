@@ -17,7 +17,7 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
     def report(event: Event) -> None:
         if isinstance(event, SupervisorExited) and event.exit_code:
             text = f"{event.root_cause or event.msg}\n".encode(errors="backslashreplace")
-            put(text[:MOST_BYTES])
+            put(text[:MOST_BYTES].decode(errors="ignore").encode())
 
     return report
 

@@ -1,0 +1,408 @@
+"""Invariants 1, 2 and 11 of docs/ARCHITECTURE.md: floors, pure rooms, one reader of the world.
+
+Every checker gives a list of complaints, and is shown to complain about a bad snippet.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "ascend_supervisor"
+ARCHITECTURE = ROOT / "docs" / "ARCHITECTURE.md"
+
+PURE = (
+    *("outcome", "spec", "errors", "sentences", "quantities", "settings", "sources", "options"),
+    *("usage", "policy", "events", "place", "root_cause", "rank_table", "rank_table_formats"),
+    *("plumbing.document", "plumbing.to_json", "launchers/", "reporters.status", "text"),
+)
+WORLDLY = frozenset(
+    {
+        *("anyio", "asyncio", "os", "random", "signal", "socket", "subprocess", "time"),
+        *("watchfiles", "threading", "multiprocessing", "shutil", "tempfile", "select", "fcntl"),
+        "ctypes",
+    }
+)
+NOT_WORLDLY = frozenset({("outcome", "signal.Signals")})
+"""A table of names, no act."""
+
+OF_THE_PROGRAM = frozenset(
+    {
+        *("sys.argv", "sys.orig_argv", "os.environ", "os.environb", "os.getenv", "os.getenvb"),
+        *("os.putenv", "os.unsetenv", "signal.signal", "signal.set_wakeup_fd"),
+        ".add_signal_handler",
+    }
+)
+PROGRAMS = frozenset({"cli", "ctl"})
+
+OWNER_OF_WAITS = "plumbing.children"
+WAITS = frozenset(
+    {
+        *("os.wait", "os.waitpid", "os.wait3", "os.wait4", "os.waitid", "os.system", "os.popen"),
+        *("os.fork", "os.forkpty", "os.posix_spawn", "os.posix_spawnp", "os.spawnv", "os.spawnvp"),
+        *("asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell", ".communicate"),
+        *("anyio.run_process", "anyio.open_process", ".subprocess_exec"),
+    }
+)
+PROBES = frozenset(
+    {("plumbing.kernel", "subprocess.run"), ("plumbing.kernel", "subprocess.TimeoutExpired")}
+)
+"""A question to setpriv, asked and answered before anybody else waits."""
+
+Trees = Mapping[str, ast.Module]
+Floors = Mapping[str, int]
+
+
+def snippets(**sources: str) -> Trees:
+    """A package of these modules; ``a__b`` is the module a.b."""
+    return {name.replace("__", "."): ast.parse(source) for name, source in sources.items()}
+
+
+def trees() -> Trees:
+    """Our modules by the names that they have in the package; ``__init__`` is the package."""
+    folder = ROOT / PACKAGE
+    found = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "__init__"
+        found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return found
+
+
+OURS = trees()
+
+
+# Who imports whom.
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Every import, inside functions and for type checking too: what, and under which name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, alias.asname or alias.name.partition(".")[0]
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            for alias in node.names:
+                yield f"{module}.{alias.name}", alias.asname or alias.name
+
+
+def own_imports(name: str, modules: Trees) -> set[str]:
+    """The modules of ours that this one imports; ``?`` and what was written where there is none."""
+    found = set()
+    for target, _ in imported(modules[name]):
+        if target.startswith("."):
+            found.add(f"? {target}")
+        elif target == PACKAGE or target.startswith(f"{PACKAGE}."):
+            inside = target[len(PACKAGE) + 1 :]
+            outer = inside.rpartition(".")[0]
+            candidates = (inside, outer or "__init__")
+            found.add(next((one for one in candidates if one in modules), f"? {target}"))
+    return found
+
+
+def floors_of(page: str) -> Floors:
+    """The floor of each room, as the page says between its markers; a folder ends with ``/``."""
+    block = page.partition("<!-- floors:begin -->")[2].partition("<!-- floors:end -->")[0]
+    lines = [line.split() for line in block.splitlines() if line[:1].isdigit()]
+    return {room: int(floor) for floor, *rooms in lines for room in rooms}
+
+
+def floor_of(name: str, floors: Floors) -> int | None:
+    return floors.get(name, floors.get(name.partition(".")[0] + "/"))
+
+
+def homeless(modules: Trees, floors: Floors) -> list[str]:
+    missing = [
+        f"{name} has no floor: give it one in {ARCHITECTURE.name}"
+        for name in modules
+        if floor_of(name, floors) is None
+    ]
+    names = {*modules, *(f"{name.partition('.')[0]}/" for name in modules)}
+    return missing + [f"{room} has a floor, but is no module" for room in floors.keys() - names]
+
+
+def upward(modules: Trees, floors: Floors) -> list[str]:
+    """The imports that go up, or to nothing."""
+    complaints = []
+    for name in modules:
+        for target in sorted(own_imports(name, modules)):
+            if target.startswith("?"):
+                complaints.append(f"{name} imports {target[2:]}, which is no module of ours")
+            elif (floor_of(target, floors) or 0) > (floor_of(name, floors) or 0):
+                complaints.append(f"{name} imports {target}, which is above it")
+    return complaints
+
+
+def circles(modules: Trees) -> list[str]:
+    graph = {name: own_imports(name, modules) - {name} for name in modules}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [f"imports go in a circle: {' <- '.join(error.args[1])}"]
+    return []
+
+
+FLOORS = floors_of(ARCHITECTURE.read_text(encoding="utf-8"))
+
+
+def test_the_page_has_a_table_of_floors():
+    assert sorted(set(FLOORS.values())) == list(range(8))
+    assert floors_of("<!-- floors:begin -->\n1 a b/\n0 c\n<!-- floors:end -->\n2 d") == {
+        "a": 1,
+        "b/": 1,
+        "c": 0,
+    }
+
+
+def test_every_module_has_a_floor_and_every_floor_its_modules():
+    assert homeless(OURS, FLOORS) == []
+
+
+def test_imports_never_go_up():
+    assert upward(OURS, FLOORS) == []
+
+
+def test_imports_never_go_in_a_circle():
+    assert circles(OURS) == []
+
+
+def test_a_module_without_a_floor_is_told():
+    complaints = homeless(snippets(new="", plumbing__pipe=""), {"plumbing/": 1, "old": 0})
+    assert complaints == [
+        "new has no floor: give it one in ARCHITECTURE.md",
+        "old has a floor, but is no module",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import ascend_supervisor.high",
+        "from ascend_supervisor.high import thing",
+        "from ascend_supervisor import high",
+        "def f():\n    from ascend_supervisor.high import thing",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import ascend_supervisor.high",
+        "try:\n    import ascend_supervisor.high as low\nexcept ImportError:\n    pass",
+    ],
+)
+def test_an_import_that_goes_up_is_told_wherever_it_stands(source):
+    modules = snippets(low=source, high="")
+    assert upward(modules, {"low": 0, "high": 1}) == ["low imports high, which is above it"]
+    assert upward(modules, {"low": 1, "high": 1}) == []
+
+
+@pytest.mark.parametrize("source", ["from . import high", "from .high import x"])
+def test_an_import_that_cannot_be_followed_is_told(source):
+    (complaint,) = upward(snippets(low=source, high=""), {"low": 1, "high": 0})
+    assert complaint.startswith("low imports .")
+
+
+def test_a_circle_is_told():
+    there, back = "import ascend_supervisor.b", "from ascend_supervisor import a"
+    (complaint,) = circles(snippets(a=there, b=back))
+    assert complaint.startswith("imports go in a circle: ")
+    assert circles(snippets(a=there, b="")) == []
+
+
+# What is pure.
+
+
+def is_pure(name: str) -> bool:
+    return name in PURE or f"{name.partition('.')[0]}/" in PURE
+
+
+def impure(modules: Trees) -> list[str]:
+    """The imports by which what is pure would touch the world, itself or through others."""
+    return [
+        f"{name} is pure, but imports {target}"
+        for name in modules
+        if is_pure(name)
+        for target in sorted(
+            {
+                target
+                for target, _ in imported(modules[name])
+                if target.partition(".")[0] in WORLDLY and (name, target) not in NOT_WORLDLY
+            }
+            | {one for one in own_imports(name, modules) if one != "__init__" and not is_pure(one)}
+        )
+    ]
+
+
+def test_what_is_pure_touches_no_world():
+    assert impure(OURS) == []
+    assert sum(map(is_pure, OURS)) > len(PURE)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [
+        ("policy", "import time", "time"),
+        ("policy", "import os.path", "os.path"),
+        ("policy", "def f():\n    from random import random", "random.random"),
+        ("launchers__new", "import anyio.lowlevel", "anyio.lowlevel"),
+        ("outcome", "import signal", "signal"),
+        ("outcome", "from signal import SIGTERM, Signals", "signal.SIGTERM"),
+        ("policy", "from signal import Signals", "signal.Signals"),
+        ("policy", "import ascend_supervisor.worldly", "worldly"),
+    ],
+)
+def test_an_import_of_the_world_is_told(name, source, target):
+    modules = snippets(**{name: source, "worldly": ""})
+    assert impure(modules) == [f"{name.replace('__', '.')} is pure, but imports {target}"]
+
+
+def test_names_of_signals_are_no_world():
+    assert impure(snippets(outcome="from signal import Signals", process="import os")) == []
+
+
+# Who speaks to the world.
+
+
+def mentions(tree: ast.AST) -> set[str]:
+    """What is imported or reached from it, in full (``os.environ``); other attributes as ``.x``."""
+    full: dict[str, str] = {}
+    found = set()
+    for target, name in imported(tree):
+        found.add(target)
+        top = target.partition(".")[0]
+        full[name] = top if name == top else target
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            found.add(f".{node.attr}")
+            if isinstance(node.value, ast.Name) and node.value.id in full:
+                found.add(f"{full[node.value.id]}.{node.attr}")
+    return found
+
+
+def readers_of_the_world(modules: Trees) -> list[str]:
+    return [
+        f"{name} mentions {what}, which only {' and '.join(sorted(PROGRAMS))} may"
+        for name in modules
+        if name not in PROGRAMS
+        for what in sorted(mentions(modules[name]) & OF_THE_PROGRAM)
+    ]
+
+
+def second_waiters(modules: Trees) -> list[str]:
+    """Who else starts, or waits for, processes."""
+    complaints = []
+    for name in modules:
+        found = mentions(modules[name])
+        if name == OWNER_OF_WAITS:
+            waits = {".communicate", ".poll", "subprocess.run", "os.wait", "os.waitid"} & found
+        else:
+            waits = found & WAITS | {what for what in found if what.startswith("subprocess.")}
+        complaints += [
+            f"{name} mentions {what}, which is the business of {OWNER_OF_WAITS}.reap"
+            for what in sorted(waits)
+            if (name, what) not in PROBES
+        ]
+    return complaints
+
+
+def test_only_the_programs_read_argv_and_environ_and_install_handlers():
+    assert readers_of_the_world(OURS) == []
+    assert {"sys.argv", "os.environ"} <= mentions(OURS["cli"]) & mentions(OURS["ctl"])
+
+
+def test_one_module_waits_for_processes():
+    assert second_waiters(OURS) == []
+    assert "os.waitpid" in mentions(OURS[OWNER_OF_WAITS])
+
+
+def test_one_call_waits_for_processes():
+    calls = [node for node in ast.walk(OURS[OWNER_OF_WAITS]) if isinstance(node, ast.Call)]
+    texts = [ast.unparse(call) for call in calls]
+    assert [text for text in texts if "os.wait" in text and "exitcode" not in text] == [
+        "os.waitpid(-1, os.WNOHANG)"
+    ]
+    assert [text for text in texts if "popen.wait" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("import sys\nprint(sys.argv)", "sys.argv"),
+        ("from sys import argv", "sys.argv"),
+        ("import os as o\no.environ['x']", "os.environ"),
+        ("from os import environ as e", "os.environ"),
+        ("import os\nos.getenv('x')", "os.getenv"),
+        ("import signal\nsignal.signal(15, print)", "signal.signal"),
+        ("import asyncio\nasyncio.get_running_loop().add_signal_handler", ".add_signal_handler"),
+    ],
+)
+def test_another_reader_of_the_world_is_told(source, what):
+    (complaint,) = readers_of_the_world(snippets(plumbing__pump=source))
+    assert complaint == f"plumbing.pump mentions {what}, which only cli and ctl may"
+    assert readers_of_the_world(snippets(cli=source, ctl=source)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "what"),
+    [
+        ("process", "import os\nos.waitpid(-1, 0)", "os.waitpid"),
+        ("process", "from os import wait4", "os.wait4"),
+        ("process", "def f(child):\n    child.communicate()", ".communicate"),
+        ("process", "from subprocess import Popen\nPopen('x').wait()", "subprocess.Popen"),
+        ("process", "import subprocess\nsubprocess.run('x')", "subprocess.run"),
+        ("process", "import anyio\nanyio.open_process", "anyio.open_process"),
+        ("plumbing__kernel", "import subprocess\nsubprocess.Popen", "subprocess.Popen"),
+        ("plumbing__children", "def f(child):\n    child.poll()", ".poll"),
+    ],
+)
+def test_a_second_waiter_is_told(name, source, what):
+    (complaint,) = second_waiters(snippets(**{name: source}))
+    assert complaint.startswith(f"{name.replace('__', '.')} mentions {what}, which is the business")
+
+
+def test_an_event_that_is_waited_for_is_no_process():
+    harmless = "import os\nasync def f(event):\n    await event.wait()\n    os.kill(1, 0)"
+    assert second_waiters(snippets(process=harmless)) == []
+
+
+# A generation number is one counter.
+
+
+def counters(modules: Trees) -> list[str]:
+    """Where a generation number is made, or calculated with."""
+    found = []
+    for name, tree in modules.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.For, ast.comprehension)) and _is_generation(node.target):
+                found.append(f"{name}: for generation in {ast.unparse(node.iter)}")
+            elif isinstance(node, ast.BinOp):
+                if _is_generation(node.left) or _is_generation(node.right):
+                    found.append(f"{name}: {ast.unparse(node)}")
+            elif isinstance(node, ast.AugAssign) and _is_generation(node.target):
+                found.append(f"{name}: {ast.unparse(node)}")
+    return sorted(found)
+
+
+def _is_generation(node: ast.AST) -> bool:
+    named = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+    return named == "generation"
+
+
+def test_a_generation_number_is_one_counter():
+    # The second tells how many there were, when the last has ended.
+    assert counters(OURS) == ["supervisor: for generation in count()", "supervisor: generation + 1"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "self.generation += 1",
+        "generation = plan.generation + 1",
+        "f(1 + generation)",
+        "for generation in range(3):\n    pass",
+        "[generation for generation in range(3)]",
+    ],
+)
+def test_a_second_counter_is_told(source):
+    assert len(counters(snippets(policy=source))) == 1

@@ -1,0 +1,337 @@
+"""What is written for people holds true: each page is checked against the code that it describes.
+
+Every checker gives a list of complaints, and is shown to complain about a broken page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+import ascend_supervisor
+from ascend_supervisor import errors, events
+from ascend_supervisor.options import OPTIONS, Option
+from ascend_supervisor.plumbing.console import Console
+from ascend_supervisor.reporters.log import Origin, json_log
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+READMES = ("README.md", "README.zh.md")
+CODES = {0, *(code for name, code in vars(errors).items() if name.isupper())}
+CLASSES = {cls.name: cls for cls in events.Event.__subclasses__()}
+
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^(#+) ", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+KEY_ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| [^|]+ \|$", re.MULTILINE)
+SECTION = re.compile(r"^### (\S+)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
+JSON_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "list": list,
+    "object": dict,
+}
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def between(text: str, name: str) -> str:
+    """What stands between the markers ``name:begin`` and ``name:end``."""
+    return text.partition(f"<!-- {name}:begin -->\n")[2].partition(f"<!-- {name}:end -->")[0]
+
+
+def chapter(text: str, title: str) -> str:
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of a table's rows, without its head; backticks are for the eye."""
+    lines = [line for line in table.splitlines() if line.startswith("|")][2:]
+    split = [line.replace("`", "").strip("|").split("|") for line in lines]
+    return [[cell.strip() for cell in cells] for cells in split]
+
+
+def differences(expected: Iterable[object], found: Iterable[object], what: str) -> list[str]:
+    """Complaints about what is missing, unknown, or in another order."""
+    expected, found = list(expected), list(found)
+    complaints = [f"{what} {one} is missing" for one in expected if one not in found]
+    complaints += [f"{what} {one} is unknown" for one in found if one not in expected]
+    return complaints or ([] if expected == found else [f"{what}: {found} are not in order"])
+
+
+# The options -----------------------------------------------------------------------------------
+
+
+def shown_default(option: Option) -> str:
+    return option.otherwise or (option.default if option.kind.takes_value else None) or ""
+
+
+def option_complaints(text: str, *, translated: bool) -> list[str]:
+    """Whether the table of a README is the table of options; a translation has words of its own."""
+    table = {row[0]: row[1:] for row in rows(between(text, "options"))}
+    names = {f"{option.flag} {option.kind.metavar}".rstrip(): option for option in OPTIONS}
+    complaints = differences(names, table, "option")
+    for name in names.keys() & table.keys():
+        option, (default, meaning) = names[name], table[name]
+        if translated and (option.otherwise or not option.default):
+            right = bool(default) == bool(shown_default(option))
+        else:
+            right = default == shown_default(option)
+        if not right:
+            complaints.append(f"{name}: the default is {shown_default(option)!r}, not {default!r}")
+        if not meaning or not (translated or meaning == option.help):
+            complaints.append(f"{name}: the meaning is {option.help!r}, not {meaning!r}")
+    return complaints
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_table_of_options_is_that_of_the_program(name):
+    assert option_complaints(page(name), translated=name != "README.md") == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("| `--grace S` | `20` |", "| `--grace S` | `21` |"),
+        ("| `--grace S` |", "| `--grave S` |"),
+        ("| `--check` | |", "| `--check` | `false` |"),
+        ("| from the environment |", "| |"),
+        ("| restarts allowed |", "| |"),
+    ],
+)
+@pytest.mark.parametrize("translated", [True, False])
+def test_a_wrong_table_of_options_is_found(right, wrong, translated):
+    broken = page("README.md").replace(right, wrong, 1)
+    assert broken != page("README.md")
+    assert option_complaints(broken, translated=translated)
+
+
+# The exit codes --------------------------------------------------------------------------------
+
+
+def exit_code_complaints(text: str) -> list[str]:
+    """Whether the table has every code of ours, once, in rising order."""
+    told = [int(row[0]) for row in rows(between(text, "exit-codes")) if row[0].isdecimal()]
+    return differences(sorted(CODES), told, "exit code")
+
+
+@pytest.mark.parametrize("name", [*READMES, "docs/exit-codes.md"])
+def test_the_table_of_exit_codes_is_that_of_the_program(name):
+    assert exit_code_complaints(page(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("\n| `75`", "\n| `74`"), ("\n| `0`", "\n| none"), ("\n| `64`", "\n| `65`")],
+)
+def test_a_wrong_table_of_exit_codes_is_found(right, wrong):
+    assert exit_code_complaints(page("README.md").replace(right, wrong, 1))
+
+
+# The events ------------------------------------------------------------------------------------
+
+
+def type_name(hint: Any) -> str:
+    """A field's type, as docs/events.md writes what becomes of it in JSON."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        (other,) = (argument for argument in arguments if argument is not type(None))
+        return f"{type_name(other)} or null"
+    if origin is tuple:
+        return f"list of {type_name(arguments[0])}"
+    if origin is dict:
+        return f"object of {type_name(arguments[1])}"
+    if origin is Literal:
+        return type_name(type(arguments[0]))
+    name: str = hint.__name__
+    return name
+
+
+def fits(value: object, name: str) -> bool:
+    """Whether a value of JSON is of the type that docs/events.md calls ``name``."""
+    plain = name.removesuffix(" or null")
+    if value is None:
+        return plain != name
+    kind, _, inner = plain.partition(" of ")
+    if kind != "bool" and isinstance(value, bool):
+        return False
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, JSON_TYPES[kind]) and all(fits(item, inner) for item in items)
+
+
+def common_keys(text: str) -> dict[str, str]:
+    return dict(KEY_ROW.findall(chapter(text, "Keys in every event")))
+
+
+def event_complaints(text: str) -> list[str]:
+    """Whether the page has every event, with its level, and every key, with its type."""
+    sections: dict[str, str] = dict(SECTION.findall(text))
+    complaints = differences(sorted(CLASSES), sorted(sections), "event")
+    for name in CLASSES.keys() & sections.keys():
+        event, section = CLASSES[name], sections[name]
+        hints = get_type_hints(event)
+        keys = {field.name: type_name(hints[field.name]) for field in fields(event)}
+        complaints += differences(keys.items(), KEY_ROW.findall(section), f"{name}: key")
+        if f"\nLevel `{event.level}`. " not in section:
+            complaints.append(f"{name}: the level is {event.level}")
+        complaints += example_complaints(name, section, common_keys(text) | keys)
+    return complaints
+
+
+def example_complaints(name: str, section: str, keys: Mapping[str, str]) -> list[str]:
+    """Whether there is an example with exactly these keys, and values of their types."""
+    example = re.search(r"^```json\n(.*)\n```$", section, re.MULTILINE)
+    if example is None:
+        return [f"{name}: there is no example"]
+    event = json.loads(example[1])
+    optional = {"partial"} if name == "output" else set()
+    complaints = differences(
+        sorted(keys.keys() - optional), sorted(event.keys() - optional), f"{name}: in the example,"
+    )
+    complaints += [
+        f"{name}: in the example, {key} is no {keys[key]}"
+        for key in event.keys() & keys.keys()
+        if not fits(event[key], keys[key])
+    ]
+    return complaints if event["event"] == name else [*complaints, f"{name}: of another event"]
+
+
+def test_the_page_of_events_is_that_of_the_program():
+    assert event_complaints(page("docs/events.md")) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("### stop.waiting", "### stop.wait"),
+        ("| `waited_seconds` | `float` |", "| `waited_seconds` | `int` |"),
+        ("| `status` | `int or null` |", "| `status` | `int` |"),
+        ("| `pids` | `list of int` |", "| `pids` | `list of str` |"),
+        ("| `delay_seconds` | `float` |", "| `delay` | `float` |"),
+        ("| `first_failed_rank` |", "| first_failed_rank |"),
+        ("Level `warning`. ", "Level `info`. "),
+        ('"restarts_left":', '"left":'),
+        ('"earlier_start":false', '"earlier_start":0'),
+        ("```json\n", "```\n"),
+        ("| `seq` | `int` |", "| `seq` | `str` |"),
+    ],
+)
+def test_a_wrong_page_of_events_is_found(right, wrong):
+    broken = page("docs/events.md").replace(right, wrong, 1)
+    assert broken != page("docs/events.md")
+    assert event_complaints(broken)
+
+
+async def test_the_keys_in_every_event_are_those_that_are_written():
+    reading, writing = os.pipe()
+    console = Console(writing)
+    json_log(console, Origin("job", "host", 7), "info")(events.SignalReceived("SIGHUP", "none"))
+    assert await console.finish()
+    line = os.read(reading, 10_000)
+    os.close(reading)
+    os.close(writing)
+    written = json.loads(line)
+    keys = common_keys(page("docs/events.md"))
+    assert written.keys() == keys.keys() | {"signal", "effect"}
+    assert all(fits(written[key], keys[key]) for key in keys)
+
+
+# The two languages -----------------------------------------------------------------------------
+
+
+def translation_complaints(one: str, other: str) -> list[str]:
+    """Whether two pages have the same headings, by level, and the same blocks of code."""
+    levels = [HEADING.findall(FENCE.sub("", text)) for text in (one, other)]
+    complaints = [] if levels[0] == levels[1] else [f"the headings differ: {levels}"]
+    blocks = differences(FENCE.findall(one), FENCE.findall(other), "the code")
+    return complaints + blocks
+
+
+def test_both_languages_say_the_same():
+    assert translation_complaints(*map(page, READMES)) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("\n## ", "\n### "), ("make demo\n", "make test\n"), ("```sh\n", "```\n")]
+)
+def test_a_translation_that_differs_is_found(right, wrong):
+    english = page("README.md")
+    assert translation_complaints(english, english.replace(right, wrong, 1))
+
+
+# The links -------------------------------------------------------------------------------------
+
+
+def link_complaints(text: str, place: Path) -> list[str]:
+    """Whether the relative links of a page in the directory ``place`` lead to something."""
+    links = [link for link in LINK.findall(FENCE.sub("", text)) if "://" not in link]
+    return [f"{link} leads nowhere" for link in links if not (place / link).exists()]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(path):
+    assert link_complaints(path.read_text(encoding="utf-8"), path.parent) == []
+
+
+def test_a_link_that_leads_nowhere_is_found():
+    text = "[a](README.md) [b](docs/nothing.md#part) [c](https://example.com) [d](#part)"
+    assert link_complaints(text, ROOT) == ["docs/nothing.md leads nowhere"]
+
+
+# The floors ------------------------------------------------------------------------------------
+
+
+def rooms() -> set[str]:
+    """Every module and every family of the package, as the floors name them."""
+    package = Path(ascend_supervisor.__file__).parent
+    families = {path.parent.name + "/" for path in package.glob("*/__init__.py")}
+    return families | {path.stem for path in package.glob("*.py")}
+
+
+def floor_complaints(text: str) -> list[str]:
+    """Whether every room is on one floor, and the floors are numbered from the top down."""
+    block = between(text, "floors").removeprefix("```\n").partition("```")[0]
+    floors = [line.split() for line in block.splitlines()]
+    numbers = [floor[0] for floor in floors]
+    placed = sorted(name for floor in floors for name in floor[1:])
+    expected = map(str, reversed(range(len(floors))))
+    return differences(sorted(rooms()), placed, "room") + differences(expected, numbers, "floor")
+
+
+def room_complaints(text: str) -> list[str]:
+    """Whether the table of the rooms names every one."""
+    told = {row[0].removesuffix(".py") for row in rows(chapter(text, "The rooms"))}
+    return differences(sorted(rooms()), sorted(told), "room")
+
+
+def test_the_floors_hold_every_room():
+    assert floor_complaints(page("docs/ARCHITECTURE.md")) == []
+
+
+def test_the_table_of_rooms_holds_every_room():
+    assert room_complaints(page("docs/ARCHITECTURE.md")) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("7 __main__", "7 main"), ("4 generation", "3 generation"), ("6 cli ", "6 cli cli ")],
+)
+def test_wrong_floors_are_found(right, wrong):
+    assert floor_complaints(page("docs/ARCHITECTURE.md").replace(right, wrong, 1))
+
+
+def test_a_room_that_is_not_told_of_is_found():
+    broken = page("docs/ARCHITECTURE.md").replace("`policy.py`", "`polity.py`")
+    assert room_complaints(broken)

@@ -1,0 +1,160 @@
+"""The schema of the log: names, keys and types that log shippers hold on to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+from ascend_supervisor import events
+from ascend_supervisor.events import Event
+
+EVENTS: list[type[Event]] = [
+    kind
+    for kind in vars(events).values()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+]
+COMMON = {"seq", "ts", "level", "event", "msg", "job_id", "host", "pid"}
+RANK_KEYS = {"rank", "local_rank", "generation"}
+
+PROMISED: dict[str, set[str]] = {
+    "supervisor.started": {"version", "command", "method", "restarts", "settings"},
+    "rank_table.waiting": {"path", "reason", "waited_seconds"},
+    "rank_table.ready": {
+        *("path", "format", "world_size", "servers", "this_server", "local_ranks", "sha256"),
+    },
+    "generation.started": {"generation", "restarts_left"},
+    "process.started": {*RANK_KEYS, "child_pid", "log"},
+    "process.exited": {
+        *RANK_KEYS,
+        *("child_pid", "status", "signal", "runtime_seconds", "first_failure", "oom_killed"),
+    },
+    "generation.ended": {
+        *("generation", "outcome", "first_failed_rank", "duration_seconds", "next"),
+    },
+    "restart.scheduled": {"delay_seconds", "restarts_left"},
+    "output": {*RANK_KEYS, "message", "partial"},
+    "output.dropped": {"rank", "lines", "reason"},
+    "log.lost": {"rank", "bytes", "reason"},
+    "log.rotated": {"rank"},
+    "stop.waiting": {"remaining"},
+    "orphans.killed": {"count", "pids"},
+    "signal.received": {"signal"},
+    "supervisor.exited": {"exit_code", "reason", "generations", "root_cause"},
+}
+"""spec: the events that people and machines hold on to, each with its own keys."""
+
+
+def keys(event: type[Event]) -> dict[str, Any]:
+    hints = get_type_hints(event)
+    return {field.name: hints[field.name] for field in fields(event)}
+
+
+def family(annotation: Any) -> str:
+    """The JSON type of a key; null, where it is allowed, stands beside any of them."""
+    if get_origin(annotation) in {Union, UnionType}:
+        (annotation,) = (kind for kind in get_args(annotation) if kind is not NoneType)
+    if get_origin(annotation) is Literal:
+        (annotation,) = {type(value) for value in get_args(annotation)}
+    if get_origin(annotation) is tuple:
+        item, dots = get_args(annotation)
+        assert dots is ...
+        return f"list of {family(item)}"
+    if get_origin(annotation) is dict:
+        return "object"
+    return {bool: "bool", int: "int", float: "float", str: "str"}[annotation]
+
+
+def sample(annotation: Any, text: str) -> Any:
+    """A value of the type, with ``text`` wherever it may hold one."""
+    if get_origin(annotation) in {Union, UnionType}:
+        return sample(get_args(annotation)[0], text)
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)[0]
+    if get_origin(annotation) is tuple:
+        return (sample(get_args(annotation)[0], text),) * 2
+    if get_origin(annotation) is dict:
+        return {text: text}
+    return {bool: True, int: 7, float: 1.5, str: text}[annotation]
+
+
+def made(event: type[Event], text: str) -> Event:
+    return event(**{key: sample(kind, text) for key, kind in keys(event).items()})
+
+
+def conflicts(schema: list[type[Event]]) -> list[str]:
+    """The keys that have one type in one event and another type in another."""
+    seen: dict[str, str] = {}
+    return [
+        f"{event.name}: {key} is {family(kind)}, elsewhere {seen[key]}"
+        for event in schema
+        for key, kind in keys(event).items()
+        if seen.setdefault(key, family(kind)) != family(kind)
+    ]
+
+
+def test_an_event_inherits_from_no_other():
+    assert {event.__bases__ for event in EVENTS} == {(Event,)}
+
+
+def test_names_are_unique_and_plain():
+    names = [event.name for event in EVENTS]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", name)] == []
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+def test_keys_are_plain_and_none_hides_a_common_one(event):
+    assert [key for key in keys(event) if not re.fullmatch(r"[a-z][a-z0-9_]*", key)] == []
+    assert keys(event).keys() & COMMON == set()
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+def test_no_value_is_an_object(event):
+    assert "object" not in map(family, keys(event).values())
+
+
+def test_a_key_has_one_type_over_all_events():
+    assert conflicts(EVENTS) == []
+
+
+def test_a_key_of_two_types_would_be_found():
+    @dataclass(frozen=True, slots=True)
+    class Odd(Event):
+        name: ClassVar[str] = "odd"
+        rank: str
+
+    @dataclass(frozen=True, slots=True)
+    class Even(Event):
+        name: ClassVar[str] = "even"
+        rank: int | None
+
+    assert conflicts([*EVENTS, Even]) == []
+    (told,) = conflicts([*EVENTS, Odd])
+    assert told == "odd: rank is str, elsewhere int"
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_what_is_promised_is_there_with_its_keys(name):
+    (event,) = (event for event in EVENTS if event.name == name)
+    assert PROMISED[name] <= keys(event).keys()
+
+
+@pytest.mark.parametrize("text", ["plain", "", "two\nlines", "one\rline"])
+def test_the_sentence_is_one_line_and_never_empty_whatever_strangers_wrote(text):
+    sentences = {event.name: made(event, text).msg for event in EVENTS}
+    assert [name for name, msg in sentences.items() if msg.splitlines() != [msg]] == []
+    assert [name for name, msg in sentences.items() if not msg.strip()] == []
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+def test_its_level_is_one_of_the_four(event):
+    assert {event.level, made(event, "x").severity} <= set(get_args(events.Level))
+
+
+@pytest.mark.parametrize(("rank", "name"), [(None, "the launcher"), (0, "rank 0"), (17, "rank 17")])
+def test_who_is_meant(rank, name):
+    assert events.who(rank) == name
