@@ -122,8 +122,8 @@ def read_device_count(found: object) -> int | None:
     if word in {"true", "false"}:
         return 0 if word == "true" else None
     number = _whole(found)
-    if not number:
-        raise ValueError("a whole number of devices, at least 1, or true for those present")
+    if not number or number > MOST_DEVICES:
+        raise ValueError(f"1 to {MOST_DEVICES} devices, or true for those present")
     return number
 
 
@@ -155,6 +155,9 @@ def whole(metavar: str, *, least: int = 0) -> Kind:
 
 Console = Literal["auto", "json", "text", "raw", "none"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+
+MOST_DEVICES = 16
+"""Of one server: an Atlas A3 has them."""
 
 CODES = Kind("CODES", read_codes)
 DEVICE_COUNT = Kind("[N]", read_device_count)

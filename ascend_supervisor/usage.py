@@ -15,7 +15,7 @@ usage: ascend-supervisor [OPTIONS] [--] COMMAND [ARG ...]
 Starts COMMAND once for every NPU of this machine that the rank table names,
 keeps what the ranks print, and when one fails restarts or ends them all.
 
-example: ascend-supervisor --restarts 3 --log-dir /logs -- python /code/train.py
+example: ascend-supervisor --restarts 3 --grace 60 -- python /code/train.py
 
 Everything from the first word that is no option belongs to COMMAND, which is
 run without a shell. --restart-delay can also be set as the environment

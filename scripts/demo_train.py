@@ -56,7 +56,7 @@ START = State(0, (0.0,) * FEATURES, math.nan)
 
 
 def samples() -> list[Sample]:
-    """Points of two classes that a plane separates, but for some noise; the same in every process."""
+    """Points of two classes, parted by a plane but for some noise; the same in every process."""
     chance = random.Random(SEED)
     plane = [chance.uniform(-1, 1) for _ in range(FEATURES)]
     made = []
@@ -73,7 +73,7 @@ def share(rank: int, ranks: int) -> list[Sample]:
 
 
 def gradient(weights: Vector, own: Sequence[Sample]) -> Vector:
-    """The gradient of the cross-entropy, summed over the samples, and the cross-entropy at the end."""
+    """The gradient of the cross-entropy, summed over the samples; last, the cross-entropy."""
     total = [0.0] * FEATURES
     loss = 0.0
     for sample in own:

@@ -124,7 +124,7 @@ class Running:
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 environ = (process / "environ").read_bytes()
-                state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+                state = (process / "stat").read_bytes().rpartition(b")")[2].split()[0].decode()
                 command = (process / "cmdline").read_bytes()
             except OSError:
                 continue

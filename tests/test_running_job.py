@@ -38,7 +38,8 @@ def test_a_rank_killed_by_a_signal_gives_128_and_its_number(supervised):
         "--standalone",
         "2",
         *python(
-            "import os, time; os.environ['RANK'] == '1' and os.kill(os.getpid(), 9); time.sleep(600)"
+            "import os, time; os.environ['RANK'] == '1' and os.kill(os.getpid(), 9)\n"
+            "time.sleep(600)"
         ),
     )
     assert job.end() == 137

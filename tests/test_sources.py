@@ -94,7 +94,7 @@ def test_one_mistake_does_not_hide_the_others() -> None:
 
 @pytest.mark.parametrize("argv", [[], ["--check"], ["--grace", "1"], ["--"], [""]])
 def test_without_a_command_the_fault_shows_an_example(argv: list[str]) -> None:
-    with pytest.raises(SettingsRefused, match=r"no command .* -- python train\.py"):
+    with pytest.raises(SettingsRefused, match=r"no command .* -- python /code/train\.py"):
         read_settings(argv, {}, lambda _: b"")
 
 

@@ -23,6 +23,6 @@ def test_the_help_tells_every_option_with_its_default(option: Option) -> None:
 def test_the_help_shows_usage_an_example_groups_and_exit_codes() -> None:
     text = help_text()
     assert "[--] COMMAND [ARG ...]" in text
-    assert "-- python train.py" in text
+    assert "-- python /code/train.py" in text
     assert all(f"\n{title}:\n" in text for title, _ in GROUPS)
     assert all(f"  {code} " in text for code in (64, 65, 69, 70, 73, 75, 124, 126, 127))

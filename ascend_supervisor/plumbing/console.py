@@ -21,16 +21,20 @@ MIRROR_BYTES = 8 * 1024 * 1024
 """How much of the ranks' output may wait for a slow reader."""
 
 
+Rendered = bytes | bytearray
+"""Lines as they are written; whoever hands them over does not change them any more."""
+
+
 class Lines(Protocol):
     """One rank's output as the console shows it; keeps the line that is not complete yet.
 
     Both give the bytes to write and the number of the next line.
     """
 
-    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:
         """``chunk``, read at ``moment`` (seconds since the epoch)."""
 
-    def rest(self, moment: float, seq: int) -> tuple[bytes, int]:
+    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:
         """The incomplete line, since nothing follows it."""
 
 
@@ -45,9 +49,9 @@ class Console:
         self._fd = fd
         self._broken = False
         widen_pipe(fd)
-        self._writer: Writer[bytes] = Writer(self._write, f"console {fd}")
+        self._writer: Writer[Rendered] = Writer(self._write, f"console {fd}")
 
-    def put(self, data: bytes) -> None:
+    def put(self, data: Rendered) -> None:
         self._writer.put(data, len(data))
 
     @property
@@ -59,7 +63,7 @@ class Console:
         """Wait until all is written; False when the reader has stood still for too long."""
         return await self._writer.below(0)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: Rendered) -> None:
         view = memoryview(data)
         while view and not self._broken:
             try:
@@ -98,7 +102,7 @@ class Mirror:
     def _put_rest(self) -> None:
         self._put(self._lines.rest(time.time(), self._console.seq))
 
-    def _put(self, rendered: tuple[bytes, int]) -> None:
+    def _put(self, rendered: tuple[Rendered, int]) -> None:
         data, self._console.seq = rendered
         if data:
             self._console.put(data)

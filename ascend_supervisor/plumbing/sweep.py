@@ -44,7 +44,9 @@ async def sweep_descendants(
         children.reap()
         return [pid for pid in proc.descendants(os.getpid()) if not proc.is_zombie(pid)]
 
-    return await _sweep(living, seconds, tell_left)
+    swept = await _sweep(living, seconds, tell_left)
+    children.reap()  # what died after the last look: its status is known when this returns
+    return swept
 
 
 async def sweep_leftovers(

@@ -14,7 +14,7 @@ import orjson
 import structlog
 
 from ascend_supervisor.events import Event, Level, Output, Report, SupervisorExited
-from ascend_supervisor.plumbing.console import Console
+from ascend_supervisor.plumbing.console import Console, Rendered
 from ascend_supervisor.plumbing.to_json import to_json
 from ascend_supervisor.spec import ProcessSpec
 
@@ -155,7 +155,7 @@ class JsonLines:
         self._constant = b"," + to_json(keys)[1:-1].replace(b"%", b"%%")
         self._pending = b""
 
-    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:
         if self._pending:
             chunk = self._pending + chunk
         end = chunk.rfind(b"\n") + 1
@@ -163,29 +163,23 @@ class JsonLines:
         lines = _text(chunk[:end]).split("\n")
         lines.pop()
         head = self._head(moment)
-        if lines and max(map(len, lines)) > PIECE_CHARACTERS:
+        if max(map(len, lines), default=0) > PIECE_CHARACTERS:
             shown, seq = _pieces(lines, head, seq)
         else:
-            shown = bytearray()
-            dumps = orjson.dumps
-            for seq, line in enumerate(lines, seq):  # noqa: B020  (counts on)
-                shown += head % seq
-                shown += dumps(line)
-                shown += b"}\n"
-            seq += bool(lines)
+            shown, seq = _whole(lines, head, seq)
         if len(self._pending) > PARTIAL_BYTES:
             self._pending, begun = _before_character(self._pending)
             rest, seq = self.rest(moment, seq)
             self._pending = begun
             shown += rest
-        return bytes(shown), seq
+        return shown, seq
 
-    def rest(self, moment: float, seq: int) -> tuple[bytes, int]:
+    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:
         pending, self._pending = self._pending, b""
         if not pending:
             return b"", seq
         shown, seq = _pieces([_text(pending)], self._head(moment), seq, unfinished=True)
-        return bytes(shown), seq
+        return shown, seq
 
     def _head(self, moment: float) -> bytes:
         """Everything before the message, with a place for seq."""
@@ -195,6 +189,22 @@ class JsonLines:
 
 def _text(data: bytes) -> str:
     return data.replace(b"\0", b"").decode("utf-8", "backslashreplace")
+
+
+def _whole(lines: list[str], head: bytes, seq: int) -> tuple[bytearray, int]:
+    """Lines that each fit into one event; one bytearray that grows is by far the fastest way."""
+    shown = bytearray()
+    dumps = orjson.dumps
+    between = b"}\n" + head
+    glue = head
+    for line in lines:
+        shown += glue % seq
+        shown += dumps(line)
+        seq += 1
+        glue = between
+    if lines:
+        shown += b"}\n"
+    return shown, seq
 
 
 def _pieces(
@@ -219,7 +229,7 @@ class TextLines:
         self._prefix = f"[{spec.name}] ".encode()
         self._pending = b""
 
-    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:  # noqa: ARG002  (no time, no number)
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002  (no time, no number)
         if self._pending:
             chunk = self._pending + chunk
         end = chunk.rfind(b"\n") + 1
@@ -232,17 +242,17 @@ class TextLines:
         lines = chunk[: end - 1].replace(b"\n", b"\n" + self._prefix)
         return b"%b%b\n" % (self._prefix, lines), seq
 
-    def rest(self, moment: float, seq: int) -> tuple[bytes, int]:
+    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:
         return self.render(b"\n", moment, seq) if self._pending else (b"", seq)
 
 
 class RawLines:
     """A rank's output as it is."""
 
-    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[bytes, int]:  # noqa: ARG002  (no time, no number)
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002  (no time, no number)
         return chunk, seq
 
-    def rest(self, moment: float, seq: int) -> tuple[bytes, int]:  # noqa: ARG002
+    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002
         return b"", seq
 
 

@@ -1,0 +1,49 @@
+# Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types tests test-e2e test-pythons bench environment clean
+
+PYTHON := .venv/bin/python
+# Programs in Python whose names do not say so: neither ruff nor mypy finds them.
+PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
+# `make test E2E=no` leaves the end-to-end tests out, and so PyTorch.
+E2E := yes
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
+		while IFS='|' read -r target what; do printf '  make %-14s %s\n' "$$target" "$$what"; done
+
+demo: environment ## four ranks train, one is killed, the job resumes and ends: 15 s at most
+	@$(PYTHON) scripts/demo
+
+test: lint types tests ## lint, types and every test, the end-to-end ones included
+
+lint: environment
+	$(PYTHON) -m ruff check . $(PROGRAMS)
+	$(PYTHON) -m ruff format --check . $(PROGRAMS)
+
+types: environment
+	$(PYTHON) -m mypy
+	MYPYPATH=scripts $(PYTHON) -m mypy --scripts-are-modules $(PROGRAMS)
+
+tests: environment
+	@[ $(E2E) = no ] || scripts/environment .venv e2e || \
+		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
+	$(PYTHON) -m pytest $(if $(filter no,$(E2E)),-m 'not e2e')
+
+test-e2e: environment ## only the end-to-end tests: PyTorch under the supervisor
+	@scripts/environment .venv e2e
+	$(PYTHON) -m pytest -m e2e
+
+test-pythons: environment ## the tests with every other Python of this machine
+	@scripts/test-pythons
+
+bench: environment ## the figures of the supervisor on this machine
+	@$(PYTHON) scripts/bench
+
+environment:
+	@scripts/environment .venv
+
+clean: ## remove what these targets have made here
+	rm -rf .venv .venvs .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

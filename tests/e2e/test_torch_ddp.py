@@ -1,0 +1,123 @@
+"""A real training under the supervisor: PyTorch's DistributedDataParallel with gloo, 4 ranks."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import __file__ as here
+from tests.running import Running
+
+pytestmark = [
+    pytest.mark.e2e,
+    # Only looked for: the ranks import it, and the tests' own process need not.
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None,
+        reason="torch is not installed: .venv/bin/pip install --group e2e",
+    ),
+]
+
+SCRIPT = Path(here).with_name("train_ddp.py")
+RANKS = range(4)
+POD = "jobe2e-job-trainjob-0"
+RUN_SECONDS = 240.0
+"""Importing torch four times takes most of it: 6 s with two idle cores."""
+
+
+def test_training_that_lost_a_rank_ends_bit_identical_to_one_that_did_not(supervised, tmp_path):
+    alone = train(supervised, tmp_path / "undisturbed")
+    assert ended(alone) == 0
+    assert begun(alone, 0) == ["generation 0 of 4 ranks begins at step 0"] * 4
+
+    job = train(supervised, tmp_path / "disturbed", "2", "6")
+    assert ended(job) == 0
+    assert digests(job, 1) == digests(alone, 0)
+    assert len(set(digests(job, 1))) == 1
+
+    assert "dies in step 6" in job.said(2)
+    deaths = job.all("process.exited", generation=0, first_failure=True)
+    assert [(death["rank"], death["signal"]) for death in deaths] == [(2, "SIGKILL")]
+    assert begun(job, 1) == ["generation 1 of 4 ranks begins at step 4"] * 4
+    assert [event["next"] for event in job.all("generation.ended")] == ["restart", "stop"]
+    assert not job.survivors()
+    assert not alone.survivors()
+
+
+def train(supervised, root: Path, *victim: str) -> Running:
+    """The training on a cluster of one pod with four devices, as ModelArts describes it."""
+    config = root / "user" / "config"
+    config.mkdir(parents=True)
+    (config / "jobstart_hccl.json").write_text(json.dumps(rank_table()))
+    job: Running = supervised(
+        *("--restarts", "1", "--restart-delay", "0", "--release-delay", "0"),
+        *("--", sys.executable, str(SCRIPT), str(root / "checkpoint.pt"), *victim),
+        root=root,
+        environ={
+            "MA_CURRENT_INSTANCE_NAME": POD,
+            "MA_NUM_HOSTS": "1",
+            "MA_NUM_GPUS": "4",
+            "VC_TASK_INDEX": "0",
+            "VC_WORKER_HOSTS": "127.0.0.1",
+            "RANK_TABLE_FILE": str(config),
+            "MASTER_PORT": str(free_port()),
+            # Where the ranks talk to each other is not left to what this machine's name means.
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+        },
+    )
+    return job
+
+
+def rank_table() -> dict[str, object]:
+    """A template 2 table; the devices' ids are physical, those of a pod that has the upper half."""
+    devices = [{"device_id": str(4 + rank), "device_ip": f"192.1.10.{rank}"} for rank in RANKS]
+    instance = {"pod_name": POD, "server_id": "192.168.0.25", "devices": devices}
+    group = {
+        "group_name": "job-trainjob",
+        "device_count": "4",
+        "instance_count": "1",
+        "instance_list": [instance],
+    }
+    return {"status": "completed", "group_count": "1", "group_list": [group]}
+
+
+def free_port() -> int:
+    """Below those that the kernel hands out: the next generation listens there once more."""
+    first = 20000 + os.getpid() % 10000
+    for port in range(first, first + 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free port found")
+
+
+def ended(job: Running) -> int:
+    """Its exit code; on a loaded machine it needs longer than other tests."""
+    job.process.wait(RUN_SECONDS)
+    return job.end()
+
+
+def begun(job: Running, generation: int) -> list[str]:
+    """Where every rank began."""
+    return [line_of(job, rank, generation, "generation ") for rank in RANKS]
+
+
+def digests(job: Running, generation: int) -> list[str]:
+    """What every rank's parameters were in the end."""
+    return [line_of(job, rank, generation, "parameters ") for rank in RANKS]
+
+
+def line_of(job: Running, rank: int, generation: int, beginning: str) -> str:
+    """The line among those of a rank, which torch adds warnings to."""
+    said = job.said(rank, generation)
+    (line,) = (line for line in said if line.startswith(beginning))
+    return line
