@@ -31,7 +31,7 @@ from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
 from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.memory_cgroup import oom_kills
-from ascend_supervisor.plumbing.sweep import OWNER, owner_mark
+from ascend_supervisor.plumbing.sweep import OWNER, owner_mark, sweep_descendants
 from ascend_supervisor.policy import Backoff, RestartBudget
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.process import changed, check_command
@@ -53,6 +53,8 @@ from ascend_supervisor.usage import help_text
 from ascend_supervisor.worker_group import Surroundings
 
 DEVICES = Path("/dev")
+DEFECT_SECONDS = 10.0
+"""How long the ranks may take to die when it is we who have failed."""
 RELEASE_SECONDS = 10.0
 """CANN's EJ0001: wait so long after the last process before the devices are used again."""
 
@@ -119,6 +121,7 @@ async def _main(
             exited = refused(refusal)
         except Exception as error:  # noqa: BLE001  (whatever it is, the job's end is told)
             report(defect(error))
+            await sweep_descendants(children, DEFECT_SECONDS, lambda _: None)
             exited = SupervisorExited(DEFECT, f"a defect of ours: {error!r}", 0, None)
         await logs.finish()
         await records.finish()

@@ -1,6 +1,6 @@
 """The invariants of docs/ARCHITECTURE.md that need processes, by their numbers there.
 
-1, 2 and 11 are held by test_architecture.py; 8 comes with the launchers that start torchrun.
+1, 2 and 11 are held by test_architecture.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.options import LAUNCHABLE
 from tests.running import DEADLINE_SECONDS, python
 
 OURS = re.compile(rb"^\[ascend_supervisor\] [^\n]*\n", re.MULTILINE)
@@ -362,3 +363,15 @@ def test_as_pid_1_strangers_are_reaped_and_nothing_is_left(supervised):
     assert job.end() == 4
     assert job.events[0]["pid"] == 1
     assert not job.survivors()
+
+
+# 8. Exactly one layer restarts.
+
+
+def test_8_what_is_started_is_the_command_itself_and_nothing_that_restarts_it(supervised):
+    """Of the methods there are; one that starts torchrun will have to give it max_restarts 0."""
+    source = "import sys; print(*open('/proc/self/cmdline').read().split(chr(0)), sep='|')"
+    job = supervised("--standalone", "1", "--restarts", "3", *python(source))
+    assert job.end() == 0
+    assert job.said(0) == ["|".join([*python(source)[1:], ""])]
+    assert LAUNCHABLE == ("ranktable",)

@@ -56,8 +56,9 @@ class Status:
 
 
 def status_file(put: Callable[[Status], None], initial: Status) -> Report:
-    """A report that hands every new state to ``put``."""
+    """A report that hands every new state to ``put``, ``initial`` at once."""
     current = initial
+    put(current)
 
     def report(event: Event) -> None:
         nonlocal current
