@@ -167,11 +167,11 @@ def put_by(*events: Event) -> list[Status]:
     return states
 
 
-def test_every_change_is_put_and_no_other_event():
+def test_the_beginning_and_every_change_are_put_and_no_other_event():
     states = [status_of(*HISTORY[: n + 1]) for n in range(len(HISTORY))]
     changes = [new for old, new in pairwise([INITIAL, *states]) if new != old]
     assert len(changes) < len(HISTORY)
-    assert put_by(*HISTORY) == changes
+    assert put_by(*HISTORY) == [INITIAL, *changes]
 
 
 @pytest.mark.parametrize("length", range(len(HISTORY) + 1))
@@ -187,6 +187,6 @@ def test_the_file_is_a_text_file():
 
 
 def test_a_path_that_is_not_utf_8_spoils_no_file():
-    (status,) = put_by(ProcessStarted(0, 0, 0, 100, "/log/caf\udce9"))
+    _, status = put_by(ProcessStarted(0, 0, 0, 100, "/log/caf\udce9"))
     (rank,) = json.loads(as_json(status))["ranks"]
     assert (rank["pid"], rank["log"]) == (100, r"/log/caf\udce9")
