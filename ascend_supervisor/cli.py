@@ -21,6 +21,8 @@ EARLY = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
+SWITCH_SECONDS = 0.0003
+"""How long a thread may keep the others from running: the writers need little, but soon."""
 RESTORED = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 """Python ignores these itself, and gives them back to what it starts."""
 
@@ -28,6 +30,7 @@ RESTORED = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 def main() -> NoReturn:
     """Run, and end the process with the job's exit code, or with ours."""
     early = _record_signals()
+    sys.setswitchinterval(SWITCH_SECONDS)
     from ascend_supervisor.compose import run  # noqa: PLC0415  (slow; recording comes first)
 
     _leave(run(sys.argv[1:], dict(os.environ), partial(_listen, early), _leave))

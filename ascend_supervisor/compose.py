@@ -47,6 +47,7 @@ from ascend_supervisor.rank_table_file import (
 from ascend_supervisor.records import Records
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.log import Origin
+from ascend_supervisor.sentences import printable
 from ascend_supervisor.settings import Help, Settings, Version, read_settings
 from ascend_supervisor.supervisor import Job, refused, supervise
 from ascend_supervisor.usage import help_text
@@ -93,7 +94,7 @@ async def _main(
     become_subreaper()
     origin = Origin(place.job_id, place.pod, os.getpid())
     outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
-    records = Records(place, settings.termination_log, outlets.report)
+    records = Records(place, settings.termination_log, outlets)
     report = fan_out((outlets.report, *records.reports))
     report_diagnostics(report, asyncio.get_running_loop())
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
@@ -122,7 +123,8 @@ async def _main(
         except Exception as error:  # noqa: BLE001  (whatever it is, the job's end is told)
             report(defect(error))
             await sweep_descendants(children, DEFECT_SECONDS, lambda _: None)
-            exited = SupervisorExited(DEFECT, f"a defect of ours: {error!r}", 0, None)
+            reason = f"a defect of ascend_supervisor, please report it: {error!r}"
+            exited = SupervisorExited(DEFECT, reason, 0, printable(reason))
         await logs.finish()
         await records.finish()
         report(exited)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 USAGE = 64
@@ -13,6 +14,10 @@ TABLE_NOT_READY = 75
 HANG = 124
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
+
+
+SCARCE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+"""What the kernel says when the machine has no room for another process or file."""
 
 
 class Refusal(Exception):

@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ascend_supervisor.errors import CannotExecute, CannotWrite, CommandNotFound, Unavailable
+from ascend_supervisor.errors import (
+    SCARCE,
+    CannotExecute,
+    CannotWrite,
+    CommandNotFound,
+    Unavailable,
+)
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.log_file import DIRECTORY_MODE
@@ -19,8 +25,6 @@ from ascend_supervisor.spec import ProcessSpec
 
 FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGCONT})
 """The others go to the leader only: helpers have no handler, and the default action ends them."""
-
-SCARCE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 class Process:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from ascend_supervisor.errors import CannotWrite
+from ascend_supervisor.errors import SCARCE, CannotWrite, Unavailable
 from ascend_supervisor.events import Event, LogBlocked, LogLost, LogRotated, Report
 from ascend_supervisor.plumbing.log_file import LogFile, Rotation
 from ascend_supervisor.plumbing.log_writer import LogWriter
@@ -57,13 +57,15 @@ class RankLogs:
     async def open(self, spec: ProcessSpec, generation: int) -> LogWriter:
         """The log of ``spec``, with a line that says that ``generation`` begins.
 
-        Raises CannotWrite.
+        Raises CannotWrite, or Unavailable where no more files can be opened.
         """
         log = self._logs.get(Path(spec.log)) or self._new(spec)
         try:
             await log.opened()
         except OSError as error:
             del self._logs[log.path]
+            if error.errno in SCARCE:
+                raise Unavailable(f"{spec.name}: cannot open its log: {error.strerror}") from error
             raise CannotWrite(
                 f"{spec.name}: cannot write its log {log.path}: {error.strerror or error}; "
                 "choose another directory with --log-dir"

@@ -244,7 +244,8 @@ def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
             if not matching and variable in _SURE and table.format is Format.TEMPLATE_2:
                 raise TableRefused(
                     f"no pod of the table is {shown(value)} ({variable}): the table may be left "
-                    f"over from an earlier run; {_listing(entries)}"
+                    f"over from an earlier run; {_listing(entries)}; see that the cluster writes a "
+                    "new one, or tell the entry by --node-rank"
                 )
             left = matching or left
     if len(left) == 1:

@@ -13,6 +13,7 @@ import anyio
 
 from ascend_supervisor import __version__
 from ascend_supervisor.events import Diagnostic, Report
+from ascend_supervisor.outlets import Outlets
 from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.atomic_file import write_atomically
 from ascend_supervisor.plumbing.latest_file import LatestFile
@@ -29,8 +30,8 @@ TERMINATION_LOG = Path("/dev/termination-log")
 class Records:
     """``reports`` keep both files; that one cannot be written is told, and stops nothing."""
 
-    def __init__(self, place: Place, termination: Path | None, tell: Report) -> None:
-        self._tell = tell
+    def __init__(self, place: Place, termination: Path | None, outlets: Outlets) -> None:
+        self._outlets = outlets
         self._loop = asyncio.get_running_loop()
         state = Path(place.state_file)
         state_file = self._file(partial(_write_state, state), "the state file", state)
@@ -58,7 +59,9 @@ class Records:
     def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
         def failed(error: OSError) -> None:
             text = f"{path} cannot be written: {error.strerror or error}"
-            self._loop.call_soon_threadsafe(self._tell, Diagnostic(name, text, None))
+            self._outlets.complain(text)  # the last write comes after the last event
+            event = Diagnostic(name, text, None)
+            self._loop.call_soon_threadsafe(self._outlets.report, event)
 
         return LatestFile(write, failed, name)
 

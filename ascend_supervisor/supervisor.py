@@ -32,6 +32,7 @@ from ascend_supervisor.probes import Probe
 from ascend_supervisor.rank_table import Identity, find_entry
 from ascend_supervisor.rank_table_file import FoundTable, keep_copy
 from ascend_supervisor.root_cause import root_cause
+from ascend_supervisor.sentences import printable
 from ascend_supervisor.spec import ProcessSpec
 from ascend_supervisor.worker_group import Surroundings
 
@@ -100,7 +101,8 @@ async def supervise(job: Job) -> SupervisorExited:
 
 def refused(refusal: Refusal, generations: int = 0) -> SupervisorExited:
     """The end by a refusal: it is its own root cause."""
-    return _ended(generations, Stop(refusal.exit_code, str(refusal)), str(refusal))
+    sentence = printable(str(refusal))
+    return _ended(generations, Stop(refusal.exit_code, sentence), sentence)
 
 
 @dataclass(frozen=True, slots=True)

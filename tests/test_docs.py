@@ -25,7 +25,10 @@ from ascend_supervisor.reporters.log import Origin, json_log
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 READMES = ("README.md", "README.zh.md")
-CODES = {0, *(code for name, code in vars(errors).items() if name.isupper())}
+CODES = {
+    0,
+    *(code for name, code in vars(errors).items() if name.isupper() and code is not errors.SCARCE),
+}
 CLASSES = {cls.name: cls for cls in events.Event.__subclasses__()}
 
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -39,7 +42,6 @@ JSON_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "float": (int, float),
     "bool": bool,
     "list": list,
-    "object": dict,
 }
 
 
@@ -151,8 +153,6 @@ def type_name(hint: Any) -> str:
         return f"{type_name(other)} or null"
     if origin is tuple:
         return f"list of {type_name(arguments[0])}"
-    if origin is dict:
-        return f"object of {type_name(arguments[1])}"
     if origin is Literal:
         return type_name(type(arguments[0]))
     name: str = hint.__name__
@@ -167,7 +167,7 @@ def fits(value: object, name: str) -> bool:
     kind, _, inner = plain.partition(" of ")
     if kind != "bool" and isinstance(value, bool):
         return False
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    items = value if isinstance(value, list) else ()
     return isinstance(value, JSON_TYPES[kind]) and all(fits(item, inner) for item in items)
 
 
@@ -191,7 +191,7 @@ def event_complaints(text: str) -> list[str]:
 
 
 def example_complaints(name: str, section: str, keys: Mapping[str, str]) -> list[str]:
-    """Whether there is an example with exactly these keys, and values of their types."""
+    """Whether there is an example with these keys, their types, and the level and words of ours."""
     example = re.search(r"^```json\n(.*)\n```$", section, re.MULTILINE)
     if example is None:
         return [f"{name}: there is no example"]
@@ -205,7 +205,21 @@ def example_complaints(name: str, section: str, keys: Mapping[str, str]) -> list
         for key in event.keys() & keys.keys()
         if not fits(event[key], keys[key])
     ]
-    return complaints if event["event"] == name else [*complaints, f"{name}: of another event"]
+    if event["event"] != name:
+        complaints.append(f"{name}: of another event")
+    return complaints or word_complaints(CLASSES[name], section, event)
+
+
+def word_complaints(cls: type[events.Event], section: str, example: Mapping[str, Any]) -> list[str]:
+    """Whether an example has the level and the words that its keys make."""
+    values = {field.name: example.get(field.name, False) for field in fields(cls)}
+    event = cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+    complaints = differences([event.severity], [example["level"]], f"{cls.name}: level")
+    complaints += differences([event.msg], [example["msg"]], f"{cls.name}: msg")
+    told = re.findall(r"\bLevel `(\w+)`", section)
+    return complaints + [f"{cls.name}: the level {event.severity} is not told"] * (
+        event.severity not in told
+    )
 
 
 def test_the_page_of_events_is_that_of_the_program():
@@ -226,6 +240,9 @@ def test_the_page_of_events_is_that_of_the_program():
         ('"earlier_start":false', '"earlier_start":0'),
         ("```json\n", "```\n"),
         ("| `seq` | `int` |", "| `seq` | `str` |"),
+        ("; this is the first failure", "; it failed first"),
+        ('"level":"error","event":"process.exited"', '"level":"info","event":"process.exited"'),
+        ("Level `error` if it is the first failure. ", ""),
     ],
 )
 def test_a_wrong_page_of_events_is_found(right, wrong):

@@ -231,7 +231,7 @@ def json_lines(origin: Origin = ORIGIN, spec: ProcessSpec = SPEC) -> JsonLines:
 
 def joined(shown: bytes) -> str:
     """The text that the messages make together; a partial one is continued by the next."""
-    messages = [(line["message"], line.get("partial", False)) for line in read(shown)]
+    messages = [(line["message"], line.get("partial", False)) for line in read(bytes(shown))]
     return "".join(message + ("" if partial else "\n") for message, partial in messages)
 
 
@@ -307,7 +307,7 @@ TEXTS = {
 def test_the_messages_together_are_the_text_and_are_numbered_without_a_gap(data, size):
     shown = fed(json_lines(), reads(data, size), 9)
     assert joined(shown) == expected(data)
-    numbers = [event["seq"] for event in read(shown)]
+    numbers = [event["seq"] for event in read(bytes(shown))]
     assert numbers == list(range(9, 9 + len(numbers)))
 
 
@@ -319,7 +319,7 @@ def test_a_line_stays_short_whatever_a_rank_writes(data):
 
 def test_only_what_goes_on_is_partial():
     shown = fed(json_lines(), [b"a\n" + b"x" * 2500 + b"\n\nb\n", b"c", b"d\n", b"end"])
-    told = [(len(event["message"]), event.get("partial")) for event in read(shown)]
+    told = [(len(event["message"]), event.get("partial")) for event in read(bytes(shown))]
     assert told == [
         *[(1, None), (1024, True), (1024, True), (452, None)],
         *[(0, None), (1, None), (2, None), (3, True)],
@@ -330,9 +330,9 @@ def test_an_unfinished_line_is_shown_once_it_is_long():
     lines = json_lines()
     assert lines.render(b"x" * 16_384, MOMENT, 0) == (b"", 0)
     shown, seq = lines.render(b"x", MOMENT, 0)
-    assert {event["partial"] for event in read(shown)} == {True}
+    assert {event["partial"] for event in read(bytes(shown))} == {True}
     shown, seq = lines.render(b"\n", MOMENT, seq)
-    (event,) = read(shown)
+    (event,) = read(bytes(shown))
     assert event["message"] == ""
     assert "partial" not in event
     assert lines.rest(MOMENT, seq) == (b"", seq)
@@ -386,7 +386,7 @@ WRITTEN = st.lists(
 def test_json_gives_back_the_text_however_it_was_cut(data, cuts):
     shown = fed(json_lines(), cut(data, *cuts), 5)
     assert joined(shown) == expected(data)
-    assert [event["seq"] for event in read(shown)] == list(range(5, 5 + len(read(shown))))
+    assert [event["seq"] for event in read(bytes(shown))] == list(range(5, 5 + len(read(shown))))
 
 
 @given(data=WRITTEN, cuts=CUTS)
