@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -53,11 +54,11 @@ def replace_table_file(path: Path, document: bytes) -> None:
     try:
         reason = _irreplaceable(path)
         if not reason:
+            with suppress(FileNotFoundError):  # the file that is to be made
+                path.stat()  # raises for a link that leads to itself; resolve does so no more
             write_atomically(path.resolve(), document, TABLE_MODE)
     except OSError as error:
         reason = error.strerror or str(error)
-    except RuntimeError:  # before Python 3.13
-        reason = "it is a link that leads to itself"
     if reason:
         raise CannotWrite(f"{plain(str(path))} cannot be written: {reason}")
 

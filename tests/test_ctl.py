@@ -311,7 +311,7 @@ def test_health_imports_no_event_loop(tmp_path, named):
     assert found.returncode == 0
     imported = {line.rpartition("|")[2].strip().split(".")[0] for line in found.stderr.splitlines()}
     assert "ascend_supervisor" in imported
-    assert not imported & {"anyio", "asyncio", "structlog", "watchfiles", "socket", "subprocess"}
+    assert not imported & {"anyio", "asyncio", "structlog", "watchfiles", "socket"}
 
 
 def test_a_probe_that_cannot_know_fails_with_1_even_where_others_give_64():

@@ -145,8 +145,11 @@ def test_the_environment_is_the_one_it_was_started_with(start):
 def test_a_file_is_held_while_it_is_open(start, tmp_path):
     device, other = tmp_path / "davinci0", tmp_path / "davinci1"
     device.touch()
-    source = "file = open(sys.argv[1]); print(); sys.stdin.read(); file.close(); print(); "
-    process = start(f"import sys; {source}{WAIT}", str(device), stdin=subprocess.PIPE)
+    source = (
+        "import sys; file = open(sys.argv[1]); print(flush=True)\n"
+        "sys.stdin.read(); file.close(); print(flush=True)\n"
+    )
+    process = start(source + WAIT, str(device), stdin=subprocess.PIPE)
     said(process)
     assert proc.holds_file(process.pid, frozenset({str(other), str(device)}))
     assert not proc.holds_file(process.pid, frozenset({str(other)}))
