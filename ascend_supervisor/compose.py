@@ -103,8 +103,8 @@ async def _main(
     interrupts = Interrupts(report, logs.reopen)
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
+    report(_started(settings))  # the first line, whatever was heard before it
     listen(handlers)
-    report(_started(settings))
     around = Surroundings(
         children=children,
         logs=logs,
@@ -116,15 +116,7 @@ async def _main(
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(children.keep_reaping)
-        try:
-            exited = await supervise(_job(settings, environ, place, around, interrupts))
-        except Refusal as refusal:
-            exited = refused(refusal)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the job's end is told)
-            report(defect(error))
-            await sweep_descendants(children, DEFECT_SECONDS, lambda _: None)
-            reason = f"a defect of ascend_supervisor, please report it: {error!r}"
-            exited = SupervisorExited(DEFECT, reason, 0, printable(reason))
+        exited = await _exited(partial(_job, settings, environ, place, around, interrupts), around)
         await logs.finish()
         await records.finish()
         report(exited)
@@ -134,6 +126,19 @@ async def _main(
         await outlets.finish()
         tasks.cancel_scope.cancel()
     leave(exited.exit_code)
+
+
+async def _exited(job: Callable[[], Job], around: Surroundings) -> SupervisorExited:
+    """The end of the job, whatever it is; nothing that was started is left."""
+    try:
+        return await supervise(job())
+    except Refusal as refusal:
+        return refused(refusal)
+    except Exception as error:  # noqa: BLE001  (a defect of ours is an end, too)
+        around.report(defect(error))
+        await sweep_descendants(around.children, DEFECT_SECONDS, lambda _: None)
+        reason = printable(f"a defect of ascend_supervisor, please report it: {error!r}")
+        return SupervisorExited(DEFECT, reason, 0, reason)
 
 
 def _place(settings: Settings, environ: Mapping[str, str]) -> Place:

@@ -34,6 +34,8 @@ def test_before_anything_is_imported(supervised):
     wait_for_python(job.process.pid)
     job.send(signal.SIGTERM)
     assert job.end() == 143
+    told = [event["event"] for event in job.events]
+    assert told == ["supervisor.started", "signal.received", "supervisor.exited"]
 
 
 def wait_for_python(pid: int) -> None:
