@@ -194,6 +194,19 @@ def test_5_every_byte_is_in_the_log(supervised, ending):
         assert hashlib.sha256(data).hexdigest() == told
 
 
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_5_what_is_in_the_pipe_at_the_end_is_in_the_log(supervised, ending):
+    """The last words come in one write that no single read takes, and nobody waits after them."""
+    words = 900 * 1024
+    source = (
+        "import fcntl, os, sys\n"
+        f"fcntl.fcntl(1, 1031, 1 << 20); assert os.write(1, b'x' * {words}) == {words}\n{ending}"
+    )
+    job = supervised("--standalone", "1", "--console-ranks", "none", *python(source))
+    assert job.end() in {0, 137}
+    assert OURS.sub(b"", job.log(0).read_bytes()) == b"x" * words
+
+
 # 6. Killing the supervisor with SIGKILL leaves no rank alive.
 
 
@@ -370,8 +383,11 @@ def test_as_pid_1_strangers_are_reaped_and_nothing_is_left(supervised):
 
 def test_8_what_is_started_is_the_command_itself_and_nothing_that_restarts_it(supervised):
     """Of the methods there are; one that starts torchrun will have to give it max_restarts 0."""
-    source = "import sys; print(*open('/proc/self/cmdline').read().split(chr(0)), sep='|')"
+    source = (
+        "import os; print(*open('/proc/self/cmdline').read().split(chr(0)), sep='|'); "
+        "print(os.getppid())"
+    )
     job = supervised("--standalone", "1", "--restarts", "3", *python(source))
     assert job.end() == 0
-    assert job.said(0) == ["|".join([*python(source)[1:], ""])]
+    assert job.said(0) == ["|".join([*python(source)[1:], ""]), str(job.process.pid)]
     assert LAUNCHABLE == ("ranktable",)
