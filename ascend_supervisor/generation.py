@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
+from anyio.abc import TaskGroup
 
 from ascend_supervisor.errors import Refusal, Unavailable
 from ascend_supervisor.events import OrphansKilled, StopWaiting
@@ -62,25 +63,26 @@ async def run_generation(
     async def interrupted() -> Outcome:
         return Interrupted(await interrupts.stop())
 
-    async with anyio.create_task_group() as tasks:
-        group = WorkerGroup(generation, around, tasks)
-        with interrupts.forwarding(group.send):
-            outcome: Outcome = Interrupted(signal.SIGTERM)
-            try:
-                outcome = await first(lambda: _live(group, specs), interrupted, *endings)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    winding = _WindingDown(group, interrupts, patience, around)
-                    left = await winding.run(outcome)
-                    tasks.cancel_scope.cancel()
-                    group.finish()
-                    outcome = await _final(outcome, group, interrupts, left)
-    return outcome
-
-
-async def _live(group: WorkerGroup, specs: Sequence[ProcessSpec]) -> Outcome:
+    group = WorkerGroup(generation, around)
+    outcome: Outcome = Interrupted(signal.SIGTERM)
+    left: tuple[str, ...] = ()
     try:
-        await group.start(specs)
+        async with anyio.create_task_group() as tasks:
+            with interrupts.forwarding(group.send):
+                try:
+                    outcome = await first(lambda: _live(group, specs, tasks), interrupted, *endings)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        left = await _WindingDown(group, interrupts, patience, around).run(outcome)
+                    tasks.cancel_scope.cancel()
+    finally:
+        group.finish()  # only now: a pump that was just woken would read from a closed pipe
+    return await _final(outcome, group, interrupts, left)
+
+
+async def _live(group: WorkerGroup, specs: Sequence[ProcessSpec], tasks: TaskGroup) -> Outcome:
+    try:
+        await group.start(specs, tasks)
     except Unavailable as refusal:
         return Fault(str(refusal), refusal.exit_code)
     except Refusal as refusal:

@@ -46,13 +46,12 @@ class Surroundings:
 
 
 class WorkerGroup:
-    """``tasks`` must outlive the processes: pumps and watchers run in it."""
+    """Its pumps and watchers run in the tasks that ``start`` is given."""
 
-    def __init__(self, generation: int, around: Surroundings, tasks: TaskGroup) -> None:
+    def __init__(self, generation: int, around: Surroundings) -> None:
         self.generation = generation
         self.failure: Failure | None = None
         self._around = around
-        self._tasks = tasks
         self._processes: list[Process] = []
         self._noted: set[Process] = set()
         self._expected = 0
@@ -60,7 +59,7 @@ class WorkerGroup:
         self._stopping = False
         self._oom_kills = around.oom_kills()
 
-    async def start(self, specs: Sequence[ProcessSpec]) -> None:
+    async def start(self, specs: Sequence[ProcessSpec], tasks: TaskGroup) -> None:
         """Start all, in order; a signal is heard between two of them. Raises a Refusal."""
         self._expected = sum(spec.significant for spec in specs)
         await anyio.to_thread.run_sync(
@@ -72,8 +71,8 @@ class WorkerGroup:
             now = self._around.clock.now()
             process = start(spec, new_pump, self._around.children, self._around.environ, now)
             self._processes.append(process)
-            self._tasks.start_soon(self._watch, process)
-            self._tasks.start_soon(process.pump.run)
+            tasks.start_soon(self._watch, process)
+            tasks.start_soon(process.pump.run)
             self._around.report(
                 ProcessStarted(
                     spec.rank, spec.local_rank, self.generation, process.pid, str(log.path)
@@ -131,7 +130,7 @@ class WorkerGroup:
                 await self._around.children.change()
 
     def finish(self) -> None:
-        """Tell every end that was not told yet, and close the pipes, emptied."""
+        """When the tasks are over: tell each end that was not told, close the pipes, emptied."""
         for process in self._processes:
             if process.status is not None:
                 self._note_end(process, process.status)

@@ -391,3 +391,12 @@ def test_8_what_is_started_is_the_command_itself_and_nothing_that_restarts_it(su
     assert job.end() == 0
     assert job.said(0) == ["|".join([*python(source)[1:], ""]), str(job.process.pid)]
     assert LAUNCHABLE == ("ranktable",)
+
+
+def test_ranks_that_speak_and_die_together_are_no_defect_in_any_of_many_generations(supervised):
+    options = ("--restarts", "150", "--restart-delay", "0", "--min-uptime", "0")
+    job = supervised("--standalone", "4", *options, "--", "sh", "-c", "echo a; echo b; exit 3")
+    assert job.end() == 3
+    assert len(job.all("generation.ended", outcome="crashed")) == 151
+    assert len(job.all("process.exited")) == 4 * 151
+    assert job.all("supervisor.defect") == []

@@ -40,13 +40,13 @@ async def sweep_descendants(
     ``tell_left`` hears every few seconds who will not end (a process inside a driver, say).
     """
 
-    def living() -> list[int]:
+    def remaining() -> list[int]:
+        # With the zombies: who changes its parent during one look may be missed by it, but hangs
+        # below us in the next; only when we have no child at all there is nobody to miss.
         children.reap()
-        return [pid for pid in proc.descendants(os.getpid()) if not proc.is_zombie(pid)]
+        return proc.descendants(os.getpid())
 
-    swept = await _sweep(living, seconds, tell_left)
-    children.reap()  # what died after the last look: its status is known when this returns
-    return swept
+    return await _sweep(remaining, seconds, tell_left)
 
 
 async def sweep_leftovers(
@@ -54,14 +54,14 @@ async def sweep_leftovers(
 ) -> Swept:
     """Kill what a supervisor that is no more started in this ``place`` (its state file's path)."""
 
-    def living() -> list[int]:
+    def remaining() -> list[int]:
         return [
             pid
             for pid in proc.pids()
             if _is_left_of(place, pid) and not proc.is_zombie(pid) and pid != os.getpid()
         ]
 
-    return await _sweep(living, seconds, tell_left)
+    return await _sweep(remaining, seconds, tell_left)
 
 
 def owner_mark(place: str) -> str:
@@ -81,30 +81,31 @@ def _is_left_of(place: str, pid: int) -> bool:
 
 
 async def _sweep(
-    living: Callable[[], list[int]], seconds: float, tell_left: Callable[[tuple[str, ...]], None]
+    remaining: Callable[[], list[int]], seconds: float, tell_left: Callable[[tuple[str, ...]], None]
 ) -> Swept:
     killed: set[int] = set()
     pause = LOOK_AGAIN_SECONDS
     end = time.monotonic() + seconds
     tell_at = time.monotonic() + TELL_SECONDS
-    while found := _freeze(living):
-        _signal(found, signal.SIGKILL)
-        killed.update(found)
+    while found := _freeze(remaining):
+        alive = [pid for pid in found if not proc.is_zombie(pid)]
+        _signal(alive, signal.SIGKILL)
+        killed.update(alive)
         await anyio.sleep(pause)
         pause = min(pause * 2, LOOK_AGAIN_SECONDS_AT_MOST)
         if time.monotonic() > tell_at:
             tell_left(tuple(map(proc.description, found)))
             tell_at += TELL_SECONDS
         if time.monotonic() > end:
-            return Swept(tuple(sorted(killed)), tuple(map(proc.description, living())))
+            return Swept(tuple(sorted(killed)), tuple(map(proc.description, remaining())))
     return Swept(tuple(sorted(killed)))
 
 
-def _freeze(living: Callable[[], list[int]]) -> list[int]:
+def _freeze(remaining: Callable[[], list[int]]) -> list[int]:
     """Stop all that live, until nobody new appears: what is stopped cannot fork away from us."""
     stopped: set[int] = set()
     for _ in range(FREEZE_ROUNDS):
-        new = set(living()) - stopped
+        new = set(remaining()) - stopped
         if not new:
             break
         _signal(new, signal.SIGSTOP)
