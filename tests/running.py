@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,17 @@ class Running:
         before: Sequence[str] = (),
         python: str = sys.executable,
         stdout: int | None = None,
+        deadline: float = DEADLINE_SECONDS,
     ) -> None:
         """Everything it writes is below ``root``; ``before`` are words before the interpreter.
 
-        With a ``stdout`` of the test's own there are no events to wait for.
+        With a ``stdout`` of the test's own there are no events to wait for. Nothing that is waited
+        for may take longer than ``deadline`` seconds.
         """
         self.root = root
+        self._deadline = deadline
+        self._forked = "--fork" in before
+        self._pid: int | None = None
         self.mark = f"{root}-{time.monotonic_ns()}"
         mount = root / "modelarts"
         (mount / "log").mkdir(parents=True, exist_ok=True)
@@ -68,6 +74,47 @@ class Running:
             reader.start()
 
     @property
+    def pid(self) -> int:
+        """The supervisor's, as we see it, where a word of ``before`` forks too (unshare)."""
+        if self._pid is None:
+            self._pid = self._child() if self._forked else self.process.pid
+        return self._pid
+
+    def _child(self) -> int:
+        wrapper = self.process.pid
+        children = Path(f"/proc/{wrapper}/task/{wrapper}/children")
+        end = time.monotonic() + self._deadline
+        while not (found := children.read_text().split()):
+            assert time.monotonic() < end, f"{self.process.args!r} has not started the supervisor"
+            time.sleep(0.0005)
+        return int(found[0])
+
+    def wait_until_it_catches(self, number: signal.Signals) -> None:
+        """Until Python has a handler for this signal; before, the kernel's own rules hold."""
+        end = time.monotonic() + self._deadline
+        while not int(_fact(self.pid, "SigCgt"), 16) & 1 << (number - 1):
+            assert time.monotonic() < end
+            time.sleep(0.0005)
+
+    @property
+    def memory(self) -> int:
+        """Its resident set, in bytes."""
+        return int(_fact(self.pid, "VmRSS").removesuffix(" kB")) * 1024
+
+    @property
+    def threads(self) -> int:
+        return int(_fact(self.pid, "Threads"))
+
+    @property
+    def open_files(self) -> list[str]:
+        """What its file descriptors stand for."""
+        found = []
+        for link in Path(f"/proc/{self.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                found.append(str(link.readlink()))
+        return sorted(found)
+
+    @property
     def log_dir(self) -> Path:
         return self.root / "modelarts" / "log"
 
@@ -81,7 +128,7 @@ class Running:
 
     def each(self, name: str, **keys: Any) -> Iterator[Event]:
         """All events of this name with these keys, as they come."""
-        end = time.monotonic() + DEADLINE_SECONDS
+        end = time.monotonic() + self._deadline
         seen = 0
         while True:
             with self._news:
@@ -109,35 +156,51 @@ class Running:
         return [e["message"] for e in self.all("output", rank=rank, generation=generation)]
 
     def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        os.kill(self.pid, number)
 
     def end(self) -> int:
         """Wait for its end; gives the exit code, 128 + n for a signal."""
-        code = self.process.wait(DEADLINE_SECONDS)
+        code = self.process.wait(self._deadline)
         for reader in self._readers:
-            reader.join(DEADLINE_SECONDS)
+            reader.join(self._deadline)
         return code if code >= 0 else 128 - code
 
     def survivors(self) -> list[str]:
-        """Command lines of the processes of this case that still live."""
+        """Pids and command lines of the processes of this case that still live."""
+        found = []
+        for pid in self.pids():
+            with suppress(OSError):
+                found.append(f"{pid} {Path(f'/proc/{pid}/cmdline').read_bytes()!r}")
+        return found
+
+    def pids(self) -> list[int]:
+        """The processes of this case that live, the supervisor among them, as we see them."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 environ = (process / "environ").read_bytes()
                 state = (process / "stat").read_bytes().rpartition(b")")[2].split()[0].decode()
-                command = (process / "cmdline").read_bytes()
             except OSError:
                 continue
             if f"{MARK}={self.mark}".encode() in environ.split(b"\0") and state not in "ZX":
-                found.append(f"{process.name} {command!r}")
+                found.append(int(process.name))
         return found
+
+    def seen_from_here(self, pid: int) -> int:
+        """The number that a process of this case has for us, where ``pid`` is its own number."""
+        for found in self.pids():
+            with suppress(OSError):
+                if int(_fact(found, "NSpid").split()[-1]) == pid:
+                    return found
+        raise AssertionError(f"no process {pid} of this case; there are {self.survivors()}")
 
     def kill(self) -> None:
         """Whatever happened: nothing of this case may outlive it."""
         if self.process.poll() is None:
             self.process.kill()
-        for survivor in self.survivors():
-            os.kill(int(survivor.split()[0]), signal.SIGKILL)
+        for pid in self.pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
@@ -163,6 +226,13 @@ class Running:
     def _missing(self, name: str, keys: Mapping[str, Any]) -> str:
         seen = "\n".join(f"  {e['seq']} {e['event']}: {e['msg']}" for e in self.events[-40:])
         return f"no event {name} {dict(keys)}; seen:\n{seen}\nstderr: {self.stderr}"
+
+
+def _fact(pid: int, name: str) -> str:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(
+        line.partition(":")[2].strip() for line in status.splitlines() if line.startswith(name)
+    )
 
 
 def python(source: str) -> list[str]:
