@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.plumbing.children import Child, Children
+from ascend_supervisor.plumbing.death_order import DeathOrder
 from ascend_supervisor.plumbing.kernel import parent_death_prefix
 from ascend_supervisor.plumbing.proc import descendants, is_zombie
 
@@ -57,6 +59,51 @@ async def test_children_that_die_in_the_same_moment_keep_their_own_statuses(chil
             statuses = [await child.ended() for child in started]
         assert statuses == [ExitStatus(code) for code in range(8)]
     assert not [pid for pid in descendants(os.getpid()) if is_zombie(pid)]
+
+
+async def test_who_died_first_is_told_first(children):
+    """Five of them, in another order than that of their start, all between two looks."""
+    if not has_pidfds():
+        pytest.skip("no pidfd_open here (Linux 5.3)")
+    started = [start(children, "sleep", "600") for _ in range(5)]
+    told = []
+
+    async def tell(child):
+        await child.ended()
+        told.append(child)
+
+    async with anyio.create_task_group() as tasks:
+        for child in started:
+            tasks.start_soon(tell, child)
+        await anyio.lowlevel.checkpoint()
+        dying = [started[index] for index in (3, 0, 4, 2, 1)]
+        for child in dying:
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+    assert told == dying
+
+
+def no_pidfd(pid: int) -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+@pytest.mark.parametrize("pidfd_open", [None, no_pidfd], ids=["old Python", "old kernel"])
+async def test_without_pidfds_every_death_is_told_all_the_same(pidfd_open):
+    owner = Children(order=DeathOrder(pidfd_open))
+    started = [start(owner, "true") for _ in range(5)]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(owner.keep_reaping)
+        with anyio.fail_after(20):
+            assert [await child.ended() for child in started] == [ExitStatus(0)] * 5
+        tasks.cancel_scope.cancel()
+
+
+def has_pidfds() -> bool:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return True
 
 
 async def test_a_signal_is_told_apart_from_a_status(children):

@@ -2,18 +2,19 @@
 
 Two waiters lose exit statuses when children die together. So ``subprocess.Popen`` only spawns here,
 ``reap`` is the one place that waits (the program's SIGCHLD callback), and whoever wants to know of
-an end awaits an event. It needs nothing newer than Linux 3.4: no pidfd.
+an end awaits an event. It needs nothing newer than Linux 3.4; pidfds only tell who was first.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import anyio
 
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.plumbing.death_order import DeathOrder
 
 SWEEP_SECONDS = 1.0
 """A SIGCHLD that got lost is made up for within this time."""
@@ -47,8 +48,9 @@ class Children:
     Use it from the main thread only: PR_SET_PDEATHSIG follows the thread that spawned.
     """
 
-    def __init__(self, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, prefix: Sequence[str] = (), order: DeathOrder | None = None) -> None:
         self._prefix = tuple(prefix)
+        self._order = order or DeathOrder()
         self._living: dict[int, Child] = {}
         self._change = anyio.Event()
         self.orphans = 0
@@ -72,18 +74,19 @@ class Children:
         )
         child = Child(popen)
         self._living[child.pid] = child
+        self._order.watch(child.pid)
         return child
 
     def reap(self) -> None:
-        """Take in everything that has died; to be called on SIGCHLD, in the event loop's thread."""
+        """Take in everything that has died; to be called on SIGCHLD, in the event loop's thread.
+
+        Of ours, who died first is told first (see DeathOrder for where that is known).
+        """
         reaped = False
-        while True:
-            try:
-                pid, wait_status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
+        for pid in self._dead():
+            taken, wait_status = os.waitpid(pid, os.WNOHANG)
+            if not taken:
+                continue
             reaped = True
             child = self._living.pop(pid, None)
             if child is None:
@@ -93,6 +96,18 @@ class Children:
         if reaped:
             self._change.set()
             self._change = anyio.Event()
+
+    def _dead(self) -> Iterator[int]:
+        """Each child that is dead, until there is none that the caller has not taken."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            # Asked after the look: so it is among them, and with it all that died before.
+            yield from self._order.so_far() or (found.si_pid,)
 
     async def change(self) -> None:
         """Return when the next process has been reaped."""
