@@ -30,6 +30,7 @@ from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
 from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix
 from ascend_supervisor.plumbing.log_file import Rotation
+from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.plumbing.memory_cgroup import oom_kills
 from ascend_supervisor.plumbing.sweep import OWNER, owner_mark, sweep_descendants
 from ascend_supervisor.policy import Backoff, RestartBudget
@@ -157,7 +158,7 @@ def _place(settings: Settings, environ: Mapping[str, str]) -> Place:
 def _started(settings: Settings) -> SupervisorStarted:
     return SupervisorStarted(
         version=__version__,
-        command=settings.command,
+        command=masked_words(settings.command),
         method=settings.method,
         restarts=settings.restarts,
         settings=settings.told,

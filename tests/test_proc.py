@@ -169,6 +169,13 @@ def test_a_description_names_pid_state_and_command(start):
     assert len(text) < 300
 
 
+def test_a_description_keeps_secrets(start):
+    process = start(WAIT, "--token=abcdef", "--password", "ghijkl")
+    said(process)
+    text = proc.description(process.pid)
+    assert text.endswith(" --token=*** --password ***")
+
+
 def test_a_description_is_one_line_that_can_be_printed(start):
     process = start(f"'two'\n{WAIT}", "\x1b[2J", "\udcff", "x" * 100_000)
     said(process)

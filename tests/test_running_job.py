@@ -71,3 +71,22 @@ def test_a_restart_starts_the_whole_group_again_and_counts(supervised):
     assert job.said(0, 1) == job.said(1, 1) == ["second life"]
     assert job.all("restart.scheduled")[0]["restarts_left"] == 0
     assert len(job.all("generation.ended")) == 2
+
+
+def test_secrets_of_command_and_environment_are_told_nowhere(supervised):
+    """The rank ignores TERM, so that its command line is described as well."""
+    source = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + WAITING
+    words = [*python(source), "--token=word-after-token", "https://me:in-the-address@host/"]
+    environ = {"HF_TOKEN": "in-the-environment", "AWS_SECRET_ACCESS_KEY": "also-there"}
+    job = supervised("--standalone", "1", "--grace", "6", *words, environ=environ)
+    job.wait_for("output")
+    job.send(signal.SIGTERM)
+    assert "--token=***" in job.wait_for("stop.waiting")["remaining"][0]
+    told = job.wait_for("supervisor.started")
+    assert job.end() == 143
+    assert told["command"][-2:] == ["--token=***", "https://***@host/"]
+    written = [path.read_text() for path in job.root.rglob("*") if path.is_file()]
+    for secret in ("word-after-token", "in-the-address", *environ.values()):
+        assert not [
+            text for text in [*map(str, job.events), job.stderr, *written] if secret in text
+        ]

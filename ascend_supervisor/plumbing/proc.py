@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.sentences import printable
 
 COMMAND_CHARACTERS = 200
@@ -112,13 +113,14 @@ def holds_file(pid: int, paths: frozenset[str], proc: Path = PROC) -> bool:
 
 
 def description(pid: int, proc: Path = PROC) -> str:
-    """The process for people: pid, state, where in the kernel it waits, command line."""
+    """The process for people: pid, state, where in the kernel it waits, command line (masked)."""
     fields = _stat(pid, proc)
     if not fields:
         return f"{pid} (gone)"
     try:
-        words = (proc / str(pid) / "cmdline").read_bytes().split(b"\0")
-        text = b" ".join(words).decode(errors="backslashreplace").strip()
+        raw = (proc / str(pid) / "cmdline").read_bytes()[:COMMAND_CHARACTERS]
+        words = raw.decode(errors="backslashreplace").split("\0")
+        text = " ".join(masked_words(words)).strip()
         command = printable(text[:COMMAND_CHARACTERS])[:COMMAND_CHARACTERS]
     except OSError:
         command = ""
