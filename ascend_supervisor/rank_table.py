@@ -13,7 +13,14 @@ import orjson
 
 from ascend_supervisor import rank_table_formats as formats
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.plumbing.document import Cursor, Misfit, NotJson, parse_json, shown
+from ascend_supervisor.plumbing.document import (
+    Cursor,
+    Misfit,
+    NotJson,
+    parse_json,
+    refuse_doubles,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -109,6 +116,8 @@ def parse(data: bytes) -> RankTable | NotReady:
         top = parse_json(data)
     except NotJson as error:
         return NotReady(f"not valid JSON yet: {error}")
+    except Misfit as misfit:
+        raise TableRefused(str(misfit)) from misfit
     if not isinstance(top.value, dict):
         return NotReady(f"the top level is {shown(top.value)}, not an object")
     if "status" not in top.value:
@@ -116,6 +125,7 @@ def parse(data: bytes) -> RankTable | NotReady:
     if top.value["status"] not in _READY:
         return NotReady(f"status is {shown(top.value['status'])}")
     try:
+        refuse_doubles(data)
         return _completed(top, data)
     except Misfit as misfit:
         raise TableRefused(str(misfit)) from misfit

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.plumbing.document import Cursor, Misfit, NotJson, Once, parse_json, shown
+from ascend_supervisor.plumbing.document import (
+    Cursor,
+    Misfit,
+    NotJson,
+    Once,
+    parse_json,
+    refuse_doubles,
+    shown,
+)
 
 
 def refusal(read: Any) -> str:
@@ -139,3 +147,30 @@ def test_a_key_that_comes_again_is_refused_with_both_places() -> None:
 def test_what_is_not_json_is_refused_by_name(data: bytes) -> None:
     with pytest.raises(NotJson, match="line 1 column"):
         parse_json(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b'{"a": 1, "b": 2, "a": 1}', "$: expected each key once, found 'a' twice or more"),
+        (
+            b'{"x": [0, {"id": 1, "id": 2, "id": 3}], "y": {"id": 1}}',
+            "$.x[1]: expected each key once, found 'id' twice or more",
+        ),
+        (b'{"a": {"\\u0062": 1, "b": 1}}', "$.a: expected each key once, found 'b' twice or more"),
+        (b"[" * 1020 + b"]" * 1020, "$: nested too deep"),
+    ],
+)
+def test_a_key_that_stands_twice_is_named_with_its_place(data, sentence):
+    parse_json(data)
+    assert refusal(lambda: refuse_doubles(data)) == sentence
+
+
+def test_keys_of_different_objects_are_no_doubles():
+    refuse_doubles(b'[{"a": {"a": 1}}, {"a": 1e400, "b": 1%s}]' % (b"0" * 5000))
+
+
+def test_more_values_than_any_table_has_are_not_even_parsed():
+    assert "$: expected at most 4000000 values, found" in refusal(
+        lambda: parse_json(b"[" + b"{}," * 2_000_001 + b"{}]")
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +15,9 @@ K = TypeVar("K", bound=Hashable)
 _DECIMAL = re.compile(r"-?[0-9]{1,18}")
 _HUGE = 10**18
 _MOST_SHOWN = 40
+
+MOST_VALUES = 4_000_000
+"""Of a document, counted by brackets and commas: a table of 100,000 devices has 400,000 or so."""
 
 
 class NotJson(ValueError):
@@ -103,11 +107,51 @@ class Once(Generic[K]):
 
 
 def parse_json(data: bytes) -> Cursor:
-    """The top of the document; raises NotJson."""
+    """The top of the document; raises NotJson, or Misfit for one that is absurdly large."""
+    values = sum(data.count(mark) for mark in (b"{", b"[", b","))
+    if values > MOST_VALUES:  # parsing lets nothing else run meanwhile
+        raise Misfit(f"$: expected at most {MOST_VALUES} values, found {values}")
     try:
         return Cursor(orjson.loads(data))
     except orjson.JSONDecodeError as error:
         raise NotJson(str(error)) from error
+
+
+def refuse_doubles(data: bytes) -> None:
+    """Raise Misfit where a key stands twice in one object; ``data`` has been parsed before.
+
+    RFC 8259 leaves open which of the two counts, and readers differ.
+    """
+    doubled: list[tuple[dict[str, Any], str]] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            doubled.append((found, next(name for name in found if names.count(name) > 1)))
+        return found
+
+    try:
+        # Numbers do not matter here, and the largest of them would be refused as integers.
+        top = Cursor(json.loads(data, object_pairs_hook=look, parse_int=float))
+    except RecursionError:
+        raise Misfit("$: nested too deep") from None
+    if doubled:
+        found, name = doubled[0]
+        place = next(cursor for cursor in _all(top) if cursor.value is found)
+        raise Misfit(f"{place.path}: expected each key once, found {shown(name)} twice or more")
+
+
+def _all(top: Cursor) -> Iterator[Cursor]:
+    """The cursor and those of everything below it."""
+    rest = [top]
+    while rest:
+        cursor = rest.pop()
+        yield cursor
+        if isinstance(cursor.value, dict):
+            rest += [Cursor(value, cursor, key) for key, value in cursor.value.items()]
+        elif isinstance(cursor.value, list):
+            rest += [Cursor(value, cursor, index) for index, value in enumerate(cursor.value)]
 
 
 def shown(value: Any) -> str:
