@@ -18,7 +18,7 @@ import anyio
 from ascend_supervisor import __version__
 from ascend_supervisor.check import plan_as_json
 from ascend_supervisor.diagnostics import defect, report_diagnostics
-from ascend_supervisor.errors import DEFECT, Refusal
+from ascend_supervisor.errors import DEFECT, SCARCE, UNAVAILABLE, Refusal, Unavailable
 from ascend_supervisor.events import Report, SupervisorExited, SupervisorStarted
 from ascend_supervisor.generation import Patience
 from ascend_supervisor.interrupts import HEARD, Interrupts
@@ -81,7 +81,14 @@ def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: 
         return _refuse(refusal, environ)
     if settings.check:
         return _check(settings, environ, place)
-    return anyio.run(_main, settings, environ, place, listen, leave)
+    try:
+        return anyio.run(_main, settings, environ, place, listen, leave)
+    except (Unavailable, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in SCARCE:
+            raise
+        # There is no way to tell events yet: a loop and its writers need files and threads.
+        sys.stderr.write(f"ascend_supervisor: cannot start: {error}\n")
+        return UNAVAILABLE
 
 
 async def _main(

@@ -16,8 +16,13 @@ CANNOT_EXECUTE = 126
 NOT_FOUND = 127
 
 
-SCARCE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
-"""What the kernel says when the machine has no room for another process or file."""
+SCARCE = {
+    errno.EAGAIN: "raise the container's limit of pids, or ulimit -u",
+    errno.ENOMEM: "give the container more memory",
+    errno.EMFILE: "raise ulimit -n",
+    errno.ENFILE: "raise fs.file-max",
+}
+"""What the kernel says when it has no room for another process or file, and what to do then."""
 
 
 class Refusal(Exception):

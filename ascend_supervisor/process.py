@@ -169,7 +169,10 @@ def _refusal(
     if error.filename is not None and str(error.filename) == str(spec.cwd):
         return CannotWrite(f"{spec.name}: cannot enter its directory {spec.cwd}: {reason}")
     if error.errno in SCARCE:
-        return Unavailable(f"{spec.name}: the machine has no room for another process: {reason}")
+        return Unavailable(
+            f"{spec.name}: the machine has no room for another process: {reason}; "
+            f"{SCARCE[error.errno]}"
+        )
     if error.errno == errno.ENOENT:
         return CommandNotFound(f"{spec.name}: {spec.argv[0]!r} cannot be started: {reason}")
     return CannotExecute(f"{spec.name}: {spec.argv[0]!r} cannot be executed: {reason}")

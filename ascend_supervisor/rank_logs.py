@@ -65,7 +65,9 @@ class RankLogs:
         except OSError as error:
             del self._logs[log.path]
             if error.errno in SCARCE:
-                raise Unavailable(f"{spec.name}: cannot open its log: {error.strerror}") from error
+                raise Unavailable(
+                    f"{spec.name}: cannot open its log: {error.strerror}; {SCARCE[error.errno]}"
+                ) from error
             raise CannotWrite(
                 f"{spec.name}: cannot write its log {log.path}: {error.strerror or error}; "
                 "choose another directory with --log-dir"

@@ -15,14 +15,14 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 
 import anyio
-import anyio.to_thread
 
-from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
+from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout, Unavailable
 from ascend_supervisor.events import RankTableUnwatched, RankTableWaiting, Report
 from ascend_supervisor.place import TABLE_FILE
 from ascend_supervisor.plumbing.atomic_file import write_atomically
 from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.filewatch import FileWatch, Signature, Silence, SlowFiles, signature
+from ascend_supervisor.plumbing.threads import in_thread
 from ascend_supervisor.rank_table import MAX_BYTES, NotReady, RankTable, parse, standalone
 
 FILE_NAMES = (TABLE_FILE, "hccl.json")
@@ -168,8 +168,8 @@ class TableFile:
             await watch.tick()
             try:
                 now = await self._files.ask(partial(_signature, self._places))
-            except Silence:
-                waiting.tell(waiting.path, "the file system does not answer")
+            except Silence as silence:
+                waiting.tell(waiting.path, str(silence))
                 continue
             if now == before:
                 waiting.tell(waiting.path, waiting.reason)
@@ -183,8 +183,8 @@ class TableFile:
     async def _look(self) -> FoundTable | tuple[Path, str]:
         try:
             seen = await self._files.ask(partial(read_table, self._places))
-        except Silence:
-            return self._places[0], "the file system does not answer"
+        except Silence as silence:
+            return self._places[0], str(silence)
         content = seen.content
         found = content if isinstance(content, NotReady) else await self._parse(seen.path, content)
         return (seen.path, found.reason + seen.hint) if isinstance(found, NotReady) else found
@@ -195,7 +195,9 @@ class TableFile:
             return self._parsed
         try:
             # In a thread: a large table takes a second, in which signals are to be heard.
-            table = await anyio.to_thread.run_sync(partial(parse, content), abandon_on_cancel=True)
+            table = await in_thread(partial(parse, content))
+        except Unavailable as refusal:
+            return NotReady(str(refusal))
         except TableRefused as refusal:
             raise TableRefused(*(f"{path}: {fault}" for fault in refusal.faults)) from refusal
         if isinstance(table, NotReady):

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import count
 
 import anyio
-import anyio.to_thread
 
 from ascend_supervisor.errors import Refusal, Unavailable
 from ascend_supervisor.events import (
@@ -27,6 +26,7 @@ from ascend_supervisor.outcome import Completed, Crashed, Fault, Interrupted, No
 from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.race import every, first
 from ascend_supervisor.plumbing.sweep import sweep_leftovers
+from ascend_supervisor.plumbing.threads import in_thread
 from ascend_supervisor.policy import Decision, RestartBudget, Stop, decide, stopped_by
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.rank_table import Identity, find_entry
@@ -148,7 +148,7 @@ async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
         )
     )
     if table.world_size:
-        await anyio.to_thread.run_sync(partial(keep_copy, table, job.place.table_file))
+        await in_thread(partial(keep_copy, table, job.place.table_file))
     return _Plan(specs, holds_all_ranks=len(entry.devices) == table.world_size)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 import orjson
 from anyio.abc import TaskGroup
 
+from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import ProcessExited, ProcessStarted, Report
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure
 from ascend_supervisor.plumbing.children import Children
@@ -20,6 +21,7 @@ from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.console import Mirror
 from ascend_supervisor.plumbing.proc import description
 from ascend_supervisor.plumbing.pump import Pump
+from ascend_supervisor.plumbing.threads import in_thread
 from ascend_supervisor.process import Process, prepare_all, start
 from ascend_supervisor.rank_logs import RankLogs
 from ascend_supervisor.spec import ProcessSpec
@@ -62,9 +64,7 @@ class WorkerGroup:
     async def start(self, specs: Sequence[ProcessSpec], tasks: TaskGroup) -> None:
         """Start all, in order; a signal is heard between two of them. Raises a Refusal."""
         self._expected = sum(spec.significant for spec in specs)
-        await anyio.to_thread.run_sync(
-            partial(prepare_all, specs, self._around.environ), abandon_on_cancel=True
-        )
+        await in_thread(partial(prepare_all, specs, self._around.environ))
         logs = [await self._around.logs.open(spec, self.generation) for spec in specs]
         for spec, log in zip(specs, logs, strict=True):
             new_pump = partial(Pump, log, self._around.mirror(spec, self.generation))
@@ -142,10 +142,8 @@ class WorkerGroup:
             return None
         spec = next(p.spec for p in self._processes if p.spec.name == self.failure.name)
         exception = None
-        with anyio.move_on_after(ERROR_FILE_SECONDS):
-            exception = await anyio.to_thread.run_sync(
-                partial(_exception, spec), abandon_on_cancel=True
-            )
+        with anyio.move_on_after(ERROR_FILE_SECONDS), suppress(Unavailable):
+            exception = await in_thread(partial(_exception, spec))
         return replace(self.failure, exception=exception)
 
     async def _watch(self, process: Process) -> None:

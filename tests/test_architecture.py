@@ -326,6 +326,13 @@ def test_one_call_waits_for_processes_and_one_only_looks():
     assert [text for text in texts if "popen.wait" in text] == []
 
 
+def test_one_module_starts_threads():
+    """The others would not know what to say when there is no room for one."""
+    starters = {"anyio.to_thread", "threading.Thread", "asyncio.to_thread", ".run_in_executor"}
+    found = {name for name in OURS if mentions(OURS[name]) & starters}
+    assert found == {"plumbing.threads"}
+
+
 @pytest.mark.parametrize(
     ("source", "what"),
     [

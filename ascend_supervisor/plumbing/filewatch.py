@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
-import anyio.to_thread
+
+from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.plumbing.threads import in_thread
 
 POLL_SECONDS = 1.0
 DEADLINE_SECONDS = 10.0
@@ -24,7 +26,10 @@ T = TypeVar("T")
 
 
 class Silence(Exception):
-    """The file system has not answered within DEADLINE_SECONDS."""
+    """There is no answer now; why, in words."""
+
+    def __init__(self, reason: str = "the file system does not answer") -> None:
+        super().__init__(reason)
 
 
 class SlowFiles:
@@ -51,9 +56,11 @@ class SlowFiles:
 
         self._asking = True
         with anyio.move_on_after(self._deadline):
-            return await anyio.to_thread.run_sync(
-                answer, abandon_on_cancel=True, limiter=self._limiter
-            )
+            try:
+                return await in_thread(answer, self._limiter)
+            except Unavailable as refusal:
+                self._asking = False
+                raise Silence(str(refusal)) from refusal
         raise Silence
 
 

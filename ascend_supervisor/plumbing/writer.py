@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from ascend_supervisor.plumbing.threads import start_thread
+
 Item = TypeVar("Item")
 
 STALL_SECONDS = 5.0
@@ -26,6 +28,7 @@ class Writer(Generic[Item]):
     """Hands items, in order, to ``write`` in a thread of its own.
 
     ``write`` must not raise. ``queued`` counts in the unit that ``put`` was given (bytes).
+    Making one raises Unavailable where there is no room for its thread.
     """
 
     def __init__(self, write: Callable[[Item], None], name: str) -> None:
@@ -37,7 +40,7 @@ class Writer(Generic[Item]):
         self._closed = False
         self.queued = 0
         self.refusal: str | None = None
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        start_thread(self._run, name)
 
     def put(self, item: Item, size: int = 1) -> None:
         """Queue an item that counts as ``size``, at least 1."""

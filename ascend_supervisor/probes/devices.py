@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import ReleaseWaiting, Report
 from ascend_supervisor.outcome import Fault
 from ascend_supervisor.plumbing import proc
 from ascend_supervisor.plumbing.clock import Clock
+from ascend_supervisor.plumbing.threads import in_thread
 
 LOOK_AGAIN_SECONDS = 0.5
 TELL_SECONDS = 10.0
@@ -36,10 +36,12 @@ class Devices:
         self._report = report
 
     async def ready(self, generation: int) -> None:  # noqa: ARG002  (every generation needs them)
-        """Raises Unavailable when a device is held for MOST_SECONDS."""
+        """Raises Unavailable when a device is held for MOST_SECONDS, or nobody can look."""
         began = self._clock.now()
         told = -TELL_SECONDS
-        while holders := await anyio.to_thread.run_sync(partial(_holders, self._paths)):
+        if not self._paths:
+            return
+        while holders := await in_thread(partial(_holders, self._paths)):
             now = self._clock.now()
             if now - began > MOST_SECONDS:
                 raise Unavailable(
@@ -57,6 +59,4 @@ class Devices:
 
 
 def _holders(paths: frozenset[str]) -> tuple[str, ...]:
-    if not paths:
-        return ()
     return tuple(proc.description(pid) for pid in proc.pids() if proc.holds_file(pid, paths))
