@@ -102,6 +102,42 @@ def test_a_planted_symlink_is_not_followed(tmp_path):
     assert victim.read_bytes() == b"precious"
 
 
+def test_what_somebody_else_has_put_there_is_set_aside(tmp_path):
+    if os.geteuid():
+        pytest.skip("to give a file to somebody else needs root")
+    path = tmp_path / "rank.txt"
+    path.touch()
+    os.chown(path, 1234, -1)
+    file = opened(path)
+    path.rename(tmp_path / "moved")
+    path.write_bytes(b"bait")
+    os.chown(path, 1234, -1)
+    file.reopen()
+    file.write(b"one\n")
+    assert contents(path) == [HEADER + b"one\n", b"bait", b""]
+
+
+def test_a_file_with_another_name_is_set_aside(tmp_path):
+    """Whoever may make hard links would have us write into any file of ours."""
+    victim = tmp_path / "victim"
+    victim.touch()
+    (tmp_path / "rank.txt").hardlink_to(victim)
+    opened(tmp_path / "rank.txt").write(b"one\n")
+    assert victim.read_bytes() == b""
+
+
+def test_a_fifo_of_somebody_else_is_not_written(tmp_path):
+    if os.geteuid():
+        pytest.skip("to give a file to somebody else needs root")
+    path = tmp_path / "rank.txt"
+    os.mkfifo(path)
+    os.chown(path, 1234, -1)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(PermissionError, match="another user"):
+        opened(path)
+    os.close(reader)
+
+
 def test_what_is_no_regular_file_is_not_rotated(tmp_path):
     path = tmp_path / "fifo"
     os.mkfifo(path)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 LOG_MODE = 0o640
 DIRECTORY_MODE = 0o750
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 UNCUT_BYTES = 16 * 1024 * 1024
 """A file that is due for rotation may grow by this much while a line will not end."""
 
@@ -84,14 +85,27 @@ class LogFile:
     def _open(self) -> None:
         self.close()
         self.path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._fd = os.open(self.path, flags | os.O_NONBLOCK, LOG_MODE)
+        self.at_line_start = True
+        self._reopen_due = False
+        try:
+            self._fd = os.open(self.path, FLAGS | os.O_CREAT | os.O_EXCL, LOG_MODE)
+        except FileExistsError:
+            self._open_existing()
+        else:
+            self._rotates, self._size = True, 0
         os.set_blocking(self._fd, True)
+
+    def _open_existing(self) -> None:
+        """Somebody else may have put it there, to read our words or to have them elsewhere."""
+        self._fd = os.open(self.path, FLAGS | os.O_CREAT, LOG_MODE)
         found = os.fstat(self._fd)
         self._rotates = stat.S_ISREG(found.st_mode)
         self._size = found.st_size
-        self.at_line_start = True
-        self._reopen_due = False
+        if self._rotates and (found.st_uid != os.geteuid() or found.st_nlink > 1):
+            self._rotate()
+        elif not self._rotates and found.st_uid not in {os.geteuid(), 0}:
+            self.close()
+            raise PermissionError(errno.EPERM, "another user has put it there", str(self.path))
 
     def _due(self) -> bool:
         return self._reopen_due or (self._rotates and self._size >= self._rotation.max_bytes)
