@@ -113,6 +113,15 @@ def read_table(places: Sequence[Path]) -> Seen:
     return Seen(path, data, "" if found.st_nlink else DETACHED)
 
 
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """What is at ``path`` is no table yet; ``was_read``: it will not be before it changes."""
+
+    path: Path
+    reason: str
+    was_read: bool = False
+
+
 class TableFile:
     """The table where the platform writes it; ``wait`` may be called again for a later one."""
 
@@ -128,25 +137,29 @@ class TableFile:
         seen = await self._look()
         if isinstance(seen, FoundTable):
             return seen
-        raise TableTimeout(f"{seen[0]}: expected a completed rank table, found: {seen[1]}")
+        raise TableTimeout(f"{seen.path}: expected a completed rank table, found: {seen.reason}")
 
     async def wait(self, timeout: float | None) -> FoundTable:  # noqa: ASYNC109  (its message says what was last seen)
         """The table, once it is completed.
 
         Raises TableRefused, or TableTimeout after ``timeout`` seconds (None: never).
         """
-        seen = await self._look()
+        waiting = _Waiting(self._places[0], self._clock, self._report)
+        began = self._clock.now()
+        seen: FoundTable | Unready = Unready(self._places[0], str(Silence()))
+        with anyio.move_on_after(timeout):
+            seen = await self._look()
         if isinstance(seen, FoundTable):
             return seen
-        waiting = _Waiting(self._places[0], self._clock, self._report)
-        waiting.tell(*seen)
+        waiting.tell(seen.path, seen.reason)
         watch = FileWatch(
             lambda reason: self._report(RankTableUnwatched(str(waiting.path), reason))
         )
         found: FoundTable | None = None
-        with anyio.move_on_after(timeout):
+        left = None if timeout is None else timeout - (self._clock.now() - began)
+        with anyio.move_on_after(left):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(watch.watch, _watched(self._places))
+                tasks.start_soon(watch.watch, partial(_watched, self._places))
                 try:
                     found = await self._keep_looking(waiting, watch)
                 except TableRefused as refusal:
@@ -174,20 +187,23 @@ class TableFile:
             if now == before:
                 waiting.tell(waiting.path, waiting.reason)
                 continue
-            before = now
             seen = await self._look()
             if isinstance(seen, FoundTable):
                 return seen
-            waiting.tell(*seen)
+            before = now if seen.was_read else None  # of a mend nothing tells but a new look
+            waiting.tell(seen.path, seen.reason)
 
-    async def _look(self) -> FoundTable | tuple[Path, str]:
+    async def _look(self) -> FoundTable | Unready:
         try:
             seen = await self._files.ask(partial(read_table, self._places))
-        except Silence as silence:
-            return self._places[0], str(silence)
-        content = seen.content
-        found = content if isinstance(content, NotReady) else await self._parse(seen.path, content)
-        return (seen.path, found.reason + seen.hint) if isinstance(found, NotReady) else found
+            if isinstance(seen.content, NotReady):
+                return Unready(seen.path, seen.content.reason)
+            found = await self._parse(seen.path, seen.content)
+        except (Silence, Unavailable) as obstacle:
+            return Unready(self._places[0], str(obstacle))
+        if isinstance(found, NotReady):
+            return Unready(seen.path, found.reason + seen.hint, was_read=True)
+        return found
 
     async def _parse(self, path: Path, content: bytes) -> FoundTable | NotReady:
         digest = sha256(content).hexdigest()
@@ -196,8 +212,6 @@ class TableFile:
         try:
             # In a thread: a large table takes a second, in which signals are to be heard.
             table = await in_thread(partial(parse, content))
-        except Unavailable as refusal:
-            return NotReady(str(refusal))
         except TableRefused as refusal:
             raise TableRefused(*(f"{path}: {fault}" for fault in refusal.faults)) from refusal
         if isinstance(table, NotReady):
@@ -236,12 +250,13 @@ class _Waiting:
 def _resolved(places: Sequence[Path]) -> Path:
     """The first file that exists; where none does, the one that is most to be expected."""
     files = [file for place in places for file in _files_of(place)]
-    return next((file for file in files if file.exists()), files[0])
+    return next((file for file in files if os.path.exists(file)), files[0])  # noqa: PTH110
 
 
 def _files_of(place: Path) -> list[Path]:
-    if place.is_dir() or not place.suffix:
-        return [place / name for name in FILE_NAMES] if not place.is_file() else [place]
+    # os.path says no where Path would raise: without permission, or of a dead mount.
+    if os.path.isdir(place) or not place.suffix:  # noqa: PTH112
+        return [place / name for name in FILE_NAMES] if not os.path.isfile(place) else [place]  # noqa: PTH113
     return [place]
 
 

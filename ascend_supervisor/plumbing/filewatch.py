@@ -1,11 +1,12 @@
 """Tell when a file may have changed, on file systems with and without events.
 
-The truth is a look at (device, inode, size, modification time) every second; events on the parent
-directory (a ConfigMap swaps a symlink there) only make the look come earlier.
+The truth is a look at (device, inode, size, both times of change) every second; events on the
+parent directory (a ConfigMap swaps a symlink there) only make the look come earlier.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -64,8 +65,8 @@ class SlowFiles:
         raise Silence
 
 
-Signature = tuple[int, int, int, int] | None
-"""None: there is no such file."""
+Signature = tuple[int, int, int, int, int] | None
+"""None: there is no such file, or none that we may look at."""
 
 
 def signature(path: Path) -> Signature:
@@ -73,7 +74,14 @@ def signature(path: Path) -> Signature:
         found = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _answering(directory: Path) -> Path:
+    """The directory, read afresh: what is cached of it would answer for a dead server, too."""
+    with os.scandir(directory) as entries:
+        next(entries, None)
+    return directory
 
 
 class FileWatch:
@@ -83,6 +91,7 @@ class FileWatch:
         self._unwatched = unwatched
         self._event = anyio.Event()
         self._told = False
+        self._files = SlowFiles()
 
     async def tick(self) -> None:
         """Return after an event, or POLL_SECONDS."""
@@ -90,12 +99,17 @@ class FileWatch:
             await self._event.wait()
         self._event = anyio.Event()
 
-    async def watch(self, directory: Path) -> None:
-        """Listen for events below ``directory`` for ever; that there are none is told once."""
+    async def watch(self, where: Callable[[], Path]) -> None:
+        """Listen for events in the directory ``where`` for ever; that there are none is told once.
+
+        ``where`` may block. So may watchfiles, and nothing of ours runs meanwhile: it keeps the GIL
+        while it asks for events. So it is asked only about a file system that has just answered.
+        """
         from watchfiles import awatch  # noqa: PLC0415  (slow to import, and often not needed)
 
         while True:
             try:
+                directory = await self._files.ask(lambda: _answering(where()))
                 async for _ in awatch(
                     directory,
                     watch_filter=None,
@@ -106,6 +120,8 @@ class FileWatch:
                     force_polling=False,
                 ):
                     self._event.set()
+            except Silence:
+                pass
             except (OSError, RuntimeError) as error:
                 self._tell(str(error))
             await anyio.sleep(POLL_SECONDS)
