@@ -32,6 +32,7 @@ from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_pre
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.plumbing.memory_cgroup import oom_kills
+from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.plumbing.sweep import OWNER, owner_mark, sweep_descendants
 from ascend_supervisor.policy import Backoff, RestartBudget
 from ascend_supervisor.probes.devices import Devices, npus
@@ -50,6 +51,7 @@ from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.log import Origin
 from ascend_supervisor.sentences import printable
 from ascend_supervisor.settings import Help, Settings, Version, read_settings
+from ascend_supervisor.sources import CONFIG_BYTES
 from ascend_supervisor.supervisor import Job, refused, supervise
 from ascend_supervisor.usage import help_text
 from ascend_supervisor.worker_group import Surroundings
@@ -69,7 +71,7 @@ Leave = Callable[[int], NoReturn]
 def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: Leave) -> int:
     """The whole program. What starts a job ends in ``leave``; else this is the exit code."""
     try:
-        settings = read_settings(argv, environ, lambda path: Path(path).read_bytes())
+        settings = read_settings(argv, environ, partial(read_regular_file, most=CONFIG_BYTES))
         if isinstance(settings, Help):
             sys.stdout.write(help_text())
             return 0

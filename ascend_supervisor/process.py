@@ -19,7 +19,7 @@ from ascend_supervisor.errors import (
 )
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.plumbing.children import Child, Children
-from ascend_supervisor.plumbing.log_file import DIRECTORY_MODE
+from ascend_supervisor.plumbing.directories import make_directories
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.spec import ProcessSpec
 
@@ -97,7 +97,7 @@ def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> N
 def _make_directories(spec: ProcessSpec) -> None:
     for directory in (spec.cwd, *spec.directories):
         try:
-            Path(directory).mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+            make_directories(Path(directory))
         except OSError as error:
             raise CannotWrite(
                 f"{spec.name}: cannot make the directory {directory}: {error.strerror}; "

@@ -62,6 +62,8 @@ class RankLogs:
         log = self._logs.get(Path(spec.log)) or self._new(spec)
         try:
             await log.opened()
+        except TimeoutError as silence:  # it may answer later: then nothing is lost
+            self._report(LogBlocked(spec.rank, str(log.path), str(silence)))
         except OSError as error:
             del self._logs[log.path]
             if error.errno in SCARCE:

@@ -55,7 +55,7 @@ def pods(top: Cursor) -> Iterator[Listed]:
             continue
         before = census.world_size
         for pod in _sorted_pods(group):
-            names.take(pod_name := pod.text("pod_name"), pod)
+            names.take(pod_name := pod.name("pod_name"), pod)
             yield _pod(pod, pod_name, census)
         _check_count(group, "device_count", census.world_size - before)
     census.close()
@@ -81,7 +81,7 @@ def _sorted_pods(group: Cursor) -> list[Cursor]:
     _check_count(group, "instance_count", len(instances))
     indices: Once[int] = Once("pod index")
     for instance in instances:
-        _, dash, index = instance.text("pod_name").rpartition("-")
+        _, dash, index = instance.name("pod_name").rpartition("-")
         if not dash or not _POD_INDEX.fullmatch(index):
             raise instance.child("pod_name").misfit("a name that ends in '-' and an integer")
         indices.take(int(index), instance)
@@ -134,8 +134,8 @@ def servers(top: Cursor, *, check_ip: bool = True) -> Iterator[Listed]:
         yield Listed(
             tuple([census.row(at, server_id, at.integer("rank_id", least=0)) for at in devices]),
             server_id,
-            host_ip=server.optional_text("host_ip"),
-            container_ip=server.optional_text("container_ip"),
+            host_ip=server.optional_name("host_ip"),
+            container_ip=server.optional_name("container_ip"),
         )
     census.close()
 
@@ -232,7 +232,7 @@ def _check_count(at: Cursor, key: str, found: int, *, required: bool = True) -> 
 
 
 def _server_id(at: Cursor) -> str:
-    server_id = at.text("server_id")
+    server_id = at.name("server_id")
     if not 1 <= len(server_id) <= _MOST_SERVER_ID:
         raise at.child("server_id").misfit(f"1 to {_MOST_SERVER_ID} characters")
     return server_id

@@ -18,6 +18,10 @@ from ascend_supervisor.sentences import nearest, plain, unknown
 OWNER = "ASCEND_SUPERVISOR_OWNER"
 """The variable that marks our ranks; it is no option."""
 
+CONFIG_BYTES = 64 * 1024
+"""More than any configuration file of ours has."""
+_MOST_STRANGE = 20
+
 BY_FLAG = {option.flag: option for option in OPTIONS}
 BY_VARIABLE = {option.variable: option for option in OPTIONS if "environment" in option.places}
 BY_KEY = {option.key: option for option in OPTIONS if "file" in option.places}
@@ -124,12 +128,16 @@ def from_file(
     config: Given, read_file: Callable[[str], bytes], faults: list[str]
 ) -> Iterator[Given]:
     name = plain(str(config.value))
-    for key, value in _document(config, read_file, faults).items():
+    document = _document(config, read_file, faults)
+    for key, value in document.items():
         if key in BY_KEY:
             yield Given(BY_KEY[key], value, "file", f"{name}: {key}")
-        else:
-            otherwise = "a key is an option of --help with _ for -, other than config"
-            faults.append(f"{name}: {unknown(key, nearest(key, BY_KEY), otherwise)}")
+    strange = [key for key in document if key not in BY_KEY]
+    for key in strange[:_MOST_STRANGE]:
+        otherwise = "a key is an option of --help with _ for -, other than config"
+        faults.append(f"{name}: {unknown(key, nearest(key, BY_KEY), otherwise)}")
+    if len(strange) > _MOST_STRANGE:
+        faults.append(f"{name}: {len(strange) - _MOST_STRANGE} more keys are not known")
 
 
 def _document(

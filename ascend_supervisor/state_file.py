@@ -6,16 +6,17 @@ It is read while it is being replaced, long after its supervisor has ended, or f
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from typing import ClassVar, get_args
 
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.plumbing import proc
 from ascend_supervisor.plumbing.document import Cursor, Misfit, NotJson, parse_json
+from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.reporters.status import Phase, RankStatus, Status
 from ascend_supervisor.sentences import plain
 from ascend_supervisor.sources import OWNER
@@ -87,7 +88,7 @@ def read_state(named: str | None, environ: Mapping[str, str]) -> State:
 def read_state_file(path: Path) -> State:
     """The state in the file at ``path``; raises StateUnknown."""
     try:
-        content = _content(path)
+        content = read_regular_file(path, MAX_BYTES)
         return State(path, content, _status(parse_json(content)))
     except FileNotFoundError as error:
         raise StateUnknown(
@@ -122,9 +123,10 @@ def _usual(environ: Mapping[str, str]) -> tuple[Path, bool, Path]:
     # Slow, and a probe that is told the file does without.
     from ascend_supervisor.place import mounted_log_dir, place_of  # noqa: PLC0415
     from ascend_supervisor.settings import Settings, read_settings  # noqa: PLC0415
+    from ascend_supervisor.sources import CONFIG_BYTES  # noqa: PLC0415
 
     placing = {name: environ[name] for name in PLACING if name in environ}
-    settings = read_settings(("--", "any"), placing, lambda path: Path(path).read_bytes())
+    settings = read_settings(("--", "any"), placing, partial(read_regular_file, most=CONFIG_BYTES))
     assert isinstance(settings, Settings)  # noqa: S101  (neither help nor version was asked for)
     mounted = mounted_log_dir(environ)
     place = place_of(
@@ -159,18 +161,6 @@ def _only_one(log_dir: Path, usual: Path) -> Path:
             f"{', '.join(listed)}; {_NAME_IT}"
         )
     return found[0] if found else usual
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a regular file that is not too large; raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is not a regular file")
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise OSError(f"it is larger than any state file, which has at most {MAX_BYTES} bytes")
-    return content
 
 
 def _status(top: Cursor) -> Status:

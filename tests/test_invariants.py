@@ -68,7 +68,8 @@ print("left:", len(others), flush=True)
     job = supervised("--standalone", "1", *options, *python(source))
     assert job.end() == 0
     assert job.said(0, 1) == ["left: 0"]
-    assert job.wait_for("orphans.killed")["count"] >= 2
+    # One is surely out of its group by then; the others may still be in it when TERM comes.
+    assert job.wait_for("orphans.killed")["count"] >= 1
 
 
 def naming(mark: str) -> list[str]:

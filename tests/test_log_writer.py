@@ -105,7 +105,7 @@ async def test_what_is_never_written_is_counted_at_the_end(small_disk):
 async def test_a_log_that_cannot_be_made_says_why(tmp_path):
     (tmp_path / "file").touch()
     log = writer(tmp_path / "file" / "log", Heard())
-    with pytest.raises(FileExistsError):
+    with pytest.raises(NotADirectoryError):
         await log.opened()
 
 

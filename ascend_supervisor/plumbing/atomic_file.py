@@ -7,12 +7,12 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ascend_supervisor.plumbing.log_file import DIRECTORY_MODE
+from ascend_supervisor.plumbing.directories import make_directories
 
 
 def write_atomically(path: Path, data: bytes, mode: int) -> None:
     """Replace ``path``, making its directory; raises OSError, and leaves nothing half-written."""
-    path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    make_directories(path.parent)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

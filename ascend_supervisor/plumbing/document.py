@@ -72,15 +72,25 @@ class Cursor:
     def text(self, key: str) -> str:
         """The string at ``key``; an integer there stands for its digits."""
         value = self.get(key)
-        if type(value) is str:
-            return value
         if type(value) is int:  # a bool is of another type
             return str(value)
+        if type(value) is str:
+            return value
         raise self.child(key).misfit("a string")
 
     def optional_text(self, key: str) -> str | None:
         value = self.get(key)
         return value if value is None or type(value) is str else self.text(key)
+
+    def name(self, key: str) -> str:
+        """A text that can stand in an environment variable and on a terminal."""
+        value = self.text(key)
+        if value.isprintable():
+            return value
+        raise self.child(key).misfit("a name that can be printed")
+
+    def optional_name(self, key: str) -> str | None:
+        return None if self.get(key) is None else self.name(key)
 
     def integer(self, key: str, least: int = 1 - _HUGE, most: int = _HUGE - 1) -> int:
         """The integer at ``key``, from ``least`` to ``most``; a string of its digits will do."""

@@ -11,10 +11,12 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
+from ascend_supervisor.plumbing.directories import make_directories
+
 LOG_MODE = 0o640
-DIRECTORY_MODE = 0o750
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 UNCUT_BYTES = 16 * 1024 * 1024
 """A file that is due for rotation may grow by this much while a line will not end."""
@@ -37,6 +39,7 @@ class LogFile:
         self._header = header
         self._fd = -1
         self._size = 0
+        self._size_kept = 0
         self._rotates = True
         self._reopen_due = False
         self.at_line_start = True
@@ -84,9 +87,10 @@ class LogFile:
 
     def _open(self) -> None:
         self.close()
-        self.path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        make_directories(self.path.parent)
         self.at_line_start = True
         self._reopen_due = False
+        self._size_kept = 0
         try:
             self._fd = os.open(self.path, FLAGS | os.O_CREAT | os.O_EXCL, LOG_MODE)
         except FileExistsError:
@@ -102,13 +106,16 @@ class LogFile:
         self._rotates = stat.S_ISREG(found.st_mode)
         self._size = found.st_size
         if self._rotates and (found.st_uid != os.geteuid() or found.st_nlink > 1):
-            self._rotate()
+            self.close()
+            self._make_way()
+            self._open()
         elif not self._rotates and found.st_uid not in {os.geteuid(), 0}:
             self.close()
             raise PermissionError(errno.EPERM, "another user has put it there", str(self.path))
 
     def _due(self) -> bool:
-        return self._reopen_due or (self._rotates and self._size >= self._rotation.max_bytes)
+        size = self._size - self._size_kept
+        return self._reopen_due or (self._rotates and size >= self._rotation.max_bytes)
 
     def _line_end(self, data: bytes) -> int | None:
         """Where ``data`` may be cut so that no line is; None where it may not."""
@@ -117,7 +124,8 @@ class LogFile:
         end = data.find(b"\n") + 1
         if end:
             return end
-        return 0 if self._size >= self._rotation.max_bytes + UNCUT_BYTES else None
+        most = self._size_kept + self._rotation.max_bytes + UNCUT_BYTES
+        return 0 if self._size >= most else None
 
     def _start_new_file(self) -> None:
         if self._reopen_due:
@@ -128,15 +136,24 @@ class LogFile:
             self._write_all(self._header())
 
     def _rotate(self) -> None:
-        for number in range(self._rotation.keep, 0, -1):
+        """Begin a new file, or go on in this one where the old cannot be moved out of the way."""
+        try:
+            self._make_way()
+        except OSError:  # somebody else's file has the name that the old one would get
+            self._size_kept = self._size
+            return
+        self.rotations += 1
+        self._open()
+
+    def _make_way(self) -> None:
+        free = (number for number in count(1) if not os.path.lexists(self._numbered(number)))
+        for number in range(min(self._rotation.keep, next(free)), 0, -1):
             older = self._numbered(number)
             newer = self._numbered(number - 1) if number > 1 else self.path
             with suppress(FileNotFoundError):
                 newer.replace(older)
         if self._rotation.keep == 0:
             self.path.unlink(missing_ok=True)
-        self.rotations += 1
-        self._open()
 
     def _numbered(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from ascend_supervisor.events import Event, Report, SupervisorExited
 
+MODE = 0o644
 MOST_BYTES = 4096
 """Kubernetes reads no more than this."""
 
@@ -24,6 +26,7 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
 
 def write_termination_log(path: Path, text: bytes) -> None:
     """Overwrite in place: the file is a mount, it cannot be replaced. Raises OSError."""
-    with path.open("r+b" if path.exists() else "wb") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, MODE), "wb") as file:
         file.write(text)
         file.truncate()

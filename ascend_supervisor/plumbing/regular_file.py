@@ -1,0 +1,19 @@
+"""A file that a stranger may have put there, read without waiting for it, and not for ever."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def read_regular_file(path: Path | str, most: int) -> bytes:
+    """The bytes of a regular file of at most ``most``; raises OSError, also for what is neither."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("it is not a regular file")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(f"it is larger than {most} bytes")
+    return content
