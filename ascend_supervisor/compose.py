@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +19,7 @@ import anyio
 from ascend_supervisor import __version__
 from ascend_supervisor.check import plan_as_json
 from ascend_supervisor.diagnostics import defect, report_diagnostics
-from ascend_supervisor.errors import DEFECT, SCARCE, UNAVAILABLE, Refusal, Unavailable
+from ascend_supervisor.errors import DEFECT, UNAVAILABLE, Refusal, Unavailable, scarcity
 from ascend_supervisor.events import Report, SupervisorExited, SupervisorStarted
 from ascend_supervisor.generation import Patience
 from ascend_supervisor.interrupts import HEARD, Interrupts
@@ -86,10 +87,12 @@ def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: 
     try:
         return anyio.run(_main, settings, environ, place, listen, leave)
     except (Unavailable, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in SCARCE:
+        lacking = scarcity(error) or (str(error) if isinstance(error, Unavailable) else None)
+        if lacking is None:
             raise
         # There is no way to tell events yet: a loop and its writers need files and threads.
-        sys.stderr.write(f"ascend_supervisor: cannot start: {error}\n")
+        sys.unraisablehook = lambda _: None  # a loop that is half made cannot even be closed
+        sys.stderr.write(f"ascend_supervisor: cannot start: {lacking}\n")
         return UNAVAILABLE
 
 
@@ -145,8 +148,13 @@ async def _exited(job: Callable[[], Job], around: Surroundings) -> SupervisorExi
     except Refusal as refusal:
         return refused(refusal)
     except Exception as error:  # noqa: BLE001  (a defect of ours is an end, too)
-        around.report(defect(error))
-        await sweep_descendants(around.children, DEFECT_SECONDS, lambda _: None)
+        lacking = scarcity(error)
+        if not lacking:
+            around.report(defect(error))
+        with suppress(OSError):
+            await sweep_descendants(around.children, DEFECT_SECONDS, lambda _: None)
+        if lacking:
+            return refused(Unavailable(f"the machine has no room for this job: {lacking}"))
         reason = printable(f"a defect of ascend_supervisor, please report it: {error!r}")
         return SupervisorExited(DEFECT, reason, 0, reason)
 

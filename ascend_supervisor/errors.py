@@ -62,6 +62,13 @@ class Unavailable(Refusal):
     exit_code = UNAVAILABLE
 
 
+def scarcity(error: BaseException) -> str | None:
+    """What there is no room for, and what to do; None for any other error."""
+    if not isinstance(error, OSError) or error.errno not in SCARCE:
+        return None
+    return f"{error.strerror}; {SCARCE[error.errno]}"
+
+
 class CannotWrite(Refusal):
     """A directory or file that must be written cannot be made."""
 

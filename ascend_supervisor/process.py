@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from ascend_supervisor.errors import (
-    SCARCE,
     CannotExecute,
     CannotWrite,
     CommandNotFound,
     Unavailable,
+    scarcity,
 )
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.plumbing.children import Child, Children
@@ -168,11 +168,8 @@ def _refusal(
     reason = error.strerror or str(error)
     if error.filename is not None and str(error.filename) == str(spec.cwd):
         return CannotWrite(f"{spec.name}: cannot enter its directory {spec.cwd}: {reason}")
-    if error.errno in SCARCE:
-        return Unavailable(
-            f"{spec.name}: the machine has no room for another process: {reason}; "
-            f"{SCARCE[error.errno]}"
-        )
+    if lacking := scarcity(error):
+        return Unavailable(f"{spec.name}: the machine has no room for another process: {lacking}")
     if error.errno == errno.ENOENT:
         return CommandNotFound(f"{spec.name}: {spec.argv[0]!r} cannot be started: {reason}")
     return CannotExecute(f"{spec.name}: {spec.argv[0]!r} cannot be executed: {reason}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from ascend_supervisor.errors import SCARCE, CannotWrite, Unavailable
+from ascend_supervisor.errors import CannotWrite, Unavailable, scarcity
 from ascend_supervisor.events import Event, LogBlocked, LogLost, LogRotated, Report
 from ascend_supervisor.plumbing.log_file import LogFile, Rotation
 from ascend_supervisor.plumbing.log_writer import LogWriter
@@ -66,10 +66,8 @@ class RankLogs:
             self._report(LogBlocked(spec.rank, str(log.path), str(silence)))
         except OSError as error:
             del self._logs[log.path]
-            if error.errno in SCARCE:
-                raise Unavailable(
-                    f"{spec.name}: cannot open its log: {error.strerror}; {SCARCE[error.errno]}"
-                ) from error
+            if lacking := scarcity(error):
+                raise Unavailable(f"{spec.name}: cannot open its log: {lacking}") from error
             raise CannotWrite(
                 f"{spec.name}: cannot write its log {log.path}: {error.strerror or error}; "
                 "choose another directory with --log-dir"
