@@ -1,13 +1,15 @@
 # Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types tests test-e2e test-pythons bench environment clean
+.PHONY: help demo test lint types tests test-e2e test-faults test-pythons bench compare environment clean
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
 PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
 # `make test E2E=no` leaves the end-to-end tests out, and so PyTorch.
 E2E := yes
+# What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others.
+PACKAGES := libfaketime bindfs logrotate
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -29,11 +31,16 @@ types: environment
 tests: environment
 	@[ $(E2E) = no ] || scripts/environment .venv e2e || \
 		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
+	@scripts/debian-packages $(PACKAGES)
 	$(PYTHON) -m pytest $(if $(filter no,$(E2E)),-m 'not e2e')
 
 test-e2e: environment ## only the end-to-end tests: PyTorch under the supervisor
 	@scripts/environment .venv e2e
 	$(PYTHON) -m pytest -m e2e
+
+test-faults: environment ## only the fault suite: bad days of all kinds, 4 minutes
+	@scripts/debian-packages $(PACKAGES)
+	$(PYTHON) -m pytest tests/faults
 
 test-pythons: environment ## the tests with every other Python of this machine
 	@scripts/test-pythons

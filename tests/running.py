@@ -188,10 +188,12 @@ class Running:
 
     def seen_from_here(self, pid: int) -> int:
         """The number that a process of this case has for us, where ``pid`` is its own number."""
-        for found in self.pids():
-            with suppress(OSError):
-                if int(_fact(found, "NSpid").split()[-1]) == pid:
-                    return found
+        end = time.monotonic() + self._deadline
+        while time.monotonic() < end:  # in the middle of an exec it has no environment
+            for found in self.pids():
+                with suppress(OSError):
+                    if int(_fact(found, "NSpid").split()[-1]) == pid:
+                        return found
         raise AssertionError(f"no process {pid} of this case; there are {self.survivors()}")
 
     def kill(self) -> None:

@@ -1,0 +1,119 @@
+"""Ranks that die together: every status is right, the first is the cause, and none is left dead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.facilities import CGROUPS, cgroup, inside
+from tests.running import DEADLINE_SECONDS, python
+
+GENERATIONS = 60
+TOGETHER = """
+trap '' TERM
+echo here
+: < "gate.$TORCHELASTIC_RESTART_COUNT"
+case $RANK in
+6) kill -ABRT $$ ;;
+7) kill -KILL $$ ;;
+*) exit $((RANK + 20)) ;;
+esac
+"""
+ENDINGS = {
+    **{rank: (rank + 20, None) for rank in range(6)},
+    6: (None, "SIGABRT"),
+    7: (None, "SIGKILL"),
+}
+ALWAYS = ("--restart-delay", "0", "--min-uptime", "0")
+"""The guard against failures at start would end the job after three that are alike."""
+
+
+def test_eight_ranks_that_die_in_the_same_moment(bad_day, place, way):
+    gates = [place / f"gate.{generation}" for generation in range(GENERATIONS)]
+    for gate in gates:
+        os.mkfifo(gate)
+        os.chown(gate, way.uid, -1)
+    script = place / "rank.sh"
+    script.write_text(f"cd {place}\n{TOGETHER}")
+    restarts = ("--restarts", str(GENERATIONS - 1), *ALWAYS)
+    job = bad_day("--standalone", "8", *restarts, "--", "sh", str(script))
+    here = job.each("output", message="here")
+    for generation, gate in enumerate(gates):
+        assert {next(here)["generation"] for _ in range(8)} == {generation}
+        assert zombies_of(job.pid) == []  # of the generation before: this one waits at its gate
+        with gate.open("w"):  # all pass at once; told to stop, they die in their own way still
+            job.wait_for("generation.ended", generation=generation)
+    code = job.end()
+    for generation in range(GENERATIONS):
+        exited = job.all("process.exited", generation=generation)
+        endings = {event["rank"]: (event["status"], event["signal"]) for event in exited}
+        assert endings == ENDINGS, generation
+        first = [event["rank"] for event in exited if event["first_failure"]]
+        assert first == [exited[0]["rank"]]
+        (ended,) = job.all("generation.ended", generation=generation)
+        assert ended["first_failed_rank"] == exited[0]["rank"]
+    status, name = ENDINGS[exited[0]["rank"]]
+    assert code == (status or 128 + signal.Signals[str(name)])
+    assert f"rank {exited[0]['rank']} failed first" in job.events[-1]["root_cause"]
+
+
+def zombies_of(parent: int) -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] == "Z" and int(fields[1]) == parent:
+            found.append(int(process.name))
+    return found
+
+
+def test_who_died_first_is_the_cause_also_when_we_look_late(bad_day, way):
+    """The supervisor stands still while they die, in an order that is not that of their start."""
+    if not hasattr(os, "pidfd_open"):
+        pytest.skip("without pidfds (Linux 5.3) nothing tells who died first")
+    job = bad_day("--standalone", "8", "--", "sh", "-c", "echo up; exec sleep 600")
+    ranks = {}
+    for event in (job.wait_for("process.started", rank=rank) for rank in range(8)):
+        job.wait_for("output", rank=event["rank"])
+        ranks[event["rank"]] = job.seen_from_here(event["child_pid"])
+    os.kill(job.pid, signal.SIGSTOP)
+    order = (5, 2, 7, 0, 1)
+    for rank in order:
+        os.kill(ranks[rank], signal.SIGSEGV)
+        until_dead(ranks[rank])
+    os.kill(job.pid, signal.SIGCONT)
+    assert job.end() == 128 + signal.SIGSEGV
+    assert [event["rank"] for event in job.all("process.exited")][: len(order)] == list(order)
+    assert "rank 5 failed first" in job.events[-1]["root_cause"]
+
+
+def until_dead(pid: int) -> None:
+    end = time.monotonic() + DEADLINE_SECONDS
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end
+        time.sleep(0.0005)
+
+
+GREEDY = python("x = [bytearray(b'x' * (1 << 20)) for _ in range(1 << 20)]")
+LIMIT = str(256 << 20)
+
+
+def test_a_rank_that_the_kernel_kills_for_its_memory_is_told_as_such(bad_day, way):
+    limit = {"limit_in_bytes": LIMIT} if (CGROUPS / "memory").is_dir() else {"max": LIMIT}
+    with cgroup("memory", **limit) as group:
+        job = bad_day("--standalone", "1", *GREEDY, before=inside(group))
+        assert job.end() == 128 + signal.SIGKILL
+        assert job.wait_for("process.exited")["oom_killed"] is True
+        assert "memory ran out" in job.events[-1]["root_cause"]
+        other = bad_day("--standalone", "1", "--", "sleep", "600", before=inside(group))
+        rank = other.wait_for("process.started")["child_pid"]
+        os.kill(other.seen_from_here(rank), signal.SIGKILL)
+        assert other.end() == 128 + signal.SIGKILL
+        assert other.wait_for("process.exited")["oom_killed"] is False
+        assert "memory" not in other.events[-1]["root_cause"]

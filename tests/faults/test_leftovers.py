@@ -1,0 +1,198 @@
+"""Whatever the ranks fork, and however the supervisor ends, nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.faults.facilities import cgroup, inside
+from tests.running import DEADLINE_SECONDS, python
+
+DATA = Path(__file__).parents[1] / "data" / "rank_tables"
+
+FAMILY = """
+import os, signal, subprocess, sys, time
+leash = os.open(sys.argv[1], os.O_WRONLY)
+os.set_inheritable(leash, True)
+STAY = "import signal, sys, time; sys.argv[1] == 'deaf' and signal.signal(signal.SIGTERM, " \\
+    "signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+
+
+def child(hearing, **how):
+    stay = subprocess.Popen(
+        [sys.executable, "-S", "-c", STAY, hearing], close_fds=False, stdout=subprocess.PIPE, **how
+    )
+    stay.stdout.readline()
+    return stay
+
+
+def daemon():
+    heard, told = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.write(told, b"up")
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+    os.read(heard, 2)
+
+
+for number in range(int(sys.argv[2])):
+    child("deaf")
+    child("deaf", start_new_session=True)
+    child("deaf", env={})
+    child("hears", start_new_session=True, env={})
+    os.kill(child("deaf", start_new_session=True).pid, signal.SIGSTOP)
+    os.kill(child("hears").pid, signal.SIGSTOP)
+    if os.fork() == 0:
+        os._exit(0)  # a zombie, for as long as we live
+    daemon()
+print("all", flush=True)
+"""
+ENDS = {
+    "its leader ends well": ("os._exit(0)", 0),
+    "its leader fails": ("os._exit(3)", 3),
+    "told to stop, it does not listen": (
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)",
+        143,
+    ),
+    "told to stop, it stands still": ("os.kill(os.getpid(), signal.SIGSTOP)", 143),
+}
+
+
+@contextmanager
+def leash(place: Path, uid: int):
+    """A pipe that every descendant holds: its end is read when, and only when, none is left."""
+    path = place / "leash"
+    os.mkfifo(path)
+    os.chown(path, uid, -1)
+    read_end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield path, read_end
+    finally:
+        os.close(read_end)
+
+
+def is_free(read_end: int) -> bool:
+    poll = select.poll()
+    poll.register(read_end, select.POLLIN)
+    return any(what & select.POLLHUP for _, what in poll.poll(DEADLINE_SECONDS * 1000))
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_of_descendants_of_all_kinds_none_is_left(bad_day, place, way, end):
+    """Forty of one rank, and a second rank without any."""
+    last, code = ENDS[end]
+    family = place / "family.py"
+    family.write_text(f"{FAMILY}{last}\n")
+    with leash(place, way.uid) as (path, read_end):
+        words = (sys.executable, "-S", str(family), str(path))
+        script = 'if [ "$RANK" = 0 ]; then exec "$@" 5; else exec "$@" 0; fi'
+        options = ("--standalone", "2", "--grace", "0.5", "--drain", "30")
+        job = bad_day(*options, "--", "sh", "-c", script, "sh", *words)
+        for rank in range(2):
+            job.wait_for("output", rank=rank, message="all")
+        if code == 143:
+            job.send(signal.SIGTERM)
+        assert job.end() == code
+        assert is_free(read_end)
+        # A stopped member of the group hears TERM and CONT; who left it is ended by the sweep.
+        assert job.wait_for("orphans.killed")["count"] >= 20
+
+
+BOMB = """
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.environ["RANK"] == "0":
+    print("lit", flush=True)
+    while True:
+        try:
+            if os.fork() == 0:
+                os.getpid() % 2 and os.setsid()
+        except OSError:
+            pass
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told to stop", "the other rank dies"])
+def test_a_fork_bomb_ends_with_its_job(bad_day, told):
+    with cgroup("pids", max="60") as group:
+        options = ("--standalone", "2", "--grace", "0.2")
+        job = bad_day(*options, *python(BOMB), before=inside(group))
+        job.wait_for("output", rank=0, message="lit")
+        other = job.seen_from_here(job.wait_for("process.started", rank=1)["child_pid"])
+        while int((group / "pids.current").read_text()) < 60:
+            assert job.process.poll() is None
+        if told:
+            job.send(signal.SIGTERM)
+        else:
+            os.kill(other, signal.SIGKILL)
+        assert job.end() == (143 if told else 137)
+        assert (group / "cgroup.procs").read_text() == ""
+
+
+WAITS = "import os, subprocess, time; print('up', flush=True); "
+GRANDCHILD = "subprocess.Popen(['setsid', 'sleep', '600']); "
+
+
+def test_a_killed_supervisor_leaves_nothing_in_the_way_of_the_next(bad_day, place):
+    """Its table, its state and its logs lie there; of its ranks none lives."""
+    table = ("--rank-table", str(DATA / "template1-two-servers.json"), "--node-rank", "0")
+    job = bad_day(*table, *python(WAITS + GRANDCHILD + "time.sleep(600)"))
+    for rank in range(4):
+        job.wait_for("output", rank=rank)
+    ranks = [job.seen_from_here(event["child_pid"]) for event in job.all("process.started")]
+    os.kill(job.pid, signal.SIGKILL)
+    job.end()
+    end = time.monotonic() + DEADLINE_SECONDS
+    while any(map(is_alive, ranks)):
+        assert time.monotonic() < end
+    again = bad_day(*table, *python("print('again')"))
+    assert again.end() == 0
+    assert not job.survivors()
+    assert [again.said(rank) for rank in range(4)] == [["again"]] * 4
+    for rank in range(4):
+        assert b"again\n" in again.log(rank).read_bytes()
+        assert b"up\n" in again.log(rank).with_suffix(".txt.1").read_bytes()
+    assert not [path.name for path in place.rglob("*") if path.name.startswith(".")]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+HOLDER = """
+import hashlib, os, subprocess, sys
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+words = b"".join(b"%d\\n" % number for number in range(150_000))
+sys.stdout.buffer.write(words)
+sys.stdout.flush()
+os._exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_an_end_is_heard_although_a_grandchild_holds_the_output(bad_day, status):
+    job = bad_day("--standalone", "1", "--grace", "600", *python(HOLDER), str(status))
+    assert job.end() == status
+    written = job.log(0).read_bytes()
+    words = b"".join(b"%d\n" % number for number in range(150_000))
+    said = b"".join(
+        line for line in written.splitlines(keepends=True) if not line.startswith(b"[ascend")
+    )
+    assert sha256(said).digest() == sha256(words).digest()
+    assert job.wait_for("process.exited")["runtime_seconds"] < DEADLINE_SECONDS
