@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -29,34 +30,45 @@ RESTORED = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 def main() -> NoReturn:
     """Run, and end the process with the job's exit code, or with ours."""
-    early = _record_signals()
+    heard = _Heard()
     sys.setswitchinterval(SWITCH_SECONDS)
     from ascend_supervisor.compose import run  # noqa: PLC0415  (slow; recording comes first)
 
-    _leave(run(sys.argv[1:], dict(os.environ), partial(_listen, early), _leave))
+    _leave(run(sys.argv[1:], dict(os.environ), heard.listen, _leave))
 
 
-def _record_signals() -> list[int]:
-    """Note the signals that come before the event loop runs; undo what children would inherit."""
-    early: list[int] = []
-    for number in signal.valid_signals():
-        if signal.getsignal(number) == signal.SIG_IGN and number not in RESTORED:
-            signal.signal(number, signal.SIG_DFL)
-    for number in EARLY:
-        signal.signal(number, lambda heard, _: early.append(heard))
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    return early
+class _Heard:
+    """The signals that have come and that nobody has been told of yet, each once."""
 
+    def __init__(self) -> None:
+        """Record them from now on; undo what children would inherit."""
+        self._numbers: deque[int] = deque()
+        self._wake: Callable[[], object] = lambda: None
+        for number in signal.valid_signals():
+            if signal.getsignal(number) == signal.SIG_IGN and number not in RESTORED:
+                signal.signal(number, signal.SIG_DFL)
+        for number in EARLY:
+            signal.signal(number, self._record)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-def _listen(early: list[int], handlers: Mapping[int, Callable[[], None]]) -> None:
-    """Call ``handlers`` in the running event loop from now on, and for what came before it."""
-    import asyncio  # noqa: PLC0415  (slow; recording comes first)
+    def listen(self, handlers: Mapping[int, Callable[[], None]]) -> None:
+        """Call ``handlers`` in the running event loop from now on, and for what came before it."""
+        import asyncio  # noqa: PLC0415  (slow; recording comes first)
 
-    loop = asyncio.get_running_loop()
-    for number, handler in handlers.items():
-        loop.add_signal_handler(number, handler)
-    for number in early:
-        handlers[number]()
+        def tell() -> None:
+            while self._numbers:
+                handlers[self._numbers.popleft()]()
+
+        loop = asyncio.get_running_loop()
+        # This wakes the loop for every signal. Those of EARLY stay ours: with two who listen, one
+        # that comes while they change places would be heard twice.
+        loop.add_signal_handler(signal.SIGCHLD, handlers[signal.SIGCHLD])
+        self._wake = partial(loop.call_soon_threadsafe, tell)
+        tell()
+
+    def _record(self, number: int, _: object) -> None:
+        self._numbers.append(number)
+        self._wake()
 
 
 def _leave(code: int) -> NoReturn:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import NoReturn
 
 import anyio
@@ -35,6 +36,7 @@ from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.plumbing.memory_cgroup import oom_kills
 from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.plumbing.sweep import OWNER, owner_mark, sweep_descendants
+from ascend_supervisor.plumbing.threads import start_thread
 from ascend_supervisor.policy import Backoff, RestartBudget
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.process import changed, check_command
@@ -62,6 +64,9 @@ DEFECT_SECONDS = 10.0
 """How long the ranks may take to die when it is we who have failed."""
 RELEASE_SECONDS = 10.0
 """CANN's EJ0001: wait so long after the last process before the devices are used again."""
+
+ANSWER_SECONDS = 2.0
+"""A disk may take so long to say whether there is a directory."""
 
 Listen = Callable[[Mapping[int, Callable[[], None]]], None]
 """Calls the handlers for signals from now on; to be called with the event loop running."""
@@ -164,7 +169,7 @@ def _place(settings: Settings, environ: Mapping[str, str]) -> Place:
     return place_of(
         environ,
         socket.gethostname(),
-        mounted_log_exists=mounted is not None and Path(mounted).is_dir(),
+        mounted_log_exists=mounted is not None and _is_directory(Path(mounted)),
         here=Path.cwd(),
         log_dir=settings.log_dir,
         work_dir=settings.work_dir,
@@ -222,6 +227,20 @@ def _job(
 
 def _launcher(settings: Settings, environ: Mapping[str, str]) -> Launcher:
     return RankTableLauncher(settings.command, environ, settings.restarts)
+
+
+def _is_directory(path: Path) -> bool:
+    """Whether it is one, or on a file system that does not say so in time: then it is expected."""
+    found = [True]
+    answered = Event()
+
+    def ask() -> None:
+        found[0] = path.is_dir()
+        answered.set()
+
+    start_thread(ask, "the log directory")
+    answered.wait(ANSWER_SECONDS)
+    return found[0]
 
 
 def _identity(settings: Settings, environ: Mapping[str, str]) -> Identity:

@@ -18,6 +18,7 @@ from ascend_supervisor.errors import (
     scarcity,
 )
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.plumbing.binary import is_foreign
 from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.directories import make_directories
 from ascend_supervisor.plumbing.pump import Pump
@@ -160,6 +161,11 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
         raise CannotExecute(f"{spec.name}: {word!r} is a directory, not a program ({path})")
     if not os.access(path, os.X_OK):
         raise CannotExecute(f"{spec.name}: {word!r} is not executable (chmod +x {path})")
+    if is_foreign(path):  # a wrapper would give it to a shell, which makes something else of it
+        raise CannotExecute(
+            f"{spec.name}: {word!r} cannot be executed: it is neither a program for this machine "
+            f"nor a script that begins with #! ({path})"
+        )
 
 
 def _refusal(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -22,6 +23,7 @@ from ascend_supervisor.place import TABLE_FILE
 from ascend_supervisor.plumbing.atomic_file import write_atomically
 from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.filewatch import FileWatch, Signature, Silence, SlowFiles, signature
+from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.plumbing.threads import in_thread
 from ascend_supervisor.rank_table import MAX_BYTES, NotReady, RankTable, parse, standalone
 
@@ -56,11 +58,18 @@ def keep_copy(table: RankTable, path: PurePath) -> None:
     Raises CannotWrite.
     """
     try:
-        write_atomically(Path(path), table.document, COPY_MODE)
+        if not _holds(Path(path), table.document):  # a full disk then keeps no generation
+            write_atomically(Path(path), table.document, COPY_MODE)
     except OSError as error:
         raise CannotWrite(
             f"cannot write the ranks' copy of the rank table {path}: {error.strerror or error}"
         ) from error
+
+
+def _holds(path: Path, document: bytes) -> bool:
+    with suppress(OSError):
+        return read_regular_file(path, len(document)) == document
+    return False
 
 
 def standalone_table(devices: int) -> FoundTable:

@@ -42,8 +42,13 @@ class LogFile:
         self._size_kept = 0
         self._rotates = True
         self._reopen_due = False
-        self.at_line_start = True
+        self._head = b""
+        self._at_line_start = True
         self.rotations = 0
+
+    @property
+    def at_line_start(self) -> bool:
+        return self._at_line_start or bool(self._head)
 
     def open(self) -> None:
         """Make the file, and its directory; what an earlier start left there is rotated away.
@@ -53,7 +58,7 @@ class LogFile:
         self._open()
         if self._rotates and self._size:
             self._rotate()
-        self._write_all(self._header())
+        self._begin()
 
     def write(self, data: bytes) -> int:
         """Append, and give how many bytes were written before the disk refused the next.
@@ -61,6 +66,7 @@ class LogFile:
         Raises OSError only when nothing at all was written.
         """
         self._replace_what_is_gone()
+        self._finish_head()
         if not self._due() or (cut := self._line_end(data)) is None:
             return self._append(data)
         written = self._append(data[:cut])
@@ -88,7 +94,8 @@ class LogFile:
     def _open(self) -> None:
         self.close()
         make_directories(self.path.parent)
-        self.at_line_start = True
+        self._at_line_start = True
+        self._head = b""
         self._reopen_due = False
         self._size_kept = 0
         try:
@@ -133,7 +140,16 @@ class LogFile:
         else:
             self._rotate()
         if not self._size:
-            self._write_all(self._header())
+            self._begin()
+
+    def _begin(self) -> None:
+        """Write the first line; on a full disk what is missing of it comes before all else."""
+        self._head = self._header()
+        self._finish_head()
+
+    def _finish_head(self) -> None:
+        while self._head:
+            self._head = self._head[self._append(self._head) :]
 
     def _rotate(self) -> None:
         """Begin a new file, or go on in this one where the old cannot be moved out of the way."""
@@ -162,7 +178,7 @@ class LogFile:
         """Whoever removed the file, or its directory, did not mean our words to be lost."""
         if self._fd < 0 or os.fstat(self._fd).st_nlink == 0:
             self._open()
-            self._write_all(self._header())
+            self._begin()
 
     def _append(self, data: bytes) -> int:
         """Write until the end or a refusal that comes after a short write."""
@@ -178,9 +194,5 @@ class LogFile:
             done += step
             self._size += step
         if done:
-            self.at_line_start = data[done - 1] == ord("\n")
+            self._at_line_start = data[done - 1] == ord("\n")
         return done
-
-    def _write_all(self, data: bytes) -> None:
-        if self._append(data) < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))

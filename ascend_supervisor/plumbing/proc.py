@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ascend_supervisor.errors import scarcity
 from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.sentences import printable
 
@@ -18,7 +19,7 @@ PROC = Path("/proc")
 
 
 def pids(proc: Path = PROC) -> Iterator[int]:
-    """All process ids in our PID namespace."""
+    """All process ids in our PID namespace; raises OSError."""
     for name in os.listdir(proc):  # noqa: PTH208  (twice as fast as iterdir, and asked often)
         if name.isdigit():
             yield int(name)
@@ -38,7 +39,8 @@ def descendants(pid: int, proc: Path = PROC) -> list[int]:
 def _children(pid: int, proc: Path) -> list[int]:
     try:
         tasks = os.listdir(proc / str(pid) / "task")  # noqa: PTH208
-    except OSError:
+    except OSError as error:
+        _raise_if_scarce(error)
         return []
     found: list[int] = []
     for task in tasks:
@@ -48,7 +50,8 @@ def _children(pid: int, proc: Path) -> list[int]:
             if (proc / str(pid) / "task" / task).exists():  # a kernel without CONFIG_PROC_CHILDREN
                 return [child for child in pids(proc) if parent(child, proc) == pid]
             continue
-        except OSError:
+        except OSError as error:
+            _raise_if_scarce(error)
             continue
         found += map(int, text.split())
     return found
@@ -56,9 +59,17 @@ def _children(pid: int, proc: Path) -> list[int]:
 
 def _stat(pid: int, proc: Path) -> list[str]:
     """The fields of /proc/PID/stat from the third (state) on, proc(5); empty when it is gone."""
-    with suppress(OSError):
+    try:
         return (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].decode().split()
-    return []
+    except OSError as error:
+        _raise_if_scarce(error)
+        return []
+
+
+def _raise_if_scarce(error: OSError) -> None:
+    """Where no file can be opened to look, nobody may be taken for gone."""
+    if scarcity(error):
+        raise error
 
 
 def parent(pid: int, proc: Path = PROC) -> int | None:
@@ -85,7 +96,8 @@ def environ(pid: int, proc: Path = PROC) -> Mapping[bytes, bytes]:
     """The environment it was started with; empty when we may not know."""
     try:
         block = (proc / str(pid) / "environ").read_bytes()
-    except OSError:
+    except OSError as error:
+        _raise_if_scarce(error)
         return {}
     return dict(entry.split(b"=", 1) for entry in block.split(b"\0") if b"=" in entry)
 
@@ -114,7 +126,10 @@ def holds_file(pid: int, paths: frozenset[str], proc: Path = PROC) -> bool:
 
 def description(pid: int, proc: Path = PROC) -> str:
     """The process for people: pid, state, where in the kernel it waits, command line (masked)."""
-    fields = _stat(pid, proc)
+    try:
+        fields = _stat(pid, proc)
+    except OSError as error:
+        return f"{pid} (cannot be looked at: {error.strerror})"
     if not fields:
         return f"{pid} (gone)"
     try:

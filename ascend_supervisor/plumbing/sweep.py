@@ -87,18 +87,25 @@ async def _sweep(
     pause = LOOK_AGAIN_SECONDS
     end = time.monotonic() + seconds
     tell_at = time.monotonic() + TELL_SECONDS
-    while found := _freeze(remaining):
-        alive = [pid for pid in found if not proc.is_zombie(pid)]
-        _signal(alive, signal.SIGKILL)
-        killed.update(alive)
+    while True:
+        found: list[int] = []
+        blind: tuple[str, ...] = ()
+        try:
+            found = _freeze(remaining)
+            alive = [pid for pid in found if not proc.is_zombie(pid)]
+            _signal(alive, signal.SIGKILL)
+            killed.update(alive)
+        except OSError as error:  # no file can be opened to look with
+            blind = (f"whoever is left, which cannot be seen: {error.strerror}",)
+        if not found and not blind:
+            return Swept(tuple(sorted(killed)))
         await anyio.sleep(pause)
         pause = min(pause * 2, LOOK_AGAIN_SECONDS_AT_MOST)
         if time.monotonic() > tell_at:
-            tell_left(tuple(map(proc.description, found)))
+            tell_left((*map(proc.description, found), *blind))
             tell_at += TELL_SECONDS
         if time.monotonic() > end:
-            return Swept(tuple(sorted(killed)), tuple(map(proc.description, remaining())))
-    return Swept(tuple(sorted(killed)))
+            return Swept(tuple(sorted(killed)), (*map(proc.description, found), *blind))
 
 
 def _freeze(remaining: Callable[[], list[int]]) -> list[int]:

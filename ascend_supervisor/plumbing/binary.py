@@ -1,0 +1,32 @@
+"""What the kernel can execute, told by a file's first bytes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+OURSELVES = Path("/proc/self/exe")
+OTHER_FORMATS = Path("/proc/sys/fs/binfmt_misc")
+_HEAD = 20
+_MACHINE = (4, 5, 18, 19)
+"""Where elf(5) has the class, the byte order and the machine."""
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether it is known that the kernel would refuse it (ENOEXEC); it need not be readable."""
+    with suppress(OSError):
+        if set(os.listdir(OTHER_FORMATS)) - {"register", "status"}:  # noqa: PTH208
+            return False
+    try:
+        head, ours = _head(path), _head(OURSELVES)
+    except OSError:
+        return False
+    if head.startswith(b"\x7fELF") and len(head) == _HEAD:
+        return any(head[at] != ours[at] for at in _MACHINE)
+    return not head.startswith(b"#!")
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD)
