@@ -138,6 +138,7 @@ async def _main(
         await logs.finish()
         await records.finish()
         report(exited)
+        records.end()
         if outlets.for_machines and exited.refusal:
             outlets.complain(exited.refusal)
         await records.finish()

@@ -32,6 +32,7 @@ class Records:
 
     def __init__(self, place: Place, termination: Path | None, outlets: Outlets) -> None:
         self._outlets = outlets
+        self._ended = False
         self._loop = asyncio.get_running_loop()
         state = Path(place.state_file)
         state_file = self._file(partial(_write_state, state), "the state file", state)
@@ -56,12 +57,19 @@ class Records:
             await file.finish()
         await anyio.lowlevel.checkpoint()  # let a thread's complaint arrive
 
+    def end(self) -> None:
+        """The last event has been told: what goes wrong from now on is told on stderr alone."""
+        self._ended = True
+
+    def _tell(self, event: Diagnostic) -> None:
+        if not self._ended:
+            self._outlets.report(event)
+
     def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
         def failed(error: OSError) -> None:
             text = f"{path} cannot be written: {error.strerror or error}"
             self._outlets.complain(text)  # the last write comes after the last event
-            event = Diagnostic(name, text, None)
-            self._loop.call_soon_threadsafe(self._outlets.report, event)
+            self._loop.call_soon_threadsafe(self._tell, Diagnostic(name, text, None))
 
         return LatestFile(write, failed, name)
 

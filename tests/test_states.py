@@ -1,87 +1,18 @@
-"""Signals are heard in every state, and every end is told where people look for it."""
+"""By which rules a job ends, and that its end is told where people look for it."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.running import DEADLINE_SECONDS, python
+from tests.running import python
 
 DATA = Path(__file__).parent / "data" / "rank_tables"
-INITIALIZING = '{"status": "initializing"}'
-WAIT = "import time; print('up', flush=True); time.sleep(600)"
 FAIL = "print('the cause'); raise SystemExit(3)"
-STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
-
-
-@pytest.mark.parametrize("number", STOPS)
-def test_while_waiting_for_the_table(supervised, tmp_path, number):
-    (tmp_path / "table.json").write_text(INITIALIZING)
-    job = supervised("--rank-table", "table.json", "--", "true")
-    job.wait_for("rank_table.waiting")
-    job.send(number)
-    assert job.end() == 128 + number
-    assert job.events[-1]["generations"] == 0
-
-
-def test_before_anything_is_imported(supervised):
-    job = supervised("--standalone", "1", *python(WAIT), before=("setpriv", "--pdeathsig", "KILL"))
-    wait_for_python(job.process.pid)
-    job.send(signal.SIGTERM)
-    assert job.end() == 143
-    told = [event["event"] for event in job.events]
-    assert told == ["supervisor.started", "signal.received", "supervisor.exited"]
-
-
-def wait_for_python(pid: int) -> None:
-    """Until Python has installed a handler for SIGTERM: bit 14 of the signals that are caught."""
-    end = time.monotonic() + DEADLINE_SECONDS
-    while True:
-        assert time.monotonic() < end
-        status = Path(f"/proc/{pid}/status").read_text()
-        caught = int(status.split("SigCgt:")[1].split()[0], 16)
-        if caught & 1 << (signal.SIGTERM - 1):
-            return
-
-
-@pytest.mark.parametrize("number", STOPS)
-def test_while_backing_off(supervised, number):
-    options = ("--restarts", "5", "--restart-delay", "600", "--restart-delay-max", "600")
-    job = supervised("--standalone", "1", "--release-delay", "600", *options, *python(FAIL))
-    job.wait_for("restart.scheduled")
-    job.send(number)
-    assert job.end() == 128 + number
-    assert "rank 0 failed first" in job.events[-1]["root_cause"]
-    assert job.events[-2]["event"] == "signal.received"
-
-
-def test_while_draining(supervised):
-    source = "import os, time; os.environ['RANK'] == '1' and os._exit(5)\n" + WAIT
-    job = supervised("--standalone", "2", "--drain", "600", "--grace", "0.2", *python(source))
-    job.wait_for("process.exited", rank=1)
-    job.wait_for("output", rank=0)
-    job.send(signal.SIGTERM)
-    assert job.end() == 143
-    assert "rank 1 failed first" in job.events[-1]["root_cause"]
-
-
-def test_a_second_signal_while_draining_ends_at_once(supervised):
-    source = (
-        "import os, signal, time; os.environ['RANK'] == '1' and os._exit(5)\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
-    )
-    job = supervised("--standalone", "2", "--drain", "600", "--grace", "600", *python(source))
-    job.wait_for("process.exited", rank=1)
-    job.wait_for("output", rank=0)
-    job.send(signal.SIGTERM)
-    job.wait_for("signal.received")
-    job.send(signal.SIGTERM)
-    assert job.end() == 143
 
 
 def test_three_early_deaths_alike_end_the_job(supervised):

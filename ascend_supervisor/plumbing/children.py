@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 import anyio
 
@@ -53,6 +54,7 @@ class Children:
         self._order = order or DeathOrder()
         self._living: dict[int, Child] = {}
         self._change = anyio.Event()
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.orphans = 0
 
     def spawn(
@@ -108,6 +110,18 @@ class Children:
                 return
             # Asked after the look: so it is among them, and with it all that died before.
             yield from self._order.so_far() or (found.si_pid,)
+
+    @contextmanager
+    def room_to_look(self) -> Iterator[None]:
+        """Meanwhile a file can be opened, also where the ranks' pipes have taken all there are."""
+        if self._spare >= 0:
+            os.close(self._spare)
+        try:
+            yield
+        finally:
+            self._spare = -1
+            with suppress(OSError):
+                self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     async def change(self) -> None:
         """Return when the next process has been reaped."""

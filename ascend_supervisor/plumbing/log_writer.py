@@ -71,6 +71,7 @@ class LogWriter:
         self._lost_line = lost_line
         self._gap: Gap | None = None
         self._unwritten = 0
+        self._given_up = False
         self._lock = threading.Lock()
         self._opened: Future[None] = Future()
         self._writer: Writer[bytes | Gap | Notice | Open | Reopen] = Writer(
@@ -118,7 +119,10 @@ class LogWriter:
         """
         if not await self._writer.below(0):
             reason = self._writer.obstacle() or "the disk was too slow"
-            self._listener.lost(self._unwritten, reason)
+            with self._lock:
+                self._given_up = True
+                lost = self._unwritten
+            self._listener.lost(lost, reason)
         self._writer.close()
 
     def _discard(self, size: int, reason: str) -> None:
@@ -133,10 +137,14 @@ class LogWriter:
             self._listener.blocked(reason)
 
     def _write(self, item: bytes | Gap | Notice | Open | Reopen) -> None:
+        if self._given_up:  # what has been told as lost is not to come after all
+            return
         if isinstance(item, bytes):
-            self._persist(item)
-            with self._lock:
-                self._unwritten -= len(item)
+            while item and not self._given_up:
+                written = self._insist(item)
+                with self._lock:
+                    self._unwritten -= written
+                item = item[written:]
         elif isinstance(item, Gap):
             self._close(item)
         elif isinstance(item, Notice):

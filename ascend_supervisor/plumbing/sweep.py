@@ -46,7 +46,8 @@ async def sweep_descendants(
         children.reap()
         return proc.descendants(os.getpid())
 
-    return await _sweep(remaining, seconds, tell_left)
+    with children.room_to_look():
+        return await _sweep(remaining, seconds, tell_left)
 
 
 async def sweep_leftovers(

@@ -1,0 +1,272 @@
+"""The wall clock is set an hour forward or back under a job: no delay and no budget moves."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.plumbing.log_writer import BUFFER_BYTES
+from tests.faults.test_signals import (
+    OURS,
+    SAVING,
+    everybody_is_up,
+    make_room,
+    pipe_for_log,
+    rank_1_has_failed,
+    the_rest,
+    told_end,
+    wait_until,
+)
+from tests.running import Event, Running, python
+
+HOUR = 3600
+MUCH = 600
+"""Seconds that nothing in a test takes, and less than the clock is moved by."""
+SECONDS = ("runtime_seconds", "duration_seconds", "waited_seconds", "delay_seconds")
+
+pytestmark = [
+    # It is one clock for all, whoever looks at it.
+    pytest.mark.parametrize("way", ["ordinary"], indirect=True),
+]
+each_way_it_is_set = pytest.mark.parametrize("by", [HOUR, -HOUR], ids=["forward", "back"])
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """The wall clock that a supervisor with this ``environ`` sees; the monotonic one is ours."""
+
+    library: Path
+    file: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "LD_PRELOAD": str(self.library),
+            "FAKETIME_TIMESTAMP_FILE": str(self.file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
+        }
+
+    def set(self, by: int) -> None:
+        """So many seconds before (or, negative, behind) the real one."""
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{by:+d}\n")
+        new.replace(self.file)
+
+
+@pytest.fixture
+def wall_clock(place: Path) -> WallClock:
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not found:
+        pytest.skip("libfaketime is missing (Debian's package libfaketime)")
+    clock = WallClock(found[0], place / "wall-clock")
+    clock.set(0)
+    return clock
+
+
+@pytest.fixture
+def timed(bad_day, wall_clock: WallClock) -> Callable[..., Running]:
+    """``timed(*arguments)`` starts a supervisor that looks at ``wall_clock``; its ranks do not."""
+
+    def start(*arguments: str) -> Running:
+        command = arguments.index("--") + 1
+        really = ("env", "-u", "LD_PRELOAD")
+        words = (*arguments[:command], *really, *arguments[command:])
+        job: Running = bad_day(*words, environ=wall_clock.environ)
+        return job
+
+    return start
+
+
+def was_set(by: int, before: Event, after: Event) -> None:
+    """Between these two events, which would else be some seconds apart."""
+    first, last = (datetime.fromisoformat(event["ts"].rstrip("Z")) for event in (before, after))
+    assert abs((last - first).total_seconds() - by) < MUCH
+
+
+def ended_untouched(job: Running, code: int) -> Event:
+    """The end of a job in which every duration that is told is one of ours, not the clock's."""
+    end = told_end(job, code)
+    told = [event[key] for event in job.events for key in SECONDS if key in event]
+    assert told
+    assert [seconds for seconds in told if not 0 <= seconds < MUCH] == []
+    return end
+
+
+@pytest.fixture
+def table(place: Path) -> Path:
+    """One that is not completed."""
+    path = place / "table.json"
+    path.write_text('{"status": "initializing"}')
+    return path
+
+
+@each_way_it_is_set
+def test_the_table_is_waited_for_as_long_as_was_said(timed, wall_clock, table, by):
+    began = time.monotonic()
+    job = timed("--rank-table", table.name, "--rank-table-timeout", "0.7", "--", "true")
+    before = job.wait_for("rank_table.waiting")
+    wall_clock.set(by)
+    after = ended_untouched(job, 75)
+    assert time.monotonic() - began >= 0.7
+    was_set(by, before, after)
+
+
+@each_way_it_is_set
+def test_why_the_table_is_waited_for_is_told_all_the_same(timed, wall_clock, table, by):
+    job = timed("--rank-table", table.name, "--", "true")
+    before = job.wait_for("rank_table.waiting")
+    wall_clock.set(by)
+    table.write_text("")
+    after = job.wait_for("rank_table.waiting", reason="the file is empty")
+    was_set(by, before, after)
+    job.send(signal.SIGTERM)
+    ended_untouched(job, 143)
+
+
+@each_way_it_is_set
+def test_the_wait_before_a_restart_is_as_long_as_was_said(timed, wall_clock, by):
+    job = timed(
+        *("--restarts", "1", "--restart-delay", "1", "--release-delay", "0.6"),
+        *("--standalone", "1", "--", "sh", "-c", FAILS_WHEN_TOLD, "1"),
+    )
+    job.wait_for("output", message="up")
+    began = time.monotonic()
+    fail(job)
+    before = job.wait_for("restart.scheduled")
+    wall_clock.set(by)
+    after = job.wait_for("generation.started", generation=1)
+    assert time.monotonic() - began >= before["delay_seconds"] >= 0.6
+    was_set(by, before, after)
+    ended_untouched(job, 0)
+
+
+FAILS_WHEN_TOLD = """
+echo up
+[ $TORCHELASTIC_RESTART_COUNT = $0 ] || exec sleep 600
+"""
+
+
+def fail(job: Running) -> None:
+    """The ranks have no handler for what is forwarded to them."""
+    job.send(signal.SIGUSR1)
+
+
+@each_way_it_is_set
+def test_the_grace_is_as_long_as_was_said(timed, wall_clock, by):
+    job = timed("--grace", "0.6", *SAVING)
+    everybody_is_up(job)
+    began = time.monotonic()
+    job.send(signal.SIGTERM)
+    before = job.wait_for("output", rank=0, message="asked")
+    wall_clock.set(by)
+    after = ended_untouched(job, 143)
+    assert time.monotonic() - began >= 0.6
+    was_set(by, before, after)
+    assert {event["signal"] for event in job.all("process.exited")} == {"SIGKILL"}
+
+
+def test_the_rest_of_a_drain_is_not_lost_to_a_clock_set_forward(timed, wall_clock):
+    job = timed("--drain", str(MUCH), "--grace", "0", *SAVING)
+    rank_1_has_failed(job)
+    wall_clock.set(HOUR)
+    job.send(signal.SIGTERM)
+    job.wait_for("output", rank=0, message="asked")
+    make_room(job)
+    ended_untouched(job, 143)
+    assert job.wait_for("process.exited", rank=0)["status"] == 0
+
+
+def test_the_rest_of_a_drain_is_not_prolonged_by_a_clock_set_back(timed, wall_clock):
+    job = timed("--drain", "2", "--grace", "0", *SAVING)
+    rank_1_has_failed(job)
+    wall_clock.set(-HOUR)
+    job.send(signal.SIGTERM)
+    ended_untouched(job, 143)
+    assert job.wait_for("process.exited", rank=0)["signal"] == "SIGKILL"
+
+
+def test_a_clock_set_forward_does_not_refill_the_budget(timed, wall_clock):
+    job = timed(
+        *("--restarts", "2", "--restart-period", str(MUCH), "--restart-delay", "0"),
+        *("--min-uptime", "0", "--standalone", "1", "--", "sh", "-c", FAILS_WHEN_TOLD, "never"),
+    )
+    starts = [job.wait_for("output", generation=0)]
+    for generation in (1, 2):
+        fail(job)
+        starts.append(job.wait_for("output", generation=generation))
+        wall_clock.set(generation * HOUR)
+    fail(job)
+    end = ended_untouched(job, 128 + signal.SIGUSR1)
+    assert end["reason"] == f"the restart budget of 2 is used up within {MUCH} s"
+    assert [event["restarts_left"] for event in job.all("generation.started")] == [2, 1, 0]
+    was_set(2 * HOUR, starts[0], end)
+
+
+def test_a_clock_set_back_does_not_keep_the_budget_from_being_refilled(timed, wall_clock):
+    job = timed(
+        *("--restarts", "1", "--restart-period", "0.3", "--restart-delay", "0"),
+        *("--min-uptime", "0.3", "--standalone", "1"),
+        *("--", "sh", "-c", "echo up; sleep 0.4; exit 3"),
+    )
+    first = job.wait_for("generation.started")
+    for generation in range(3):
+        job.wait_for("output", generation=generation)
+        wall_clock.set(-HOUR * (generation + 1))
+    last = job.wait_for("generation.started", generation=3)
+    was_set(-3 * HOUR, first, last)
+    job.send(signal.SIGTERM)
+    ended_untouched(job, 143)
+
+
+def test_a_clock_set_forward_makes_no_life_long(timed, wall_clock):
+    job = timed(
+        *("--restarts", "9", "--restart-delay", "0", "--min-uptime", str(MUCH)),
+        *("--standalone", "1", "--", "sh", "-c", FAILS_WHEN_TOLD, "never"),
+    )
+    for generation in range(3):
+        job.wait_for("output", generation=generation)
+        wall_clock.set(HOUR * (generation + 1))
+        fail(job)
+    end = ended_untouched(job, 128 + signal.SIGUSR1)
+    assert "3 generations in a row ended the same way" in end["reason"]
+
+
+NEARLY_ALL = BUFFER_BYTES - (96 << 10)
+"""Of what is kept for a disk that stands still; its 64 KiB that a pipe takes included."""
+TOO_MUCH = (1 << 20) + (200 << 10)
+"""More than a rank can write before some of it was taken from it."""
+WRITES_ON = f"""
+import os, time
+def write(size):
+    while size:
+        size -= os.write(1, b"x" * size)
+write({NEARLY_ALL})
+open("../../../up", "w").close()
+while not os.path.exists("../../../room"):
+    time.sleep(0.01)
+write({TOO_MUCH})
+open("../../../done", "w").close()
+"""
+
+
+def test_a_clock_set_forward_does_not_make_a_disk_one_that_stands_still(
+    timed, wall_clock, place, way
+):
+    with pipe_for_log(place, way.uid) as log:
+        job = timed("--standalone", "1", "--console-ranks", "none", *python(WRITES_ON))
+        wait_until((place / "up").exists)
+        wall_clock.set(HOUR)
+        make_room(job)
+        wait_until((place / "done").exists)
+        said = OURS.sub(b"", the_rest(log))
+    assert len(said) == NEARLY_ALL + TOO_MUCH
+    ended_untouched(job, 0)
+    assert not job.all("log.blocked")

@@ -1,0 +1,327 @@
+"""Ranks that cannot be started: no room, no program, no directory; it is said, nothing is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.faults.facilities import cgroup, inside
+from tests.faults.ways import Way
+from tests.running import DEADLINE_SECONDS, Running
+
+RANKS = 8
+SIXTH = 5
+AT_ONCE = 6
+UNAVAILABLE, CANNOT_WRITE, CANNOT_EXECUTE = 69, 73, 126
+STAYS = 'read line < "$0"; exit 0'
+"""A rank that lives until there is a line for it, and needs no other process to do so."""
+
+Lift = Callable[[Running], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """What is started after the words ``before`` is limited until the limit is lifted."""
+
+    before: tuple[str, ...]
+    lift: Lift
+
+
+def files(limit: int, way: Way, _: ExitStack) -> Limited:
+    def lift(job: Running) -> None:
+        limit_files(job, way, 64)
+
+    return Limited(("prlimit", f"--nofile={limit}:64"), lift)
+
+
+def limit_files(job: Running, way: Way, limit: int) -> None:
+    """Of a supervisor that runs."""
+    its_user = ("setpriv", f"--reuid={way.uid}", f"--regid={way.uid}", "--clear-groups")
+    words = ("prlimit", f"--pid={job.pid}", f"--nofile={limit}:")
+    subprocess.run([*(its_user if way.uid else ()), *words], check=True)
+
+
+def tasks(limit: int, _: Way, stack: ExitStack) -> Limited:
+    """Processes and threads."""
+    group = stack.enter_context(cgroup("pids", max=str(limit)))
+    return Limited(inside(group), lambda _: (group / "pids.max").write_text("max"))
+
+
+class Crew:
+    """A job of ranks that stay; its files are below ``home``."""
+
+    def __init__(
+        self, start: Callable[..., Running], way: Way, home: Path, *options: str, limited: Limited
+    ) -> None:
+        (home / "log").mkdir(parents=True)
+        os.mkfifo(home / "lines")
+        for made in (home, home / "log", home / "lines"):
+            os.chown(made, way.uid, -1)
+        self._lines = os.open(home / "lines", os.O_RDWR | os.O_NONBLOCK)
+        self._limited = limited
+        self.job = start(
+            *("--standalone", str(RANKS), *options, "--", "sh", "-c", STAYS, str(home / "lines")),
+            environ={"MA_MOUNT_PATH": str(home)},
+            before=limited.before,
+        )
+
+    def lift(self) -> None:
+        self._limited.lift(self.job)
+
+    def end(self) -> int:
+        """As soon as all ranks have been started, they end; else it is over by itself."""
+        complete = partial(self.job.all, "process.started", rank=RANKS - 1)
+        wait_until(lambda: complete() or self.job.process.poll() is not None)
+        os.write(self._lines, RANKS * b"\n")
+        code = self.job.end()
+        os.close(self._lines)
+        return code
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+PYTHONS_OWN = re.compile(r"Error 24|Errno 24|cannot fork|fork failed", re.IGNORECASE)
+"""What Python says, or what starts it, when that alone is too much."""
+STACK_BYTES = 1 << 20
+"""Of the limit of the stack; a quarter of it is for the command line and the environment."""
+SENTENCE = re.compile(r"ascend_supervisor: (rank (\d): )?.*(room|open).*[;:] raise .*")
+
+
+def lacking(job: Running, code: int) -> int | None:
+    """The rank that found no room, where it came so far; asserts that this is told and all is over.
+
+    Or that everything went well.
+    """
+    told = f"code {code}: {job.stderr}"
+    if code not in {0, UNAVAILABLE} and not job.events:
+        assert PYTHONS_OWN.search(job.stderr), told
+        return None
+    assert code in {0, UNAVAILABLE}, told
+    assert "Traceback" not in job.stderr, told
+    assert not job.all("supervisor.defect"), told
+    generations = [event["generation"] for event in job.all("generation.started")]
+    assert [event["generation"] for event in job.all("generation.ended")] == generations
+    started = [(event["generation"], event["rank"]) for event in job.all("process.started")]
+    exited = [(event["generation"], event["rank"]) for event in job.all("process.exited")]
+    assert sorted(exited) == started, told
+    if code == 0:
+        return None
+    said = SENTENCE.fullmatch(job.stderr.splitlines()[-1])
+    assert said, told
+    if job.events:
+        assert job.events[-1]["exit_code"] == code
+        assert job.events[-1]["root_cause"] in said.group()
+    if not started:
+        return None
+    assert said.group(1), told
+    rank = int(said.group(2))
+    last = [number for generation, number in started if generation == generations[-1]]
+    assert last == list(range(rank))
+    return rank
+
+
+@pytest.mark.parametrize(
+    ("scarce", "limits"),
+    [(files, range(3, 37)), (tasks, range(2, 31))],
+    ids=["files", "processes and threads"],
+)
+def test_whatever_the_limit_a_job_runs_or_says_what_it_lacks(bad_day, way, place, scarce, limits):
+    # What it lacks before any rank is started is the same whoever it is.
+    ordinary = way.name == "ordinary"
+    some = limits if ordinary else limits[len(limits) // 2 :: 2]
+    lacked: dict[int | None, int] = {}
+    codes = []
+    for few in (some[first : first + AT_ONCE] for first in range(0, len(some), AT_ONCE)):
+        with ExitStack() as stack:
+            crews = {
+                limit: Crew(bad_day, way, place / str(limit), limited=scarce(limit, way, stack))
+                for limit in few
+            }
+            for limit, crew in crews.items():
+                codes.append(crew.end())
+                lacked[lacking(crew.job, codes[-1])] = limit
+                assert not crew.job.survivors()
+    assert codes[-1] == 0
+    if ordinary:
+        assert set(range(1, RANKS)) <= lacked.keys(), "each of them was the one without room"
+    rank = max(rank for rank in lacked if rank is not None and 0 < rank <= SIXTH)
+    with ExitStack() as stack:
+        for_ever, lifted = (
+            Crew(
+                *(bad_day, way, place / name, *options, "--restart-delay", "0"),
+                *("--min-uptime", "0"),
+                limited=scarce(lacked[rank], way, stack),
+            )
+            for name, options in {
+                "for ever": ("--restarts", "2"),
+                "lifted": ("--restarts", "99", "--release-delay", "0.1"),
+            }.items()
+        )
+        lifted.job.wait_for("restart.scheduled")
+        lifted.lift()
+        assert lifted.end() == 0
+        assert outcomes(lifted.job)[0] == "fault"
+        assert outcomes(lifted.job)[-1] == "completed"
+        assert for_ever.end() == UNAVAILABLE
+        assert lacking(for_ever.job, UNAVAILABLE), "the state file may have taken one, or not"
+        assert outcomes(for_ever.job) == ["fault", "fault", "fault"]
+
+
+def outcomes(job: Running) -> list[str]:
+    return [event["outcome"] for event in job.all("generation.ended")]
+
+
+LEAVES = 'setsid sh -c "echo away; exec sleep 600" & exec sleep 600'
+
+
+# As PID 1 whoever is left ends with it; and nobody's privilege opens a file where there is no room.
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_nobody_is_taken_for_gone_while_no_file_can_be_opened_to_look(bad_day, way):
+    """The same where the machine has none left (ENFILE), or no memory for one (ENOMEM)."""
+    job = bad_day("--standalone", "2", "--", "sh", "-c", LEAVES)
+    for rank in range(2):
+        job.wait_for("output", rank=rank, message="away")
+    limit_files(job, way, 3)
+    job.send(signal.SIGTERM)
+    for rank in range(2):
+        job.wait_for("process.exited", rank=rank)
+    job.wait_for("stop.waiting")
+    limit_files(job, way, 64)
+    assert job.end() == 128 + signal.SIGTERM
+    assert len(job.wait_for("orphans.killed")["pids"]) == 2
+    assert not job.all("supervisor.defect")
+
+
+# What cannot be executed, and where.
+
+Prepare = Callable[[Path], tuple[str, ...]]
+"""Gives the command, for a job whose files are in a directory."""
+
+
+def a_directory(home: Path) -> tuple[str, ...]:
+    return (str(home),)
+
+
+def a_directory_for_one(home: Path) -> tuple[str, ...]:
+    for rank in range(RANKS):
+        (home / "workspace" / f"device{rank}").mkdir(parents=True)
+        run = home / "workspace" / f"device{rank}" / "run"
+        if rank == SIXTH:
+            run.mkdir()
+        else:
+            run.symlink_to("/bin/true")
+    return ("./run",)
+
+
+def a_program_for_another_machine(home: Path) -> tuple[str, ...]:
+    """As ours, but for the number of the machine (elf(5): e_machine)."""
+    data = bytearray(Path(sys.executable).resolve().read_bytes()[:4096])
+    data[18] ^= 0x40
+    return executable(home, bytes(data))
+
+
+def a_script_that_does_not_say_of_what(home: Path) -> tuple[str, ...]:
+    return executable(home, b"exit 0\n")
+
+
+def executable(home: Path, content: bytes) -> tuple[str, ...]:
+    path = home / "program"
+    path.write_bytes(content)
+    path.chmod(0o755)
+    return (str(path),)
+
+
+def a_file_where_one_works(home: Path) -> tuple[str, ...]:
+    (home / "workspace").mkdir()
+    (home / "workspace" / f"device{SIXTH}").touch()
+    return ("true",)
+
+
+CANNOT = {
+    a_directory: (CANNOT_EXECUTE, "rank 0: .* is a directory, not a program .*"),
+    a_directory_for_one: (CANNOT_EXECUTE, "rank 5: './run' is a directory, not a program .*"),
+    a_program_for_another_machine: (CANNOT_EXECUTE, "rank 0: .*program' cannot be executed: .*"),
+    a_script_that_does_not_say_of_what: (CANNOT_EXECUTE, "rank 0: .*' cannot be executed: .*"),
+    a_file_where_one_works: (
+        CANNOT_WRITE,
+        "rank 5: cannot make the directory .*/device5: Not a directory; choose another one .*",
+    ),
+}
+
+
+def test_a_command_that_cannot_be_executed_is_not_tried_again(bad_day, way, place):
+    jobs = {}
+    for prepare in CANNOT:
+        home = place / prepare.__name__
+        (home / "log").mkdir(parents=True)
+        command = prepare(home)
+        for path in (home, *home.rglob("*")):
+            os.chown(path, way.uid, -1, follow_symlinks=False)
+        options = ("--standalone", str(RANKS), "--restarts", "3", "--restart-delay", "0")
+        environ = {"MA_MOUNT_PATH": str(home)}
+        jobs[prepare] = bad_day(*options, "--", *command, environ=environ)
+    for prepare, job in jobs.items():
+        assert refused(job, *CANNOT[prepare]) == [], prepare.__name__
+
+
+def refused(job: Running, code: int, sentence: str) -> list[str]:
+    """What is wrong with the end of a job that was to be refused with ``code`` and ``sentence``."""
+    ended = job.end()
+    told = job.events[-1]["root_cause"] or ""
+    found = []
+    if ended != code or job.events[-1]["exit_code"] != code:
+        found.append(f"exit code {ended}: {job.stderr}")
+    if not re.fullmatch(sentence, told) or f"ascend_supervisor: {told}\n" != job.stderr:
+        found.append(f"it says {told!r} and {job.stderr!r}")
+    if outcomes(job) != ["not_started"]:
+        found.append(f"the generations: {outcomes(job)}")
+    if len(job.all("process.started")) != len(job.all("process.exited")):
+        found.append("not every process that was started has its end")
+    return found
+
+
+# Before it is somebody else who may not enter.
+@pytest.mark.parametrize("way", ["unprivileged"], indirect=True)
+def test_a_directory_that_a_rank_may_not_enter_ends_those_before_it(bad_day, way, place):
+    closed = place / "modelarts" / "workspace" / f"device{SIXTH}"
+    closed.mkdir(parents=True)
+    for path in (closed, closed.parent, closed.parent.parent):
+        os.chown(path, way.uid, -1)
+    closed.chmod(0o000)
+    job = bad_day("--standalone", str(RANKS), "--restarts", "3", "--", "sleep", "600")
+    sentence = f"rank {SIXTH}: cannot enter its directory .*/device{SIXTH}: Permission denied"
+    assert refused(job, CANNOT_WRITE, sentence) == []
+    assert [event["rank"] for event in job.all("process.started")] == list(range(SIXTH))
+
+
+# How much the kernel hands over is the same for everybody.
+@pytest.mark.parametrize("way", ["ordinary", "pid_1"], indirect=True)
+def test_an_environment_that_is_too_long_with_what_a_rank_gets_is_said(bad_day):
+    """It gets shorter until there is room for it beside our words; a rank gets more words."""
+    size = STACK_BYTES // 4
+    code, job = None, None
+    while job is None or not job.events:
+        size -= 500
+        many = {f"LONG{number}": "x" * (size // 4) for number in range(4)}
+        options = ("--standalone", str(RANKS), "--restarts", "3", "--", "true")
+        job = bad_day(*options, environ=many, before=("prlimit", f"--stack={STACK_BYTES}"))
+        code = job.end()
+    assert code == CANNOT_EXECUTE
+    sentence = "rank 0: 'true' cannot be executed: Argument list too long"
+    assert refused(job, CANNOT_EXECUTE, sentence) == []
