@@ -48,6 +48,9 @@ test-pythons: environment ## the tests with every other Python of this machine
 bench: environment ## the figures of the supervisor on this machine
 	@$(PYTHON) scripts/bench
 
+compare: environment ## seven cases of owning processes, beside tini, dumb-init, supervisord, honcho
+	@$(PYTHON) scripts/compare
+
 environment:
 	@scripts/environment .venv
 

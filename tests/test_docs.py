@@ -352,3 +352,33 @@ def test_wrong_floors_are_found(right, wrong):
 def test_a_room_that_is_not_told_of_is_found():
     broken = page("docs/ARCHITECTURE.md").replace("`policy.py`", "`polity.py`")
     assert room_complaints(broken)
+
+
+# The promises and their tests -------------------------------------------------------------------
+
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+DEFINED = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
+
+
+def defined_in(*names: str) -> set[tuple[str, str]]:
+    return {(name, test) for name in names for test in DEFINED.findall(page(name))}
+
+
+def promise_complaints(text: str) -> list[str]:
+    """Whether every test named is there, and every test of the fault suite is named."""
+    named = set(TEST.findall(text))
+    existing = defined_in(*{name for name, _ in named if (ROOT / name).exists()})
+    faults = (str(path.relative_to(ROOT)) for path in ROOT.glob("tests/faults/test_*.py"))
+    return [f"{name}::{test} does not exist" for name, test in sorted(named - existing)] + [
+        f"{name}::{test} is not told of" for name, test in sorted(defined_in(*faults) - named)
+    ]
+
+
+def test_every_promise_names_the_tests_that_hold_it():
+    assert promise_complaints(page("docs/reliability.md")) == []
+
+
+def test_a_promise_without_a_test_is_found():
+    right = page("docs/reliability.md")
+    assert promise_complaints(f"{right}\n`tests/test_docs.py::test_nothing`")
+    assert promise_complaints(right.replace("tests/faults/test_deaths.py::", ""))
