@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -235,6 +235,14 @@ def _fact(pid: int, name: str) -> str:
     return next(
         line.partition(":")[2].strip() for line in status.splitlines() if line.startswith(name)
     )
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Look, often, until something holds that makes no event."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def python(source: str) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import DEADLINE_SECONDS
+from tests.running import DEADLINE_SECONDS, wait_until
 
 CGROUPS = Path("/sys/fs/cgroup")
 _numbers = count()
@@ -127,7 +127,7 @@ class Hanging:
         self._daemon = subprocess.Popen(
             [*words, str(self.source), str(self.target)], stderr=subprocess.PIPE, text=True
         )
-        _until(lambda: os.path.ismount(self.target) or self._daemon.poll() is not None)
+        wait_until(lambda: os.path.ismount(self.target) or self._daemon.poll() is not None)
         if self._daemon.poll() is not None:
             assert self._daemon.stderr is not None
             pytest.skip(f"bindfs: {self._daemon.stderr.read().strip()}")
@@ -136,7 +136,7 @@ class Hanging:
 
     def freeze(self) -> None:
         """While no question is under way: who waits for an answer to one cannot even be killed."""
-        _until(self._frozen_in_silence)
+        wait_until(self._frozen_in_silence)
 
     @property
     def asked(self) -> int:
@@ -158,7 +158,7 @@ class Hanging:
     def _frozen_in_silence(self) -> bool:
         self._daemon.send_signal(signal.SIGSTOP)
         stat = Path(f"/proc/{self._daemon.pid}/stat")
-        _until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
         if self.asked:
             self.thaw()
             return False
@@ -177,13 +177,6 @@ def hanging(place: Path, uid: int, *names: str) -> Iterator[list[Hanging]]:
     finally:
         for one in made:
             one.remove()
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def _run(*words: str) -> subprocess.CompletedProcess[str]:

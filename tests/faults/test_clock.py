@@ -21,9 +21,8 @@ from tests.faults.test_signals import (
     rank_1_has_failed,
     the_rest,
     told_end,
-    wait_until,
 )
-from tests.running import Event, Running, python
+from tests.running import Event, Running, python, wait_until
 
 HOUR = 3600
 MUCH = 600

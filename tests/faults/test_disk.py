@@ -24,7 +24,7 @@ from ascend_supervisor.plumbing.pump import CHUNK_BYTES, PIPE_BYTES
 from ascend_supervisor.plumbing.writer import STALL_SECONDS
 from tests.faults.facilities import Hanging, failing_disk, hanging, small_disk
 from tests.faults.ways import Way
-from tests.running import DEADLINE_SECONDS, Running, python
+from tests.running import Running, python, wait_until
 
 JOB = "modelarts-job-test"
 STATE = f"{JOB}-supervisor-job-test-0.json"
@@ -148,13 +148,6 @@ class Tale:
 
     def state(self) -> Any:
         return json.loads((self.logs / STATE).read_text())
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 OURS = re.compile(rb"^(\[ascend_supervisor\] [^\n]*\n)", re.MULTILINE)

@@ -26,7 +26,7 @@ from ascend_supervisor.plumbing.kernel import become_subreaper
 from ascend_supervisor.plumbing.proc import descendants
 from ascend_supervisor.plumbing.writer import STALL_SECONDS
 from tests.faults.ways import Way
-from tests.running import DEADLINE_SECONDS, Event, Running, python
+from tests.running import DEADLINE_SECONDS, Event, Running, python, wait_until
 from tests.test_generation import Stage
 
 FOR_EVER = "1000h"
@@ -173,7 +173,7 @@ def test_once(in_state, state):
     stop_once(in_state(state), state, signal.SIGTERM)
 
 
-# Without privileges the first signal could be another thing; the second one takes the same path.
+# Privileges decide whom we may signal, and a single signal has shown that.
 @pytest.mark.parametrize("way", ["ordinary", "pid_1"], indirect=True)
 @named(*STATES)
 def test_twice(in_state, state):
@@ -420,13 +420,6 @@ def the_rest(pipe: int) -> bytes:
     os.set_blocking(pipe, True)
     with open(pipe, "rb", closefd=False) as file:
         return file.read()
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 # Between the start of two ranks.

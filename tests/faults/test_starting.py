@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import pytest
 
 from tests.faults.facilities import cgroup, inside
 from tests.faults.ways import Way
-from tests.running import DEADLINE_SECONDS, Running
+from tests.running import Running, wait_until
 
 RANKS = 8
 SIXTH = 5
@@ -87,13 +86,6 @@ class Crew:
         code = self.job.end()
         os.close(self._lines)
         return code
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 PYTHONS_OWN = re.compile(r"Error 24|Errno 24|cannot fork|fork failed", re.IGNORECASE)

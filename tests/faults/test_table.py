@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import pairwise
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.facilities import program
-from tests.running import DEADLINE_SECONDS, Running
+from tests.running import Running, wait_until
 
 NAME = "jobstart_hccl.json"
 SILENT = "the file system does not answer"
@@ -239,7 +239,7 @@ class Mount:
         places = [str(self.source), str(self.target)]
         words = [bindfs, "-f", "-o", f"allow_other,{self.options}", *places]
         self._server = subprocess.Popen(words, stderr=subprocess.PIPE)
-        until(lambda: os.path.ismount(self.target) or self._server.poll() is not None)
+        wait_until(lambda: os.path.ismount(self.target) or self._server.poll() is not None)
         if self._server.poll() is not None:
             assert self._server.stderr is not None
             pytest.skip(f"bindfs cannot mount here: {self._server.stderr.read().decode().strip()}")
@@ -278,13 +278,6 @@ def mounts(place: Path, *names: str) -> Iterator[dict[str, Mount]]:
             mount.gone()
 
 
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 # The kernel makes everybody wait for such a mount, whoever it is; and a silence takes 10 s to be
 # told, so that all of it is one case.
 @pytest.mark.parametrize("way", ["ordinary"], indirect=True)
@@ -309,7 +302,7 @@ def test_a_hung_mount_under_the_table_is_told_and_stops_nothing(bad_day, place):
         listening = waiting_on(at["while"], 8, 300, 300)
         reading = waiting_on(at["cached"], 300)
         wait([*listening, *reading], "rank_table.waiting")
-        until(lambda: all(listens(job) for job in (*listening[1:], *reading)))
+        wait_until(lambda: all(listens(job) for job in (*listening[1:], *reading)))
         at["while"].freeze()
         reading[0].send(signal.SIGSTOP)
         change_and_freeze(at["cached"])
