@@ -32,7 +32,8 @@ tests: environment
 	@[ $(E2E) = no ] || scripts/environment .venv e2e || \
 		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
 	@scripts/debian-packages $(PACKAGES)
-	$(PYTHON) -m pytest $(if $(filter no,$(E2E)),-m 'not e2e')
+	$(PYTHON) -m pytest --ignore=tests/faults $(if $(filter no,$(E2E)),-m 'not e2e')
+	$(PYTHON) -m pytest -n 2 --dist worksteal tests/faults
 
 test-e2e: environment ## only the end-to-end tests: PyTorch under the supervisor
 	@scripts/environment .venv e2e
@@ -40,7 +41,7 @@ test-e2e: environment ## only the end-to-end tests: PyTorch under the supervisor
 
 test-faults: environment ## only the fault suite: bad days of all kinds, 4 minutes
 	@scripts/debian-packages $(PACKAGES)
-	$(PYTHON) -m pytest tests/faults
+	$(PYTHON) -m pytest -n 2 --dist worksteal tests/faults
 
 test-pythons: environment ## the tests with every other Python of this machine
 	@scripts/test-pythons

@@ -121,8 +121,6 @@ async def _main(
     interrupts = Interrupts(report, logs.reopen)
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
-    report(_started(settings))  # the first line, whatever was heard before it
-    listen(handlers)
     around = Surroundings(
         children=children,
         logs=logs,
@@ -132,6 +130,9 @@ async def _main(
         clock=MonotonicClock(),
         report=report,
     )
+    # The first line, whatever was heard before it; and from here on nothing fails before the last.
+    report(_started(settings))
+    listen(handlers)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(children.keep_reaping)
         exited = await _exited(partial(_job, settings, environ, place, around, interrupts), around)

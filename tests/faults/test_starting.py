@@ -117,7 +117,7 @@ def lacking(job: Running, code: int) -> int | None:
     said = SENTENCE.fullmatch(job.stderr.splitlines()[-1])
     assert said, told
     if job.events:
-        assert job.events[-1]["exit_code"] == code
+        assert job.events[-1].get("exit_code") == code, f"{told} {job.events}"
         assert job.events[-1]["root_cause"] in said.group()
     if not started:
         return None
