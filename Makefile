@@ -10,6 +10,8 @@ PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/
 E2E := yes
 # What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others.
 PACKAGES := libfaketime bindfs logrotate
+# Its cases wait more than they compute.
+FAULTS_AT_ONCE := 3
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -33,7 +35,7 @@ tests: environment
 		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
 	@scripts/debian-packages $(PACKAGES)
 	$(PYTHON) -m pytest --ignore=tests/faults $(if $(filter no,$(E2E)),-m 'not e2e')
-	$(PYTHON) -m pytest -n 2 --dist worksteal tests/faults
+	$(PYTHON) -m pytest -n $(FAULTS_AT_ONCE) --dist worksteal tests/faults
 
 test-e2e: environment ## only the end-to-end tests: PyTorch under the supervisor
 	@scripts/environment .venv e2e
@@ -41,7 +43,7 @@ test-e2e: environment ## only the end-to-end tests: PyTorch under the supervisor
 
 test-faults: environment ## only the fault suite: bad days of all kinds, 4 minutes
 	@scripts/debian-packages $(PACKAGES)
-	$(PYTHON) -m pytest -n 2 --dist worksteal tests/faults
+	$(PYTHON) -m pytest -n $(FAULTS_AT_ONCE) --dist worksteal tests/faults
 
 test-pythons: environment ## the tests with every other Python of this machine
 	@scripts/test-pythons
