@@ -20,7 +20,7 @@ help: ## this list
 demo: environment ## four ranks train, one is killed, the job resumes and ends: 15 s at most
 	@$(PYTHON) scripts/demo
 
-test: lint types tests ## lint, types and every test, the end-to-end ones included
+test: lint types tests test-faults ## lint, types and every test, the end-to-end ones included
 
 lint: environment
 	$(PYTHON) -m ruff check . $(PROGRAMS)
@@ -33,9 +33,7 @@ types: environment
 tests: environment
 	@[ $(E2E) = no ] || scripts/environment .venv e2e || \
 		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
-	@scripts/debian-packages $(PACKAGES)
 	$(PYTHON) -m pytest --ignore=tests/faults $(if $(filter no,$(E2E)),-m 'not e2e')
-	$(PYTHON) -m pytest -n $(FAULTS_AT_ONCE) --dist worksteal tests/faults
 
 test-e2e: environment ## only the end-to-end tests: PyTorch under the supervisor
 	@scripts/environment .venv e2e

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -100,6 +101,27 @@ async def test_what_is_never_written_is_counted_at_the_end(small_disk):
     # The chunk on which the disk filled up counts as unwritten as a whole.
     assert 0 <= lost - (100 * len(CHUNK) - written) < len(CHUNK)
     assert set(heard.reasons) == {"No space left on device"}
+
+
+async def test_what_was_refused_is_tried_once_more_at_the_end(tmp_path):
+    """The disk may have room again, or the directory be there again, since it was last asked."""
+    heard = Heard()
+    home = tmp_path / "logs"
+    log = writer(home / "log", heard)
+    await log.opened()
+    shutil.rmtree(home)
+    home.touch()
+    taken = 0
+    with anyio.fail_after(30):
+        while not heard.reasons:
+            log.take(CHUNK)
+            taken += 1
+            await log.room()
+        home.unlink()
+        await log.finish()
+    assert heard.losses == [(len(CHUNK), heard.reasons[0])]
+    gap = f"lost {len(CHUNK)}: {heard.reasons[0]}\n".encode()
+    assert (home / "log").read_bytes() == CHUNK * (taken - 1) + gap
 
 
 async def test_a_log_that_cannot_be_made_says_why(tmp_path):

@@ -71,6 +71,7 @@ class LogWriter:
         self._lost_line = lost_line
         self._gap: Gap | None = None
         self._unwritten = 0
+        self._finishing = False
         self._given_up = False
         self._lock = threading.Lock()
         self._opened: Future[None] = Future()
@@ -115,8 +116,12 @@ class LogWriter:
     async def finish(self) -> None:
         """Wait until all is written, or nothing moves any more: then the rest is counted as lost.
 
-        Takes at most STALL_SECONDS without progress.
+        What the disk has refused is tried once more. Takes at most STALL_SECONDS without progress.
         """
+        with self._lock:
+            self._finishing = True
+            if self._writer.refusal:
+                self._writer.refuse(None)
         if not await self._writer.below(0):
             reason = self._writer.obstacle() or "the disk was too slow"
             with self._lock:
@@ -185,10 +190,13 @@ class LogWriter:
         """Write at least a byte of ``data``, however often the disk refuses."""
         rotations = self._file.rotations
         while True:
+            last = self._finishing
             try:
                 written = self._file.write(data)
             except OSError as error:
-                self._writer.refuse(error.strerror or str(error))
+                with self._lock:
+                    if last == self._finishing:  # else the answer is older than the question
+                        self._writer.refuse(error.strerror or str(error))
                 time.sleep(RETRY_SECONDS)
             else:
                 break
