@@ -30,7 +30,7 @@ def plan_as_json(
             "sha256": found.sha256,
             "world_size": table.world_size,
             "servers": table.servers,
-            "ranks_see": str(place.table_file) if table.world_size else None,
+            "ranks_see": str(place.table_file) if table.document and table.world_size else None,
         },
         "this_server": {
             "entry": entry.label,

@@ -8,7 +8,7 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,17 +19,17 @@ import anyio
 
 from ascend_supervisor import __version__
 from ascend_supervisor.check import plan_as_json
+from ascend_supervisor.cluster import identity, table_now, table_source
 from ascend_supervisor.diagnostics import defect, report_diagnostics
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE, Refusal, Unavailable, scarcity
-from ascend_supervisor.events import Report, SupervisorExited, SupervisorStarted
+from ascend_supervisor.events import SupervisorExited, SupervisorStarted
 from ascend_supervisor.generation import Patience
 from ascend_supervisor.interrupts import HEARD, Interrupts
-from ascend_supervisor.launchers import Launcher
-from ascend_supervisor.launchers.ranktable import RankTableLauncher
+from ascend_supervisor.methods import launcher_of
 from ascend_supervisor.outlets import Format, Outlets
 from ascend_supervisor.place import Place, mounted_log_dir, names_of, place_of
 from ascend_supervisor.plumbing.children import Children
-from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
+from ascend_supervisor.plumbing.clock import MonotonicClock
 from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.masking import masked_words
@@ -42,13 +42,6 @@ from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.process import changed, check_command
 from ascend_supervisor.quantities import ALL_RANKS
 from ascend_supervisor.rank_logs import RankLogs
-from ascend_supervisor.rank_table import Identity, identity_of
-from ascend_supervisor.rank_table_file import (
-    FoundTable,
-    TableFile,
-    standalone_table,
-    table_places,
-)
 from ascend_supervisor.records import Records
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.log import Origin
@@ -207,10 +200,10 @@ def _job(
     if release is None:
         release = RELEASE_SECONDS if devices else 0.0
     return Job(
-        table=_table(settings, environ, devices, around.clock, around.report),
-        identity=_identity(settings, environ),
+        table=table_source(settings, environ, devices, around.clock, around.report),
+        identity=identity(settings, environ),
         place=place,
-        launcher=_launcher(settings, environ),
+        launcher=launcher_of(settings, environ),
         budget=RestartBudget(
             limit=settings.restarts,
             period=settings.restart_period,
@@ -227,10 +220,6 @@ def _job(
     )
 
 
-def _launcher(settings: Settings, environ: Mapping[str, str]) -> Launcher:
-    return RankTableLauncher(settings.command, environ, settings.restarts)
-
-
 def _is_directory(path: Path) -> bool:
     """Whether it is one, or on a file system that does not say so in time: then it is expected."""
     found = [True]
@@ -245,43 +234,14 @@ def _is_directory(path: Path) -> bool:
     return found[0]
 
 
-def _identity(settings: Settings, environ: Mapping[str, str]) -> Identity:
-    return identity_of(environ, settings.pod_name, settings.server_id, settings.node_rank)
-
-
-def _table(
-    settings: Settings,
-    environ: Mapping[str, str],
-    devices: Sequence[str],
-    clock: Clock,
-    report: Report,
-) -> Callable[[], Awaitable[FoundTable]]:
-    if settings.standalone is not None:
-        found = standalone_table(settings.standalone or len(devices) or 1)
-
-        async def alone() -> FoundTable:
-            return found
-
-        return alone
-    file = _table_file(settings, environ, clock, report)
-    return partial(file.wait, settings.rank_table_timeout or None)
-
-
-def _table_file(
-    settings: Settings, environ: Mapping[str, str], clock: Clock, report: Report
-) -> TableFile:
-    given = None if settings.rank_table is None else str(settings.rank_table)
-    return TableFile(table_places(given, environ), clock, report)
-
-
 def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
     """Print the plan; gives the code that the run would give as far as it can be known."""
     try:
         plan, specs = plan_as_json(
-            _table_now(settings, environ),
-            _identity(settings, environ),
+            anyio.run(table_now, settings, environ, npus(DEVICES)),
+            identity(settings, environ),
             place,
-            _launcher(settings, environ),
+            launcher_of(settings, environ),
             settings.told,
         )
         for spec in specs:
@@ -290,14 +250,6 @@ def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
         return _refuse(refusal, environ)
     sys.stdout.write(plan.decode())
     return 0
-
-
-def _table_now(settings: Settings, environ: Mapping[str, str]) -> FoundTable:
-    devices = npus(DEVICES)
-    if settings.standalone is not None:
-        return standalone_table(settings.standalone or len(devices) or 1)
-    file = _table_file(settings, environ, MonotonicClock(), lambda _: None)
-    return anyio.run(file.now)
 
 
 def _refuse(refusal: Refusal, environ: Mapping[str, str]) -> int:

@@ -119,10 +119,12 @@ class ProcessStarted(Event):
     generation: int
     child_pid: int
     log: str
+    program: str | None = None
 
     @property
     def sentence(self) -> str:
-        return f"{who(self.rank)} runs as process {self.child_pid}, its log is {self.log}"
+        subject = who(self.rank, self.program)
+        return f"{subject} runs as process {self.child_pid}, its log is {self.log}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class ProcessExited(Event):
     runtime_seconds: float
     first_failure: bool
     oom_killed: bool | None
+    program: str | None = None
 
     @property
     def severity(self) -> Level:
@@ -147,7 +150,9 @@ class ProcessExited(Event):
         how = f"was killed by {self.signal}" if self.signal else f"exited with status {self.status}"
         oom = ", because memory ran out (OOM kill)" if self.oom_killed else ""
         first = "; this is the first failure" if self.first_failure else ""
-        return f"{who(self.rank)} {how}{oom} after {self.runtime_seconds:.1f} s{first}"
+        return (
+            f"{who(self.rank, self.program)} {how}{oom} after {self.runtime_seconds:.1f} s{first}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +204,12 @@ class OutputDropped(Event):
     rank: int | None
     lines: int
     reason: str
+    program: str | None = None
 
     @property
     def sentence(self) -> str:
         lines = counted(self.lines, "line")
-        return f"only in the log of {who(self.rank)}: {lines}, because {self.reason}"
+        return f"only in the log of {who(self.rank, self.program)}: {lines}, because {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +219,13 @@ class LogBlocked(Event):
     rank: int | None
     path: str
     reason: str
+    program: str | None = None
 
     @property
     def sentence(self) -> str:
+        subject = who(self.rank, self.program)
         return (
-            f"{self.path} cannot be written ({self.reason}); {who(self.rank)} goes on, and what it "
+            f"{self.path} cannot be written ({self.reason}); {subject} goes on, and what it "
             "says is discarded and counted until the log can be written again"
         )
 
@@ -229,11 +237,13 @@ class LogLost(Event):
     rank: int | None
     bytes: int
     reason: str
+    program: str | None = None
 
     @property
     def sentence(self) -> str:
         size = counted(self.bytes, "byte")
-        return f"missing in the log of {who(self.rank)}: {size}, because of this: {self.reason}"
+        whose = who(self.rank, self.program)
+        return f"missing in the log of {whose}: {size}, because of this: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +251,12 @@ class LogRotated(Event):
     name: ClassVar[str] = "log.rotated"
     rank: int | None
     path: str
+    program: str | None = None
 
     @property
     def sentence(self) -> str:
-        return f"{who(self.rank)} has a new log file {self.path}; the full one is {self.path}.1"
+        subject = who(self.rank, self.program)
+        return f"{subject} has a new log file {self.path}; the full one is {self.path}.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,18 +357,19 @@ class Output(Event):
     generation: int
     message: str
     partial: bool
+    program: str | None = None
 
     @property
     def sentence(self) -> str:
-        return f"{who(self.rank)} wrote a line"
+        return f"{who(self.rank, self.program)} wrote a line"
 
 
 Report = Callable[[Event], None]
 """Synchronous, cheap, never raises; to be called in the event loop's thread."""
 
 
-def who(rank: int | None) -> str:
-    return "the launcher" if rank is None else f"rank {rank}"
+def who(rank: int | None, program: str | None) -> str:
+    return program or "the launcher" if rank is None else f"rank {rank}"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -13,6 +13,7 @@ from ascend_supervisor.quantities import (
     FLAG,
     PATH,
     PERIOD,
+    PORT,
     RANKS,
     SIZE,
     Console,
@@ -32,7 +33,7 @@ COMMAND_LINE: frozenset[Source] = frozenset({"command line"})
 NOT_IN_A_FILE: frozenset[Source] = EVERYWHERE - {"file"}
 
 METHODS = ("ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow")
-LAUNCHABLE = ("ranktable",)
+LAUNCHABLE = ("ranktable", "torchrun", "mindspore", "torch-ddp", "tensorflow")
 """The methods that this version can start."""
 
 
@@ -121,6 +122,12 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 f"how ranks are started; in this version: {', '.join(LAUNCHABLE)}",
                 default="ranktable",
                 otherwise="MA_RUN_METHOD, else ranktable",
+            ),
+            Option(
+                "master-port",
+                PORT,
+                "port on which rank 0 is met, the same on all servers",
+                otherwise="MASTER_PORT, else the method's own",
             ),
             Option(
                 "work-dir",

@@ -48,7 +48,7 @@ class Outlets:
         return Mirror(
             self._stdout,
             self._lines(spec, generation),
-            lambda lines: self.report(OutputDropped(spec.rank, lines, SLOW_READER)),
+            lambda lines: self.report(OutputDropped(spec.rank, lines, SLOW_READER, spec.program)),
         )
 
     @property

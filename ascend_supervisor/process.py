@@ -21,6 +21,7 @@ from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.plumbing.binary import is_foreign
 from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.directories import make_directories
+from ascend_supervisor.plumbing.proc import children, leads_session
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.spec import ProcessSpec
 
@@ -36,7 +37,8 @@ class Process:
         self.pump = pump
         self.started_at = started_at
         self._child = child
-        self._group_is_empty = False
+        self._groups = {child.pid}
+        """Process groups that may not be empty: its own, and those of the workers of a launcher."""
 
     @property
     def pid(self) -> int:
@@ -52,32 +54,57 @@ class Process:
 
     @property
     def group_is_empty(self) -> bool:
-        """Whether it and everything that stayed in its process group is gone, zombies included."""
-        if self.status is not None and not self._group_is_empty:
-            try:
-                os.killpg(self.pid, 0)
-            except ProcessLookupError:
-                self._group_is_empty = True  # for ever: the number may be somebody else's soon
-            except PermissionError:  # all that is left in it runs as somebody else
-                pass
-        return self._group_is_empty
+        """Whether it and everything that stayed in its process group is gone, zombies included.
+
+        In those of its workers too, where it is a launcher that was signalled.
+        """
+        if self.status is not None:
+            # For ever: the number of an empty group may be somebody else's soon.
+            self._groups = {group for group in self._groups if not _is_empty(group)}
+        return not self._groups
 
     def send(self, number: int) -> None:
         """Signal the group, or the leader where the signal is not meant for helpers.
 
-        A process that was stopped (SIGSTOP) is continued, or it would not hear it.
+        A process that was stopped (SIGSTOP) is continued, or it would not hear it. The workers of
+        a launcher hear it from us: not every launcher tells them.
         """
+        workers = self._workers()
         if number in FOR_THE_GROUP:
-            if not self.group_is_empty:
-                self._send_group(number)
-                self._send_group(signal.SIGCONT)
+            if self.group_is_empty:
+                return
+            self._groups |= workers
+            for group in self._groups:
+                _send_group(group, number)
+                _send_group(group, signal.SIGCONT)
         elif self.status is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+            for pid in workers or {self.pid}:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
 
-    def _send_group(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+    def _workers(self) -> set[int]:
+        """The children of a launcher that lead a session, as those of torchrun and msrun do."""
+        if self.spec.testimony is None or self.status is not None:
+            return set()
+        try:
+            return {pid for pid in children(self.pid) if leads_session(pid)}
+        except OSError:  # no room to look: what the launcher does not end is swept at last
+            return set()
+
+
+def _send_group(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _is_empty(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # all that is left in it runs as somebody else
+        pass
+    return False
 
 
 def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> None:
@@ -112,7 +139,7 @@ def _make_directories(spec: ProcessSpec) -> None:
 def start(
     spec: ProcessSpec,
     new_pump: Callable[[], Pump],
-    children: Children,
+    parent: Children,
     inherited: Mapping[str, str],
     now: float,
 ) -> Process:
@@ -127,7 +154,7 @@ def start(
     except OSError as error:
         raise _refusal(spec, error) from error
     try:
-        child = children.spawn(spec.argv, environ=environ, cwd=str(spec.cwd), output=pump.write_end)
+        child = parent.spawn(spec.argv, environ=environ, cwd=str(spec.cwd), output=pump.write_end)
     except OSError as error:
         pump.started()
         pump.finish()

@@ -88,6 +88,13 @@ def read_whole(found: object, *, least: int = 0) -> int:
     return number
 
 
+def read_port(found: object) -> int:
+    number = _whole(found)
+    if number is None or not 1 <= number <= MOST_PORTS:
+        raise ValueError(f"a port, from 1 to {MOST_PORTS}")
+    return number
+
+
 def read_flag(found: object) -> bool:
     word = _word(found)
     if word in _TRUE:
@@ -159,12 +166,15 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 MOST_DEVICES = 16
 """Of one server: an Atlas A3 has them."""
 
+MOST_PORTS = 65535
+
 CODES = Kind("CODES", read_codes)
 DEVICE_COUNT = Kind("[N]", read_device_count)
 DURATION = Kind("S", read_duration)
 FLAG = Kind("", read_flag)
 PATH = Kind("PATH", read_path)
 PERIOD = Kind("S", partial(read_duration, zero=False))
+PORT = Kind("PORT", read_port)
 RANKS = Kind("LIST", read_ranks)
 SIZE = Kind("SIZE", partial(read_size, least=4096))
 

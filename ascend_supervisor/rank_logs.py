@@ -27,18 +27,19 @@ class RankListener:
     """Turns what befalls the log of ``rank`` into events, from whatever thread it is told."""
 
     rank: int | None
+    program: str | None
     path: Path
     report: Report
     loop: asyncio.AbstractEventLoop
 
     def blocked(self, reason: str) -> None:
-        self._tell(LogBlocked(self.rank, str(self.path), reason))
+        self._tell(LogBlocked(self.rank, str(self.path), reason, self.program))
 
     def lost(self, size: int, reason: str) -> None:
-        self._tell(LogLost(self.rank, size, reason))
+        self._tell(LogLost(self.rank, size, reason, self.program))
 
     def rotated(self) -> None:
-        self._tell(LogRotated(self.rank, str(self.path)))
+        self._tell(LogRotated(self.rank, str(self.path), self.program))
 
     def _tell(self, event: Event) -> None:
         with suppress(RuntimeError):  # the loop has ended
@@ -63,7 +64,7 @@ class RankLogs:
         try:
             await log.opened()
         except TimeoutError as silence:  # it may answer later: then nothing is lost
-            self._report(LogBlocked(spec.rank, str(log.path), str(silence)))
+            self._report(LogBlocked(spec.rank, str(log.path), str(silence), spec.program))
         except OSError as error:
             del self._logs[log.path]
             if lacking := scarcity(error):
@@ -89,7 +90,8 @@ class RankLogs:
 
     def _new(self, spec: ProcessSpec) -> LogWriter:
         path = Path(spec.log)
-        listener = RankListener(spec.rank, path, self._report, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        listener = RankListener(spec.rank, spec.program, path, self._report, loop)
         file = LogFile(path, self._rotation, self._header(spec.name))
         log = self._logs[path] = LogWriter(file, listener, self._lost_line)
         return log

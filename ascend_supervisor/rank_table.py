@@ -38,6 +38,7 @@ class Format(Enum):
     SUPER_POD = "1.2"
     A5 = "2.0"
     LAB = "lab group_list"
+    DECLARED = "no file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class RankTable:
     ``entries`` are in rank order, those without devices last; the position is the node rank.
     ``servers`` counts the distinct servers that hold devices (2.0 names none: the entries).
     ``document`` is what the ranks are handed: the group_list formats converted to template 1,
-    of the others the very bytes that were parsed.
+    of the others the very bytes that were parsed. Empty where there is nothing to hand them.
     """
 
     format: Format
@@ -81,6 +82,12 @@ class RankTable:
     world_size: int
     servers: int
     document: bytes
+
+    def holds_all(self, entry: Entry) -> bool:
+        """Whether no other entry has a part in the job."""
+        if not self.world_size:
+            return len(self.entries) == 1
+        return len(entry.devices) == self.world_size
 
 
 @dataclass(frozen=True, slots=True)

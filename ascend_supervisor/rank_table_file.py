@@ -35,6 +35,8 @@ TELL_SECONDS_AT_MOST = 300.0
 CHANGES_SECONDS = 1.0
 """A reason that changes faster than this is not told every time."""
 COPY_MODE = 0o644
+STANDALONE, DECLARED = Path("--standalone"), Path("environment")
+"""What stands for the path of a table that came from no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,13 @@ def standalone_table(devices: int) -> FoundTable:
     table = parse(document)
     if isinstance(table, NotReady):
         raise TableRefused(table.reason)
-    return FoundTable(Path("--standalone"), table, sha256(document).hexdigest())
+    return found_in(STANDALONE, table)
+
+
+def found_in(place: Path, table: RankTable) -> FoundTable:
+    """A table that came from no file; its sum is that of its entries where nobody is handed it."""
+    content = table.document or repr(table.entries).encode()
+    return FoundTable(place, table, sha256(content).hexdigest())
 
 
 DETACHED = (

@@ -49,6 +49,7 @@ class Settings:
     node_rank: int | None
     standalone: int | None  # None: not asked for; 0: as many devices as there are
     method: str
+    master_port: int | None
     work_dir: Path | None
     log_dir: Path | None
     restarts: int

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from ascend_supervisor.testimony import Testimony
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
@@ -14,6 +16,7 @@ class ProcessSpec:
     ``environ`` holds changes to our own environment; None removes a variable.
     ``directories`` are made before the start, ``cwd`` and the log's parent too.
     A generation is complete when its ``significant`` processes have ended with 0.
+    ``testimony`` reads what a launcher, which has workers of its own, tells of their end.
     """
 
     argv: tuple[str, ...]
@@ -25,8 +28,17 @@ class ProcessSpec:
     significant: bool = True
     directories: tuple[PurePath, ...] = ()
     error_file: PurePath | None = None
+    title: str | None = None
+    testimony: Testimony | None = None
 
     @property
     def name(self) -> str:
-        """How people call it: ``rank 3``, or the program's name where it has no rank."""
+        """How people call it: its title, else ``rank 3``, else its program."""
+        if self.title is not None:
+            return self.title
         return PurePath(self.argv[0]).name if self.rank is None else f"rank {self.rank}"
+
+    @property
+    def program(self) -> str | None:
+        """What it is, where it is no rank."""
+        return self.name if self.rank is None else None

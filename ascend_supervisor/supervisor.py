@@ -147,9 +147,9 @@ async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
             sha256=found.sha256,
         )
     )
-    if table.world_size:
+    if table.document and table.world_size:
         await in_thread(partial(keep_copy, table, job.place.table_file))
-    return _Plan(specs, holds_all_ranks=len(entry.devices) == table.world_size)
+    return _Plan(specs, holds_all_ranks=table.holds_all(entry))
 
 
 async def _pause(job: Job, seconds: float, budget: RestartBudget) -> None:

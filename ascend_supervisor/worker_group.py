@@ -5,31 +5,27 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import anyio
-import orjson
 from anyio.abc import TaskGroup
 
-from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.errors import UNAVAILABLE, Unavailable
 from ascend_supervisor.events import ProcessExited, ProcessStarted, Report
-from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure
+from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.console import Mirror
 from ascend_supervisor.plumbing.proc import description
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.plumbing.threads import in_thread
+from ascend_supervisor.post_mortem import examined
 from ascend_supervisor.process import Process, prepare_all, start
 from ascend_supervisor.rank_logs import RankLogs
 from ascend_supervisor.spec import ProcessSpec
 
-LAST_LINES = 20
-"""How many of a failed rank's lines are told."""
 ERROR_FILE_SECONDS = 1.0
-ERROR_FILE_BYTES = 64 * 1024
 LOOK_AGAIN_SECONDS = 0.05
 """A group member that is not our child makes no event when it dies."""
 
@@ -57,6 +53,7 @@ class WorkerGroup:
         self._processes: list[Process] = []
         self._noted: set[Process] = set()
         self._expected = 0
+        self._doubt: str | None = None
         self._decided = anyio.Event()
         self._stopping = False
         self._oom_kills = around.oom_kills()
@@ -75,15 +72,22 @@ class WorkerGroup:
             tasks.start_soon(process.pump.run)
             self._around.report(
                 ProcessStarted(
-                    spec.rank, spec.local_rank, self.generation, process.pid, str(log.path)
+                    spec.rank,
+                    spec.local_rank,
+                    self.generation,
+                    process.pid,
+                    str(log.path),
+                    spec.program,
                 )
             )
             await anyio.lowlevel.checkpoint()
 
-    async def verdict(self) -> Completed | Crashed:
+    async def verdict(self) -> Completed | Crashed | Fault:
         """Wait until a process has failed, or all significant ones have ended with 0."""
         await self._decided.wait()
-        return Completed() if self.failure is None else Crashed(self.failure)
+        if self.failure is not None:
+            return Crashed(self.failure)
+        return Completed() if self._doubt is None else Fault(self._doubt, UNAVAILABLE)
 
     def send(self, number: int) -> None:
         """Signal every process that is left."""
@@ -137,14 +141,14 @@ class WorkerGroup:
             process.pump.finish()
 
     async def told_failure(self) -> Failure | None:
-        """The failure, with what its error file holds."""
+        """The failure with all that is known of it; a worker's where its launcher tells of one."""
         if self.failure is None:
             return None
-        spec = next(p.spec for p in self._processes if p.spec.name == self.failure.name)
-        exception = None
+        process = next(p for p in self._processes if p.spec.name == self.failure.name)
         with anyio.move_on_after(ERROR_FILE_SECONDS), suppress(Unavailable):
-            exception = await in_thread(partial(_exception, spec))
-        return replace(self.failure, exception=exception)
+            lines = process.pump.last_lines
+            return await in_thread(partial(examined, self.failure, process.spec, lines))
+        return self.failure
 
     async def _watch(self, process: Process) -> None:
         self._note_end(process, await process.ended())
@@ -159,11 +163,13 @@ class WorkerGroup:
         first = not status.ok and self.failure is None and not self._stopping
         if first:
             self.failure = self._failure(process, status, runtime, oom)
-        if process.spec.significant and status.ok:
-            self._expected -= 1
-        if self.failure is not None or self._expected == 0:
-            self._decided.set()
         spec = process.spec
+        if spec.significant and status.ok:
+            self._expected -= 1
+            if spec.testimony is not None and not self._stopping:
+                self._doubt = self._doubt or spec.testimony.doubt(process.pump.last_lines)
+        if self.failure is not None or self._doubt is not None or self._expected == 0:
+            self._decided.set()
         self._around.report(
             ProcessExited(
                 spec.rank,
@@ -175,6 +181,7 @@ class WorkerGroup:
                 round(runtime, 6),
                 first,
                 oom,
+                spec.program,
             )
         )
 
@@ -189,7 +196,7 @@ class WorkerGroup:
             runtime_seconds=runtime,
             oom_killed=oom,
             log=str(process.spec.log),
-            last_lines=process.pump.last_lines[-LAST_LINES:],
+            last_lines=process.pump.last_lines,
         )
 
     def _oom_killed(self, status: ExitStatus) -> bool | None:
@@ -200,17 +207,3 @@ class WorkerGroup:
         if now is None or self._oom_kills is None:
             return None
         return now > self._oom_kills
-
-
-def _exception(spec: ProcessSpec) -> str | None:
-    """The message in an error file as torch.distributed.elastic's ``@record`` writes it."""
-    if spec.error_file is None:
-        return None
-    try:
-        with Path(spec.error_file).open("rb") as file:
-            message = orjson.loads(file.read(ERROR_FILE_BYTES))["message"]
-        if isinstance(message, dict):
-            message = message["message"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return message if isinstance(message, str) else None

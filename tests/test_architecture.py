@@ -20,6 +20,7 @@ PURE = (
     *("outcome", "spec", "errors", "sentences", "quantities", "settings", "sources", "options"),
     *("usage", "policy", "events", "place", "root_cause", "rank_table", "rank_table_formats"),
     *("plumbing.document", "plumbing.to_json", "launchers/", "reporters.status", "text"),
+    *("testimony", "declared"),
 )
 WORLDLY = frozenset(
     {

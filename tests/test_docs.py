@@ -196,7 +196,7 @@ def example_complaints(name: str, section: str, keys: Mapping[str, str]) -> list
     if example is None:
         return [f"{name}: there is no example"]
     event = json.loads(example[1])
-    optional = {"partial"} if name == "output" else set()
+    optional = {"partial", "program"} if name == "output" else set()
     complaints = differences(
         sorted(keys.keys() - optional), sorted(event.keys() - optional), f"{name}: in the example,"
     )

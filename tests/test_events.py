@@ -155,6 +155,14 @@ def test_its_level_is_one_of_the_four(event):
     assert {event.level, made(event, "x").severity} <= set(get_args(events.Level))
 
 
-@pytest.mark.parametrize(("rank", "name"), [(None, "the launcher"), (0, "rank 0"), (17, "rank 17")])
-def test_who_is_meant(rank, name):
-    assert events.who(rank) == name
+@pytest.mark.parametrize(
+    ("rank", "program", "name"),
+    [
+        (None, None, "the launcher"),
+        (None, "torchrun", "torchrun"),
+        (0, None, "rank 0"),
+        (17, None, "rank 17"),
+    ],
+)
+def test_who_is_meant(rank, program, name):
+    assert events.who(rank, program) == name

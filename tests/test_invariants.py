@@ -11,11 +11,15 @@ import re
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.methods import LAUNCHERS
 from ascend_supervisor.options import LAUNCHABLE
+from ascend_supervisor.place import place_of
+from ascend_supervisor.rank_table_file import standalone_table
 from tests.running import DEADLINE_SECONDS, python
 
 OURS = re.compile(rb"^\[ascend_supervisor\] [^\n]*\n", re.MULTILINE)
@@ -383,7 +387,6 @@ def test_as_pid_1_strangers_are_reaped_and_nothing_is_left(supervised):
 
 
 def test_8_what_is_started_is_the_command_itself_and_nothing_that_restarts_it(supervised):
-    """Of the methods there are; one that starts torchrun will have to give it max_restarts 0."""
     source = (
         "import os; print(*open('/proc/self/cmdline').read().split(chr(0)), sep='|'); "
         "print(os.getppid())"
@@ -391,13 +394,15 @@ def test_8_what_is_started_is_the_command_itself_and_nothing_that_restarts_it(su
     job = supervised("--standalone", "1", "--restarts", "3", *python(source))
     assert job.end() == 0
     assert job.said(0) == ["|".join([*python(source)[1:], ""]), str(job.process.pid)]
-    assert LAUNCHABLE == ("ranktable",)
 
 
-def test_ranks_that_speak_and_die_together_are_no_defect_in_any_of_many_generations(supervised):
-    options = ("--restarts", "150", "--restart-delay", "0", "--min-uptime", "0")
-    job = supervised("--standalone", "4", *options, "--", "sh", "-c", "echo a; echo b; exit 3")
-    assert job.end() == 3
-    assert len(job.all("generation.ended", outcome="crashed")) == 151
-    assert len(job.all("process.exited")) == 4 * 151
-    assert job.all("supervisor.defect") == []
+@pytest.mark.parametrize("method", LAUNCHABLE)
+def test_8_what_could_restart_by_itself_is_told_not_to(method):
+    """All that is planned is the command, or a launcher that is told how often it may."""
+    table = standalone_table(2).table
+    place = place_of({}, "here", mounted_log_exists=False, here=PurePath("/"))
+    launcher = LAUNCHERS[method](Boot(("train",), {}, restarts=3))
+    specs = launcher.plan(table, Here(0, table.entries[0], place), 0)
+    assert specs
+    for spec in specs:
+        assert spec.argv[0] == "train" or {"torchrun", "--max_restarts=0"} <= set(spec.argv)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.launchers import Here
-from ascend_supervisor.launchers.ranktable import RankTableLauncher, master_address, master_port
+from ascend_supervisor.launchers import Boot, Here, master_address
+from ascend_supervisor.launchers.ranktable import RankTableLauncher, master_port
 from ascend_supervisor.place import Place
 from ascend_supervisor.rank_table import (
     Entry,
@@ -58,7 +58,7 @@ def plan(
     read = table(source)
     environ = environ or {}
     here = Here(*find_entry(read, identity_of(environ, node_rank=node_rank)), PLACE)
-    return RankTableLauncher(COMMAND, environ, restarts).plan(read, here, generation)
+    return RankTableLauncher(Boot(COMMAND, environ, restarts)).plan(read, here, generation)
 
 
 def variables(specs: tuple[ProcessSpec, ...], name: str) -> list[str | None]:
@@ -238,7 +238,7 @@ def test_an_entry_without_devices_is_refused_where_others_have_some():
     read = table(TWO_GROUPS)
     node_rank, entry = find_entry(read, Identity(pod_name="job9-ps-0"))
     with pytest.raises(TableRefused, match=r"the entry of this machine \(job9-ps-0\) has no dev"):
-        RankTableLauncher(COMMAND, {}, 0).plan(read, Here(node_rank, entry, PLACE), 0)
+        RankTableLauncher(Boot(COMMAND, {}, 0)).plan(read, Here(node_rank, entry, PLACE), 0)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,8 @@ def test_the_address_of_a_server_is_what_one_can_connect_to(names, address):
     [({}, "29500"), ({"MASTER_PORT": "6000"}, "6000"), ({"MASTER_PORT": "x"}, "29500")],
 )
 def test_the_port_is_the_platforms_else_torchs(given, port):
-    assert master_port(given) == port
+    assert master_port(Boot(COMMAND, given, 0)) == port
+    assert master_port(Boot(COMMAND, given, 0, 7000)) == "7000"
     (spec,) = plan(ONE_CARD, given)
     assert spec.environ["MASTER_PORT"] == port
 

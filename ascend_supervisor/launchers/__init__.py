@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import PurePath
 from typing import Protocol
 
+from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.place import Place
 from ascend_supervisor.rank_table import Entry, RankTable
 from ascend_supervisor.spec import ProcessSpec
+
+HCCL_CONNECT_SECONDS = "1800"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,24 @@ class Here:
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What is to be run, and what every method needs to know to run it.
+
+    ``environ`` is what the processes inherit: some variables are set only if they are not there.
+    ``port`` is where rank 0 is met, if it was told.
+    """
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str]
+    restarts: int
+    port: int | None = None
+
+    def or_else(self, name: str, value: str) -> str:
+        """What a variable holds already, else ``value``."""
+        return self.environ.get(name) or value
+
+
 class Launcher(Protocol):
     """Plans a generation; the same arguments give the same plan."""
 
@@ -29,3 +52,86 @@ class Launcher(Protocol):
 def log_path(place: Place, rank: int, local_rank: int) -> PurePath:
     """A rank's log; none of what ModelArts' own collector takes (*.log, *.out, *.trace)."""
     return place.log_dir / f"{place.job_id}-proc-rank-{rank}-device-{local_rank}.txt"
+
+
+def launcher_log_path(place: Place, name: str, node_rank: int) -> PurePath:
+    """The log of a process that is no rank."""
+    return place.log_dir / f"{place.job_id}-proc-{name}-node-{node_rank}.txt"
+
+
+def own_directory(place: Place) -> PurePath:
+    """Where what else a job leaves is kept, beside its logs."""
+    return place.log_dir / place.job_id
+
+
+def process_log(boot: Boot, here: Here, whose: str) -> str:
+    """Where CANN logs; a directory."""
+    usual = own_directory(here.place) / "ascend" / "process_log" / whose
+    return boot.or_else("ASCEND_PROCESS_LOG_PATH", str(usual))
+
+
+def error_file(here: Here, whose: str, generation: int) -> PurePath:
+    """Where torch.distributed.elastic's ``@record`` writes what was raised."""
+    return own_directory(here.place) / "errors" / whose / f"generation_{generation}.json"
+
+
+def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | None]:
+    """What every process gets, whatever starts it."""
+    return {
+        "JOB_ID": here.place.job_id,
+        "HCCL_CONNECT_TIMEOUT": boot.environ.get("HCCL_CONNECT_TIMEOUT", HCCL_CONNECT_SECONDS),
+        "PYTHONUNBUFFERED": boot.environ.get("PYTHONUNBUFFERED", "1"),
+        "TORCHELASTIC_RESTART_COUNT": str(generation),
+    }
+
+
+def devices_here(method: str, here: Here) -> int:
+    """How many devices this machine has; raises SettingsRefused for none."""
+    if here.entry.devices:
+        return len(here.entry.devices)
+    raise SettingsRefused(
+        f"{method} starts a process for each device, and for this machine ({here.entry.label}) "
+        "none is known; set MA_NUM_GPUS to their number, or give --standalone N"
+    )
+
+
+def devices_everywhere(method: str, table: RankTable, here: Here) -> int:
+    """How many devices each machine has; raises SettingsRefused where they differ."""
+    count = devices_here(method, here)
+    for node_rank, entry in enumerate(table.entries):
+        if len(entry.devices) != count:
+            raise SettingsRefused(
+                f"{method} starts equally many processes on all servers, and this one has {count} "
+                f"devices, while that of node rank {node_rank} ({entry.label}) has "
+                f"{len(entry.devices)}; use --method ranktable"
+            )
+    return count
+
+
+def master_address(table: RankTable, environ: Mapping[str, str]) -> str:
+    """Where rank 0 is: the first of VC_WORKER_HOSTS, else its server, else this machine."""
+    first_host = environ.get("VC_WORKER_HOSTS", "").split(",")[0].strip()
+    return first_host or _address(_entry_of_rank_0(table)) or "127.0.0.1"
+
+
+def _entry_of_rank_0(table: RankTable) -> Entry | None:
+    for entry in table.entries:
+        if any(device.rank == 0 for device in entry.devices):
+            return entry
+    return None if table.world_size else next(iter(table.entries), None)
+
+
+def _address(entry: Entry | None) -> str | None:
+    """A server_id may be a name or a uid that nobody can connect to: then another field is it."""
+    if entry is None:
+        return None
+    known = (entry.host_ip, entry.server_id, entry.container_ip)
+    return next((name for name in known if name and _is_ip(name)), entry.server_id)
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -30,13 +30,14 @@ def descendants(pid: int, proc: Path = PROC) -> list[int]:
     found: list[int] = []
     ahead = [pid]
     while ahead:
-        children = _children(ahead.pop(), proc)
-        found += children
-        ahead += children
+        below = children(ahead.pop(), proc)
+        found += below
+        ahead += below
     return found
 
 
-def _children(pid: int, proc: Path) -> list[int]:
+def children(pid: int, proc: Path = PROC) -> list[int]:
+    """Zombies too; raises OSError where there is no room to look."""
     try:
         tasks = os.listdir(proc / str(pid) / "task")  # noqa: PTH208
     except OSError as error:
@@ -55,6 +56,13 @@ def _children(pid: int, proc: Path) -> list[int]:
             continue
         found += map(int, text.split())
     return found
+
+
+def leads_session(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except OSError:
+        return False
 
 
 def _stat(pid: int, proc: Path) -> list[str]:

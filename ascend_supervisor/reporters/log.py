@@ -140,7 +140,9 @@ class JsonLines:
     """A rank's output as ``output`` events. Made for millions of lines a second."""
 
     def __init__(self, spec: ProcessSpec, generation: int, origin: Origin) -> None:
-        event = Output(spec.rank, spec.local_rank, generation, "", partial=False)
+        event = Output(
+            spec.rank, spec.local_rank, generation, "", partial=False, program=spec.program
+        )
         keys = {
             "level": event.level,
             "event": event.name,
@@ -152,6 +154,8 @@ class JsonLines:
             "local_rank": event.local_rank,
             "generation": event.generation,
         }
+        if event.program is not None:
+            keys["program"] = event.program
         self._constant = b"," + to_json(keys)[1:-1].replace(b"%", b"%%")
         self._pending = b""
 

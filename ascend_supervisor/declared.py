@@ -1,0 +1,65 @@
+"""The cluster as variables of ModelArts declare it, for launch methods that need no table; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.rank_table import Device, Entry, Format, RankTable
+from ascend_supervisor.rank_table_formats import MOST_DEVICES
+from ascend_supervisor.sentences import shown
+
+HOSTS = "MA_NUM_HOSTS"
+DEVICES = "MA_NUM_GPUS"
+"""Of each host; NPUs too."""
+MOST_HOSTS = 100_000
+_WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def declared_table(environ: Mapping[str, str]) -> RankTable | None:
+    """A table with an entry for each host; None where the variables do not say how many there are.
+
+    The ranks are handed nothing: nobody's address is known. Raises SettingsRefused.
+    """
+    if not environ.get(HOSTS) and not environ.get(DEVICES):
+        return None
+    hosts = _number(environ, HOSTS, "1", 1, MOST_HOSTS)
+    devices = _number(environ, DEVICES, "0", 0, MOST_DEVICES)
+    entries = tuple(
+        Entry(
+            tuple(Device(host * devices + index, index, None) for index in range(devices)),
+            server_id=name,
+        )
+        for host, name in enumerate(host_names(environ, hosts))
+    )
+    return RankTable(
+        format=Format.DECLARED,
+        entries=entries,
+        world_size=hosts * devices,
+        servers=hosts if devices else 0,
+        document=b"",
+    )
+
+
+def host_names(environ: Mapping[str, str], hosts: int) -> tuple[str | None, ...]:
+    """The first names of VC_WORKER_HOSTS; what it lacks is named as ModelArts names its pods."""
+    listed = [name.strip() for name in environ.get("VC_WORKER_HOSTS", "").split(",")]
+    return tuple(
+        (listed[host] if host < len(listed) else "") or _usual_name(environ, host)
+        for host in range(hosts)
+    )
+
+
+def _usual_name(environ: Mapping[str, str], host: int) -> str | None:
+    job, task = environ.get("MA_VJ_NAME"), environ.get("MA_TASK_NAME")
+    return f"{job}-{task}-{host}.{job}" if job and task else None
+
+
+def _number(environ: Mapping[str, str], name: str, default: str, least: int, most: int) -> int:
+    text = environ.get(name) or default
+    if _WHOLE.fullmatch(text) and least <= int(text) <= most:
+        return int(text)
+    raise SettingsRefused(
+        f"{name}: expected a whole number from {least} to {most}, found {shown(text)}"
+    )

@@ -1,0 +1,74 @@
+"""TensorFlow-GPU boot: a parameter server and a worker per server; alone, the command as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.launchers import Boot, Here, common_environ, launcher_log_path, log_path
+from ascend_supervisor.rank_table import RankTable
+from ascend_supervisor.spec import ProcessSpec
+
+Environ: TypeAlias = "Mapping[str, str | None]"
+Task = Literal["ps", "worker"]
+
+HOSTS: dict[Task, str] = {"ps": "TF_PS_HOSTS", "worker": "TF_WORKER_HOSTS"}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowLauncher:
+    boot: Boot
+
+    def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
+        """A ps and a worker, or the one of them that MA_TASK_NAME names.
+
+        The job is done when the workers are: a ps never ends by itself. Raises SettingsRefused.
+        """
+        environ = common_environ(self.boot, here, generation)
+        if len(table.entries) == 1:
+            return (self._worker(here, (), environ),)
+        words = {task: self._words(here, task) for task in HOSTS}
+        only = self.boot.environ.get("MA_TASK_NAME")
+        if only == "ps":
+            return (self._ps(here, words["ps"], environ, significant=True),)
+        worker = self._worker(here, words["worker"], environ)
+        if only == "worker":
+            return (worker,)
+        return (self._ps(here, words["ps"], environ, significant=False), worker)
+
+    def _words(self, here: Here, task: Task) -> tuple[str, ...]:
+        words = ["--task_index", str(here.node_rank)]
+        for name, variable in HOSTS.items():
+            hosts = self.boot.environ.get(variable)
+            if not hosts:
+                raise SettingsRefused(
+                    f"{variable} is not set: on several servers tensorflow needs the addresses of "
+                    f"all {name} tasks, such as {variable}=host-0:5000,host-1:5000"
+                )
+            words += [f"--{name}_hosts", hosts]
+        return (*words, "--job_name", task)
+
+    def _ps(
+        self, here: Here, words: tuple[str, ...], environ: Environ, *, significant: bool
+    ) -> ProcessSpec:
+        return ProcessSpec(
+            argv=(*self.boot.command, *words),
+            cwd=here.place.work_dir / "ps",
+            log=launcher_log_path(here.place, "ps", here.node_rank),
+            environ=environ,
+            significant=significant,
+            title=f"ps {here.node_rank}",
+        )
+
+    def _worker(self, here: Here, words: tuple[str, ...], environ: Environ) -> ProcessSpec:
+        rank = here.node_rank
+        return ProcessSpec(
+            argv=(*self.boot.command, *words),
+            cwd=here.place.work_dir / "device0",
+            log=log_path(here.place, rank, 0),
+            environ=environ,
+            rank=rank,
+            local_rank=0,
+        )

@@ -1,0 +1,230 @@
+"""One torchrun per server, as ModelArts calls it (MA_RUN_METHOD=torchrun, PyTorch >= 1.11)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.launchers import (
+    Boot,
+    Here,
+    common_environ,
+    devices_everywhere,
+    launcher_log_path,
+    master_address,
+    own_directory,
+    process_log,
+)
+from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.rank_table import RankTable
+from ascend_supervisor.sentences import shown
+from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.testimony import Culprit, Exhibit, raised
+
+MASTER_PORT = "18888"
+MONITOR_SECONDS = "0.1"
+"""How often torchrun looks at its workers; its own default was 5 s before 2.4."""
+EXTRA = "MA_EXTRA_TORCHRUN_PARAMS"
+PORT = "MA_TORCHRUN_MASTER_PORT"
+_PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchrunLauncher:
+    """``torchrun`` is how it is called on this machine: its name, or an interpreter's module."""
+
+    boot: Boot
+    torchrun: tuple[str, ...] = ("torchrun",)
+
+    def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
+        """One process, which starts a worker for each device; raises SettingsRefused."""
+        workers = devices_everywhere("torchrun", table, here)
+        node = f"node_{here.node_rank}"
+        place = here.place
+        directory = own_directory(place) / "torchrun" / node / f"generation_{generation}"
+        logged = process_log(self.boot, here, node)
+        error_file = directory / "error.json"
+        argv = (
+            *self.torchrun,
+            *self._rendezvous(table, here, workers),
+            "--max_restarts=0",
+            f"--monitor_interval={MONITOR_SECONDS}",
+            f"--log_dir={directory}",
+            *extra_words(self.boot),
+            *script(self.boot.command),
+        )
+        return (
+            ProcessSpec(
+                argv=argv,
+                cwd=place.work_dir,
+                log=launcher_log_path(place, "torchrun", here.node_rank),
+                environ={
+                    **common_environ(self.boot, here, generation),
+                    "ASCEND_PROCESS_LOG_PATH": logged,
+                    "TORCHELASTIC_ERROR_FILE": str(error_file),
+                },
+                directories=(place.work_dir / logged, directory),
+                error_file=error_file,
+                title="torchrun",
+                testimony=TorchrunTestimony(
+                    directory,
+                    tuple(device.rank for device in here.entry.devices),
+                    tuple(entry.label for entry in table.entries if entry is not here.entry),
+                ),
+            ),
+        )
+
+    def _rendezvous(self, table: RankTable, here: Here, workers: int) -> Iterator[str]:
+        nodes = len(table.entries)
+        if nodes == 1:
+            yield from ("--standalone", "--nnodes=1", f"--nproc_per_node={workers}")
+            return
+        yield from (f"--nnodes={nodes}", f"--nproc_per_node={workers}")
+        yield f"--node_rank={here.node_rank}"
+        yield f"--master_addr={master_address(table, self.boot.environ)}"
+        yield f"--master_port={self._port}"
+        yield from (f"--rdzv_id={here.place.job_id}", "--rdzv_backend=static")
+
+    @property
+    def _port(self) -> str:
+        if self.boot.port is not None:
+            return str(self.boot.port)
+        return self.boot.or_else(PORT, MASTER_PORT)
+
+
+def extra_words(boot: Boot) -> tuple[str, ...]:
+    """MA_EXTRA_TORCHRUN_PARAMS in words, as a shell splits them; raises SettingsRefused.
+
+    They may override all but the restarts: of those there is one budget, and it is ours.
+    """
+    text = boot.environ.get(EXTRA, "")
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise SettingsRefused(
+            f"{EXTRA}: expected words as a shell reads them, found {shown(text)}: {error}"
+        ) from error
+    for number, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name.replace("-", "_") == "__max_restarts":
+            value = value if equals else "".join(words[number + 1 : number + 2])
+            if value != "0":
+                raise SettingsRefused(
+                    f"{EXTRA}: {name} {value}: it is the supervisor that restarts; leave it out "
+                    f"and give --restarts {value}"
+                )
+    return words
+
+
+def script(command: Sequence[str]) -> tuple[str, ...]:
+    """What torchrun is given to run: it starts the interpreter itself, and unbuffered."""
+    words = list(command)
+    if _PYTHON.fullmatch(PurePath(words[0]).name):
+        options = 1
+        while words[options : options + 1] == ["-u"]:
+            options += 1
+        following = words[options] if options < len(words) else "-"
+        if following == "-m" or not following.startswith("-"):
+            return tuple(words[options:])
+    elif words[0].endswith(".py"):
+        return tuple(words)
+    return ("--no_python", *words)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchrunTestimony:
+    """Reads what torchrun 1.11 to 2.13 leaves: its summary, and the error files of its workers.
+
+    ``ranks`` are those of the workers, by local rank; ``others`` names the other servers.
+    """
+
+    directory: PurePath
+    ranks: tuple[int, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def exhibits(self) -> tuple[PurePath, str]:
+        """``<run>/attempt_<n>/<local rank>/error.json``, as ``@record`` writes them."""
+        return self.directory, "*/attempt_*/*/error.json"
+
+    def culprit(self, lines: Sequence[str], exhibits: Sequence[Exhibit]) -> Culprit | None:
+        """Who wrote an error file first, unless somebody was killed; else whom torchrun names.
+
+        What was raised when a worker had been killed is the consequence of that. By its own clock
+        torchrun tells whole seconds apart.
+        """
+        ends = list(_ends(lines))
+        own_words = _before_torchrun(lines)
+        killed = next((end for end in ends if end.killed), None)
+        for exhibit in exhibits if killed is None else ():
+            local_rank = _local_rank(exhibit.path)
+            if local_rank is None:
+                continue
+            status = next((end.status for end in ends if end.local_rank == local_rank), None)
+            rank = self.ranks[local_rank] if local_rank < len(self.ranks) else None
+            exception = raised(exhibit.content)
+            return Culprit(rank, status or ExitStatus(1), exception, own_words)
+        chosen = killed or (ends[-1] if ends else None)
+        return Culprit(chosen.rank, chosen.status, None, own_words) if chosen else None
+
+    def doubt(self, lines: Sequence[str]) -> str | None:
+        """It ends with 0 where it has waited in vain for the end of the other servers."""
+        if not any(_IN_VAIN in line for line in lines):
+            return None
+        whose = " or ".join(self.others) or "another server"
+        return (
+            "torchrun ended with 0 here, but the job did not: its workers ended well, and it then "
+            f"waited in vain for the other servers; look at what ended {whose}"
+        )
+
+
+_IN_VAIN = "Error waiting on exit barrier"
+_RANK = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)", re.ASCII)
+_EXIT = re.compile(r"\s*exitcode\s*: (-?\d+) \(pid: \d+\)", re.ASCII)
+_SPOKEN = re.compile(
+    r"[EW]\d{4} .*torch/distributed/elastic/|.*ChildFailedError|WARNING:torch\.dis"
+)
+_CONSEQUENCES = frozenset({15, 6, 2})
+"""TERM and INT come from torchrun, ABRT from a collective that missed another rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A line of torchrun's summary; the root cause is the last of them."""
+
+    rank: int
+    local_rank: int
+    status: ExitStatus
+
+    @property
+    def killed(self) -> bool:
+        return self.status.signal is not None and self.status.signal not in _CONSEQUENCES
+
+
+def _ends(lines: Sequence[str]) -> Iterator[_End]:
+    place: tuple[int, int] | None = None
+    for line in lines:
+        if found := _RANK.fullmatch(line.rstrip()):
+            place = int(found[1]), int(found[2])
+        elif place and (found := _EXIT.match(line)):
+            code = int(found[1])
+            status = ExitStatus(code) if code >= 0 else ExitStatus(None, -code)
+            yield _End(*place, status)
+            place = None
+
+
+def _before_torchrun(lines: Sequence[str]) -> tuple[str, ...]:
+    """What the workers wrote before torchrun began to speak of their end."""
+    for number, line in enumerate(lines):
+        if "closing signal" in line or "failed (exitcode" in line:
+            return tuple(line for line in lines[:number] if not _SPOKEN.match(line))
+    return tuple(lines)
+
+
+def _local_rank(path: PurePath) -> int | None:
+    name = path.parent.name
+    return int(name) if name.isascii() and name.isdecimal() else None

@@ -1,0 +1,62 @@
+"""What a failed process left that says why: its error file, and its launcher's testimony."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from ascend_supervisor.outcome import Failure
+from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.testimony import Exhibit, raised
+
+LAST_LINES = 20
+"""How many of a failed rank's lines are told."""
+ERROR_FILE_BYTES = 64 * 1024
+MOST_EXHIBITS = 64
+
+
+def examined(failure: Failure, spec: ProcessSpec, lines: Sequence[str]) -> Failure:
+    """The failure with all that is known of it; reads files. ``lines`` are the last of its log.
+
+    Where a launcher failed because a worker did, the failure is the worker's.
+    """
+    failure = replace(failure, last_lines=tuple(lines[-LAST_LINES:]))
+    if spec.testimony is not None:
+        culprit = spec.testimony.culprit(lines, list(_exhibits(spec)))
+        if culprit is not None:
+            return replace(
+                failure,
+                name=f"{spec.name}'s worker" if culprit.rank is None else f"rank {culprit.rank}",
+                rank=culprit.rank,
+                status=culprit.status,
+                exception=culprit.exception,
+                last_lines=culprit.last_lines[-LAST_LINES:],
+                log=str(culprit.log or spec.log),
+            )
+    if spec.error_file is None:
+        return failure
+    return replace(failure, exception=raised(_head(Path(spec.error_file))))
+
+
+def _exhibits(spec: ProcessSpec) -> Iterator[Exhibit]:
+    """The oldest first; what is gone meanwhile is passed over."""
+    if spec.testimony is None:
+        return
+    directory, pattern = spec.testimony.exhibits
+    found: list[tuple[int, Path]] = []
+    with suppress(OSError):
+        paths = islice(Path(directory).glob(pattern), MOST_EXHIBITS)
+        found += [(path.stat().st_mtime_ns, path) for path in paths]
+    for changed_ns, path in sorted(found):
+        yield Exhibit(path.relative_to(directory), changed_ns, _head(path))
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(ERROR_FILE_BYTES)
+    except OSError:
+        return b""

@@ -1,0 +1,330 @@
+"""What each method starts, for one server and for two; ranktable has a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import pytest
+
+from ascend_supervisor.declared import declared_table
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.mindspore import MindSporeLauncher
+from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
+from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
+from ascend_supervisor.launchers.torchrun import TorchrunLauncher, TorchrunTestimony, script
+from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.place import place_of
+from ascend_supervisor.rank_table import RankTable
+from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.testimony import Culprit, Exhibit
+
+COMMAND = ("python3", "-u", "/code/train.py", "--lr", "1e-3 ")
+PLACE = place_of(
+    {"MA_MOUNT_PATH": "/m", "MA_VJ_NAME": "ma-job-7", "MA_CURRENT_INSTANCE_NAME": "pod"},
+    "pod",
+    mounted_log_exists=True,
+    here=PurePath("/"),
+)
+TWO_SERVERS = {"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2", "VC_WORKER_HOSTS": "w-0.j,w-1.j"}
+ONE_SERVER = {"MA_NUM_HOSTS": "1", "MA_NUM_GPUS": "2"}
+
+
+def table(environ: dict[str, str]) -> RankTable:
+    found = declared_table(environ)
+    assert found is not None
+    return found
+
+
+def plan(
+    launcher: type,
+    environ: dict[str, str],
+    node_rank: int = 0,
+    *,
+    generation: int = 0,
+    command: tuple[str, ...] = COMMAND,
+    port: int | None = None,
+) -> tuple[ProcessSpec, ...]:
+    declared = table(environ)
+    here = Here(node_rank, declared.entries[node_rank], PLACE)
+    specs: tuple[ProcessSpec, ...] = launcher(Boot(command, environ, 3, port)).plan(
+        declared, here, generation
+    )
+    return specs
+
+
+def refusal(launcher: type, environ: dict[str, str]) -> str:
+    with pytest.raises(SettingsRefused) as refused:
+        plan(launcher, environ)
+    return str(refused.value)
+
+
+# The cluster as it is declared.
+
+
+def test_without_both_numbers_nothing_is_declared():
+    assert declared_table({"MA_NUM_HOSTS": "", "VC_WORKER_HOSTS": "a,b"}) is None
+
+
+def test_what_is_declared_has_ranks_in_the_order_of_the_hosts():
+    found = table(TWO_SERVERS)
+    assert [[device.rank for device in entry.devices] for entry in found.entries] == [
+        [0, 1],
+        [2, 3],
+    ]
+    assert [entry.server_id for entry in found.entries] == ["w-0.j", "w-1.j"]
+    assert (found.world_size, found.servers, found.document) == (4, 2, b"")
+
+
+def test_hosts_that_are_not_listed_have_the_names_that_modelarts_gives():
+    environ = {"MA_NUM_HOSTS": "2", "MA_VJ_NAME": "j", "MA_TASK_NAME": "worker"}
+    assert [entry.server_id for entry in table(environ).entries] == ["j-worker-0.j", "j-worker-1.j"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "range_"),
+    [
+        ("MA_NUM_HOSTS", "0", "1 to 100000"),
+        ("MA_NUM_HOSTS", "two", "1 to 100000"),
+        ("MA_NUM_GPUS", "-1", "0 to 16"),
+        ("MA_NUM_GPUS", "17", "0 to 16"),
+        ("MA_NUM_GPUS", "٣", "0 to 16"),
+    ],
+)
+def test_a_wrong_number_is_refused_with_its_name(name, value, range_):
+    with pytest.raises(SettingsRefused) as refused:
+        declared_table({**ONE_SERVER, name: value})
+    assert str(refused.value) == (f"{name}: expected a whole number from {range_}, found {value!r}")
+
+
+@pytest.mark.parametrize("launcher", [TorchrunLauncher, MindSporeLauncher])
+def test_where_no_device_is_known_nothing_can_be_started(launcher):
+    assert "set MA_NUM_GPUS to their number" in refusal(launcher, {"MA_NUM_HOSTS": "2"})
+
+
+# torchrun.
+
+
+def test_torchrun_on_one_server():
+    (spec,) = plan(TorchrunLauncher, ONE_SERVER, generation=4)
+    assert spec.argv == (
+        *("torchrun", "--standalone", "--nnodes=1", "--nproc_per_node=2"),
+        *("--max_restarts=0", "--monitor_interval=0.1"),
+        "--log_dir=/m/log/modelarts-job-7/torchrun/node_0/generation_4",
+        *("/code/train.py", "--lr", "1e-3 "),
+    )
+    assert spec.environ["TORCHELASTIC_ERROR_FILE"] == str(spec.error_file)
+    assert spec.environ["TORCHELASTIC_RESTART_COUNT"] == "4"
+    assert spec.rank is None
+    assert spec.name == "torchrun"
+
+
+def test_torchrun_on_two_servers():
+    environ = {**TWO_SERVERS, "MA_EXTRA_TORCHRUN_PARAMS": "--rdzv_conf='timeout=7200' --tee 3"}
+    (spec,) = plan(TorchrunLauncher, environ, 1)
+    assert spec.argv == (
+        *("torchrun", "--nnodes=2", "--nproc_per_node=2", "--node_rank=1"),
+        *("--master_addr=w-0.j", "--master_port=18888"),
+        *("--rdzv_id=modelarts-job-7", "--rdzv_backend=static"),
+        *("--max_restarts=0", "--monitor_interval=0.1"),
+        "--log_dir=/m/log/modelarts-job-7/torchrun/node_1/generation_0",
+        *("--rdzv_conf=timeout=7200", "--tee", "3"),
+        *("/code/train.py", "--lr", "1e-3 "),
+    )
+
+
+def test_the_port_of_torchrun():
+    environ = {**TWO_SERVERS, "MA_TORCHRUN_MASTER_PORT": "7000"}
+    assert "--master_port=7000" in plan(TorchrunLauncher, environ)[0].argv
+    assert "--master_port=7001" in plan(TorchrunLauncher, environ, port=7001)[0].argv
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python t.py a", "t.py a"),
+        ("/opt/bin/python3.11 -u t.py", "t.py"),
+        ("python -u -u t.py -u", "t.py -u"),
+        ("python -m pkg.train a", "-m pkg.train a"),
+        ("python -O t.py", "--no_python python -O t.py"),
+        ("python -c pass", "--no_python python -c pass"),
+        ("python", "--no_python python"),
+        ("pythonish t.py", "--no_python pythonish t.py"),
+        ("t.py a", "t.py a"),
+        ("bash t.sh", "--no_python bash t.sh"),
+    ],
+)
+def test_what_torchrun_is_given_to_run(command, words):
+    assert script(command.split()) == tuple(words.split())
+
+
+@pytest.mark.parametrize("words", ["--max_restarts=3", "--max-restarts 3", "-x --max_restarts=3"])
+def test_restarts_are_not_torchruns(words):
+    sentence = refusal(TorchrunLauncher, {**ONE_SERVER, "MA_EXTRA_TORCHRUN_PARAMS": words})
+    assert sentence.startswith("MA_EXTRA_TORCHRUN_PARAMS: --max")
+    assert sentence.endswith(
+        "it is the supervisor that restarts; leave it out and give --restarts 3"
+    )
+
+
+def test_no_restarts_may_be_said_to_torchrun():
+    environ = {**ONE_SERVER, "MA_EXTRA_TORCHRUN_PARAMS": "--max_restarts=0"}
+    assert plan(TorchrunLauncher, environ)
+
+
+def test_words_that_no_shell_reads_are_refused():
+    sentence = refusal(TorchrunLauncher, {**ONE_SERVER, "MA_EXTRA_TORCHRUN_PARAMS": "--a='b"})
+    assert sentence.startswith("MA_EXTRA_TORCHRUN_PARAMS: expected words as a shell reads them")
+
+
+SUMMARY = """\
+a word of a worker
+W1121 09:37:41.400000 5050 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 8 closing signal SIGTERM
+E1121 09:37:41.401000 5050 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: {code}) local_rank: 1 (pid: 7) of binary: python
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Failures:
+[1]:
+  rank      : 4 (local_rank: 0)
+  exitcode  : {other} (pid: 8)  (SIGTERM)
+Root Cause (first observed failure):
+[0]:
+  rank      : 5 (local_rank: 1)
+  exitcode  : {code} (pid: 7)
+"""  # noqa: E501
+TESTIMONY = TorchrunTestimony(PurePath("/d"), (4, 5), ("w-1.j",))
+
+
+def summary(code: int, other: int = -15) -> list[str]:
+    return SUMMARY.format(code=code, other=other).splitlines()
+
+
+def error(local_rank: int, text: str) -> Exhibit:
+    content = f'{{"message": {{"message": "{text}"}}}}'.encode()
+    return Exhibit(PurePath(f"run_x/attempt_0/{local_rank}/error.json"), 0, content)
+
+
+def test_without_error_files_the_culprit_is_whom_torchrun_names():
+    culprit = TESTIMONY.culprit(summary(3), [])
+    assert culprit == Culprit(5, ExitStatus(3), None, ("a word of a worker",))
+
+
+def test_a_negative_code_is_a_signal():
+    culprit = TESTIMONY.culprit(summary(-11), [])
+    assert culprit is not None
+    assert culprit.status == ExitStatus(None, 11)
+
+
+def test_who_wrote_an_error_file_first_was_first():
+    culprit = TESTIMONY.culprit(summary(1, 1), [error(0, "bad data"), error(1, "peer lost")])
+    assert culprit == Culprit(4, ExitStatus(1), "bad data", ("a word of a worker",))
+
+
+@pytest.mark.parametrize(("other", "rank"), [(-9, 4), (-11, 4), (-6, 5), (-15, 5)])
+def test_what_was_raised_is_the_consequence_where_another_was_killed(other, rank):
+    culprit = TESTIMONY.culprit(summary(1, other), [error(1, "peer lost")])
+    assert culprit is not None
+    assert culprit.rank == rank
+
+
+def test_without_a_summary_nobody_is_named():
+    assert TESTIMONY.culprit(["cannot reach the master"], []) is None
+
+
+def test_an_end_that_waited_in_vain_for_the_others_is_doubted():
+    assert TESTIMONY.doubt(["all is well"]) is None
+    doubt = TESTIMONY.doubt(["E1121 x] Error waiting on exit barrier. Elapsed: 300.1 seconds"])
+    assert doubt is not None
+    assert doubt.endswith("look at what ended w-1.j")
+
+
+# mindspore.
+
+
+def test_mindspore_starts_a_scheduler_where_rank_0_is():
+    environ = {**TWO_SERVERS, "MSRUN_CLUSTER_TIME_OUT": "60"}
+    scheduler, *workers = plan(MindSporeLauncher, environ)
+    assert not scheduler.significant
+    assert (scheduler.rank, scheduler.name) == (None, "the scheduler")
+    cluster = {
+        "MS_WORKER_NUM": "4",
+        "MS_SCHED_HOST": "w-0.j",
+        "MS_SCHED_PORT": "8118",
+        "MS_TOPO_TIMEOUT": "60",
+        "RANK_SIZE": "4",
+    }
+    for spec in (scheduler, *workers):
+        assert spec.argv == COMMAND
+        assert cluster.items() <= spec.environ.items()
+    assert scheduler.environ["MS_ROLE"] == "MS_SCHED"
+    assert [
+        {name: spec.environ[name] for name in ("MS_ROLE", "MS_NODE_ID", "RANK_ID", "DEVICE_ID")}
+        for spec in workers
+    ] == [
+        {"MS_ROLE": "MS_WORKER", "MS_NODE_ID": rank, "RANK_ID": rank, "DEVICE_ID": rank}
+        for rank in ("0", "1")
+    ]
+
+
+def test_mindspore_elsewhere_starts_workers_only():
+    workers = plan(MindSporeLauncher, TWO_SERVERS, 1, port=9000)
+    assert [(spec.rank, spec.local_rank) for spec in workers] == [(2, 0), (3, 1)]
+    assert all(spec.environ["MS_SCHED_PORT"] == "9000" for spec in workers)
+
+
+# torch-ddp.
+
+
+def test_torch_ddp_on_one_server():
+    (spec,) = plan(TorchDdpLauncher, {"MA_NUM_HOSTS": "1"})
+    assert spec.argv == (*COMMAND, "--init_method", "tcp://127.0.0.1:29500")
+
+
+def test_torch_ddp_on_two_servers_counts_servers():
+    (spec,) = plan(TorchDdpLauncher, TWO_SERVERS, 1, port=6000)
+    assert spec.argv == (
+        *COMMAND,
+        *("--init_method", "tcp://w-0.j:6000", "--rank", "1", "--world_size", "2"),
+    )
+    assert spec.rank == 1
+
+
+def test_an_address_of_ipv6_stands_in_brackets():
+    (spec,) = plan(TorchDdpLauncher, {"MA_NUM_HOSTS": "2", "VC_WORKER_HOSTS": "fd00::1,fd00::2"})
+    assert "tcp://[fd00::1]:29500" in spec.argv
+
+
+# tensorflow.
+
+TENSORFLOW = {**TWO_SERVERS, "TF_PS_HOSTS": "p-0:5000,p-1:5001", "TF_WORKER_HOSTS": "w-0:6,w-1:7"}
+
+
+def words(task: str) -> tuple[str, ...]:
+    return (
+        *("--task_index", "1", "--ps_hosts", "p-0:5000,p-1:5001", "--worker_hosts", "w-0:6,w-1:7"),
+        *("--job_name", task),
+    )
+
+
+def test_tensorflow_alone_is_the_command():
+    (spec,) = plan(TensorFlowLauncher, {**TENSORFLOW, "MA_NUM_HOSTS": "1"})
+    assert spec.argv == COMMAND
+
+
+def test_tensorflow_on_two_servers_is_a_ps_and_a_worker_on_each():
+    server, worker = plan(TensorFlowLauncher, TENSORFLOW, 1)
+    assert (server.argv, worker.argv) == ((*COMMAND, *words("ps")), (*COMMAND, *words("worker")))
+    assert (server.significant, worker.significant) == (False, True)
+    assert (server.name, worker.name) == ("ps 1", "rank 1")
+    assert server.log != worker.log
+
+
+@pytest.mark.parametrize("task", ["ps", "worker"])
+def test_tensorflow_starts_only_what_its_task_names(task):
+    (spec,) = plan(TensorFlowLauncher, {**TENSORFLOW, "MA_TASK_NAME": task}, 1)
+    assert spec.argv == (*COMMAND, *words(task))
+    assert spec.significant
+
+
+@pytest.mark.parametrize("name", ["TF_PS_HOSTS", "TF_WORKER_HOSTS"])
+def test_tensorflow_without_addresses_is_refused(name):
+    assert refusal(TensorFlowLauncher, {**TENSORFLOW, name: ""}).startswith(f"{name} is not set: ")
