@@ -25,12 +25,12 @@ from ascend_supervisor.errors import DEFECT, UNAVAILABLE, Refusal, Unavailable, 
 from ascend_supervisor.events import SupervisorExited, SupervisorStarted
 from ascend_supervisor.generation import Patience
 from ascend_supervisor.interrupts import HEARD, Interrupts
-from ascend_supervisor.methods import launcher_of
+from ascend_supervisor.methods import LAUNCHERS_OF_OTHERS, launcher_of
 from ascend_supervisor.outlets import Format, Outlets
 from ascend_supervisor.place import Place, mounted_log_dir, names_of, place_of
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import MonotonicClock
-from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix
+from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix, start_guardian
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.plumbing.memory_cgroup import oom_kills
@@ -102,6 +102,9 @@ async def _main(
     leave: Leave,
 ) -> NoReturn:
     prefix = parent_death_prefix()
+    mark = owner_mark(str(place.state_file))
+    if settings.method in LAUNCHERS_OF_OTHERS:
+        start_guardian(f"{OWNER}={mark}")
     become_subreaper()
     origin = Origin(place.job_id, place.pod, os.getpid())
     outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
@@ -118,7 +121,7 @@ async def _main(
         children=children,
         logs=logs,
         mirror=outlets.mirror,
-        environ={**environ, OWNER: owner_mark(str(place.state_file))},
+        environ={**environ, OWNER: mark},
         oom_kills=partial(oom_kills, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
         clock=MonotonicClock(),
         report=report,

@@ -36,6 +36,9 @@ LAUNCHERS: Mapping[str, Callable[[Boot], Launcher]] = {
     "tensorflow": TensorFlowLauncher,
 }
 
+LAUNCHERS_OF_OTHERS = frozenset({"torchrun"})
+"""These start the workers: what is no child of ours is not told of our death by the kernel."""
+
 
 def installed(boot: Boot, program: str, module: str) -> tuple[str, ...]:
     """How a launcher that comes with a Python package is called on this machine.

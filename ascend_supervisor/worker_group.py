@@ -52,6 +52,7 @@ class WorkerGroup:
         self._around = around
         self._processes: list[Process] = []
         self._noted: set[Process] = set()
+        self._dismissed: set[tuple[Process, int]] = set()
         self._expected = 0
         self._doubt: str | None = None
         self._decided = anyio.Event()
@@ -90,14 +91,30 @@ class WorkerGroup:
         return Completed() if self._doubt is None else Fault(self._doubt, UNAVAILABLE)
 
     def send(self, number: int) -> None:
-        """Signal every process that is left."""
-        for process in self._processes:
+        """Signal the ranks that are left; what only serves them has no handler for it."""
+        for process in self._ranks:
             process.send(number)
 
     def stop_with(self, number: int) -> None:
-        """Signal all; what ends from now on ends because of it."""
+        """Signal the ranks; what ends from now on ends because of it.
+
+        What serves them, such as a scheduler, is ended by ``empty`` when they have ended: they may
+        need it to save what they have. SIGKILL is for all at once.
+        """
         self._stopping = True
         self.send(number)
+        if number == signal.SIGKILL:
+            self._dismiss(number)
+
+    def _dismiss(self, number: int = signal.SIGTERM) -> None:
+        for process in self._processes:
+            if not process.spec.significant and (process, number) not in self._dismissed:
+                self._dismissed.add((process, number))
+                process.send(number)
+
+    @property
+    def _ranks(self) -> list[Process]:
+        return [process for process in self._processes if process.spec.significant]
 
     @property
     def pids(self) -> frozenset[int]:
@@ -119,17 +136,19 @@ class WorkerGroup:
 
     @property
     def has_ended(self) -> bool:
-        """Whether every process that was started has ended, whatever it left behind."""
-        return all(process.status is not None for process in self._processes)
+        """Whether every rank that was started has ended, whatever it left behind."""
+        return all(process.status is not None for process in self._ranks)
 
     async def ended(self) -> None:
         """Return when that is so."""
-        for process in self._processes:
+        for process in self._ranks:
             await process.ended()
 
     async def empty(self) -> None:
         """Return in the moment in which nothing is left in any process group."""
         while not self.is_empty:
+            if all(process.group_is_empty for process in self._ranks):
+                self._dismiss()
             with anyio.move_on_after(LOOK_AGAIN_SECONDS):
                 await self._around.children.change()
 

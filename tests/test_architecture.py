@@ -50,10 +50,13 @@ WAITS = frozenset(
         *("anyio.run_process", "anyio.open_process", ".subprocess_exec"),
     }
 )
-PROBES = frozenset(
-    {("plumbing.kernel", "subprocess.run"), ("plumbing.kernel", "subprocess.TimeoutExpired")}
+BEFORE_ALL = frozenset(
+    ("plumbing.kernel", f"subprocess.{name}")
+    for name in ("run", "TimeoutExpired", "DEVNULL", "SubprocessError")
 )
-"""A question to setpriv, asked and answered before anybody else waits."""
+"""setpriv and setsid are called, and have answered, before anybody else waits."""
+PROGRAM_OF_ITS_OWN = "plumbing.guardian"
+"""It runs beside us, and imports nothing of ours."""
 
 Trees = Mapping[str, ast.Module]
 Floors = Mapping[str, int]
@@ -285,7 +288,7 @@ def readers_of_the_world(modules: Trees) -> list[str]:
     return [
         f"{name} mentions {what}, which only {' and '.join(sorted(PROGRAMS))} may"
         for name in modules
-        if name not in PROGRAMS
+        if name not in {*PROGRAMS, PROGRAM_OF_ITS_OWN}
         for what in sorted(mentions(modules[name]) & OF_THE_PROGRAM)
     ]
 
@@ -302,7 +305,7 @@ def second_waiters(modules: Trees) -> list[str]:
         complaints += [
             f"{name} mentions {what}, which is the business of {OWNER_OF_WAITS}.reap"
             for what in sorted(waits)
-            if (name, what) not in PROBES
+            if (name, what) not in BEFORE_ALL
         ]
     return complaints
 
@@ -310,6 +313,11 @@ def second_waiters(modules: Trees) -> list[str]:
 def test_only_the_programs_read_argv_and_environ_and_install_handlers():
     assert readers_of_the_world(OURS) == []
     assert {"sys.argv", "os.environ"} <= mentions(OURS["cli"]) & mentions(OURS["ctl"])
+
+
+def test_the_guardian_needs_nothing_of_ours_and_nobody_imports_it():
+    assert own_imports(PROGRAM_OF_ITS_OWN, OURS) == set()
+    assert not [name for name in OURS if PROGRAM_OF_ITS_OWN in own_imports(name, OURS)]
 
 
 def test_one_module_waits_for_processes():

@@ -6,6 +6,8 @@ import ctypes
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 """linux/prctl.h, since Linux 3.4."""
@@ -17,6 +19,37 @@ def become_subreaper() -> None:
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def start_guardian(mark: str) -> int | None:
+    """Have all that has ``mark`` (``NAME=value``) in its environment killed when we die, however.
+
+    Gives a file descriptor that nobody may close, or None where there is no guardian: as PID 1 none
+    is needed, and it takes ``setsid``. It is no descendant of ours, so to be called before
+    become_subreaper, and before anybody else waits for children.
+    """
+    setsid = shutil.which("setsid")
+    if os.getpid() == 1 or setsid is None:
+        return None
+    read_end, write_end = os.pipe()
+    program = (sys.executable, "-I", "-S", str(Path(__file__).with_name("guardian.py")), mark)
+    try:
+        subprocess.run(
+            (setsid, "--fork", *program),
+            stdin=read_end,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            check=True,
+            timeout=5,
+        )
+    except (OSError, subprocess.SubprocessError):
+        os.close(write_end)
+        return None
+    finally:
+        os.close(read_end)
+    return write_end
 
 
 def parent_death_prefix() -> tuple[str, ...]:

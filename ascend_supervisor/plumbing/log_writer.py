@@ -18,7 +18,7 @@ from typing import Protocol
 from ascend_supervisor.plumbing.log_file import LogFile
 from ascend_supervisor.plumbing.writer import STALL_SECONDS, Writer
 
-BUFFER_BYTES = 4 * 1024 * 1024
+BUFFER_BYTES = 1024 * 1024
 """What is kept for a disk that does not write; beyond it output is discarded and counted."""
 RETRY_SECONDS = 0.2
 """How often a disk that refused is asked again."""
