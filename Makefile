@@ -1,7 +1,7 @@
 # Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types tests test-e2e test-faults test-pythons bench compare environment clean
+.PHONY: help demo test lint types tests test-e2e test-mindspore test-faults test-pythons bench compare environment clean
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
@@ -10,6 +10,8 @@ PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/
 E2E := yes
 # What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others.
 PACKAGES := libfaketime bindfs logrotate
+# So long, at most, may the environment with MindSpore take to be made; none: as long as it takes.
+MINDSPORE_SECONDS :=
 # Its cases wait more than they compute.
 FAULTS_AT_ONCE := 3
 
@@ -35,9 +37,12 @@ tests: environment
 		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
 	$(PYTHON) -m pytest --ignore=tests/faults $(if $(filter no,$(E2E)),-m 'not e2e')
 
-test-e2e: environment ## only the end-to-end tests: PyTorch under the supervisor
+test-e2e: test-mindspore ## only the end-to-end tests: PyTorch and MindSpore
 	@scripts/environment .venv e2e
 	$(PYTHON) -m pytest -m e2e
+
+test-mindspore: environment ## only those with msrun and MindSpore, in an environment of 3 GB
+	@scripts/test-mindspore $(MINDSPORE_SECONDS)
 
 test-faults: environment ## only the fault suite: bad days of all kinds, 4 minutes
 	@scripts/debian-packages $(PACKAGES)

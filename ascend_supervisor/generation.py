@@ -29,6 +29,8 @@ from ascend_supervisor.plumbing.sweep import sweep_descendants
 from ascend_supervisor.spec import ProcessSpec
 from ascend_supervisor.worker_group import Surroundings, WorkerGroup
 
+LAST_WORDS_SECONDS = 5.0
+"""What workers wrote to logs of their own may take so long to be mirrored, on a disk that hangs."""
 TELL_SECONDS = 5.0
 """How often it is told who is still waited for."""
 
@@ -76,6 +78,8 @@ async def run_generation(
                         left = await _WindingDown(group, interrupts, patience, around).run(outcome)
                     tasks.cancel_scope.cancel()
     finally:
+        with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
+            await group.last_words()
         group.finish()  # only now: a pump that was just woken would read from a closed pipe
     return await _final(outcome, group, interrupts, left)
 

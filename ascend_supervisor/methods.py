@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
+from ascend_supervisor.launchers.msrun import MsrunLauncher
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
-from ascend_supervisor.launchers.torchrun import TorchrunLauncher
+from ascend_supervisor.launchers.torchrun import PYTHON, TorchrunLauncher
 from ascend_supervisor.settings import Settings
-
-_PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
 
 
 def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
@@ -28,15 +26,20 @@ def _torchrun(boot: Boot) -> Launcher:
     return TorchrunLauncher(boot, installed(boot, "torchrun", "torch.distributed.run"))
 
 
+def _msrun(boot: Boot) -> Launcher:
+    return MsrunLauncher(boot, installed(boot, "msrun", "mindspore.parallel.cluster.run"))
+
+
 LAUNCHERS: Mapping[str, Callable[[Boot], Launcher]] = {
     "ranktable": RankTableLauncher,
     "torchrun": _torchrun,
+    "msrun": _msrun,
     "mindspore": MindSporeLauncher,
     "torch-ddp": TorchDdpLauncher,
     "tensorflow": TensorFlowLauncher,
 }
 
-LAUNCHERS_OF_OTHERS = frozenset({"torchrun"})
+LAUNCHERS_OF_OTHERS = frozenset({"torchrun", "msrun"})
 """These start the workers: what is no child of ours is not told of our death by the kernel."""
 
 
@@ -48,7 +51,7 @@ def installed(boot: Boot, program: str, module: str) -> tuple[str, ...]:
     """
     search = boot.environ.get("PATH", os.defpath)
     word = boot.command[0]
-    interpreter = shutil.which(word, path=search) if _PYTHON.fullmatch(Path(word).name) else None
+    interpreter = shutil.which(word, path=search) if PYTHON.fullmatch(Path(word).name) else None
     beside = str(Path(interpreter).with_name(program)) if interpreter else program
     if "/" in word and os.access(beside, os.X_OK):
         return (beside,)

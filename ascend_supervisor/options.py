@@ -33,7 +33,7 @@ COMMAND_LINE: frozenset[Source] = frozenset({"command line"})
 NOT_IN_A_FILE: frozenset[Source] = EVERYWHERE - {"file"}
 
 METHODS = ("ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow")
-LAUNCHABLE = ("ranktable", "torchrun", "mindspore", "torch-ddp", "tensorflow")
+LAUNCHABLE = ("ranktable", "torchrun", "msrun", "mindspore", "torch-ddp", "tensorflow")
 """The methods that this version can start."""
 
 

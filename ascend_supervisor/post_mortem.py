@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
+from os import SEEK_END
 from pathlib import Path
 
 from ascend_supervisor.outcome import Failure
@@ -14,18 +15,23 @@ from ascend_supervisor.testimony import Exhibit, raised
 
 LAST_LINES = 20
 """How many of a failed rank's lines are told."""
-ERROR_FILE_BYTES = 64 * 1024
+HEAD_BYTES = 64 * 1024
+"""An error file is read so far, too."""
+TAIL_BYTES = 8 * 1024
 MOST_EXHIBITS = 64
 
 
-def examined(failure: Failure, spec: ProcessSpec, lines: Sequence[str]) -> Failure:
-    """The failure with all that is known of it; reads files. ``lines`` are the last of its log.
+def examined(
+    failure: Failure, spec: ProcessSpec, lines: Sequence[str], ranks: Mapping[int, int]
+) -> Failure:
+    """The failure with all that is known of it; reads files.
 
+    ``lines`` are the last of its log, ``ranks`` those of a launcher's workers, by their pids.
     Where a launcher failed because a worker did, the failure is the worker's.
     """
     failure = replace(failure, last_lines=tuple(lines[-LAST_LINES:]))
     if spec.testimony is not None:
-        culprit = spec.testimony.culprit(lines, list(_exhibits(spec)))
+        culprit = spec.testimony.culprit(lines, list(_exhibits(spec)), ranks)
         if culprit is not None:
             return replace(
                 failure,
@@ -38,7 +44,7 @@ def examined(failure: Failure, spec: ProcessSpec, lines: Sequence[str]) -> Failu
             )
     if spec.error_file is None:
         return failure
-    return replace(failure, exception=raised(_head(Path(spec.error_file))))
+    return replace(failure, exception=raised(_ends(Path(spec.error_file))[0]))
 
 
 def _exhibits(spec: ProcessSpec) -> Iterator[Exhibit]:
@@ -51,12 +57,15 @@ def _exhibits(spec: ProcessSpec) -> Iterator[Exhibit]:
         paths = islice(Path(directory).glob(pattern), MOST_EXHIBITS)
         found += [(path.stat().st_mtime_ns, path) for path in paths]
     for changed_ns, path in sorted(found):
-        yield Exhibit(path.relative_to(directory), changed_ns, _head(path))
+        yield Exhibit(path.relative_to(directory), changed_ns, *_ends(path))
 
 
-def _head(path: Path) -> bytes:
+def _ends(path: Path) -> tuple[bytes, bytes]:
+    """Its beginning and its end; empty where it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(ERROR_FILE_BYTES)
+            head = file.read(HEAD_BYTES)
+            file.seek(max(file.seek(0, SEEK_END) - TAIL_BYTES, 0))
+            return head, file.read(TAIL_BYTES)
     except OSError:
-        return b""
+        return b"", b""

@@ -21,7 +21,7 @@ from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.plumbing.binary import is_foreign
 from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.directories import make_directories
-from ascend_supervisor.plumbing.proc import children, leads_session
+from ascend_supervisor.plumbing.proc import children, environ, leads_session
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.spec import ProcessSpec
 
@@ -81,6 +81,16 @@ class Process:
             for pid in workers or {self.pid}:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
+
+    def ranks_of_workers(self) -> dict[int, int]:
+        """The ranks of a launcher's workers that live now, by their pids, where they have one."""
+        ranks = {}
+        for pid in self._workers():
+            told = environ(pid)
+            rank = told.get(b"RANK_ID") or told.get(b"RANK") or b""
+            if rank.isdigit():
+                ranks[pid] = int(rank)
+        return ranks
 
     def _workers(self) -> set[int]:
         """The children of a launcher that lead a session, as those of torchrun and msrun do."""

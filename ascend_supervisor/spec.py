@@ -10,13 +10,23 @@ from ascend_supervisor.testimony import Testimony
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerLog:
+    """A log that a launcher's worker writes itself."""
+
+    path: PurePath
+    rank: int
+    local_rank: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessSpec:
     """One process to start.
 
     ``environ`` holds changes to our own environment; None removes a variable.
     ``directories`` are made before the start, ``cwd`` and the log's parent too.
     A generation is complete when its ``significant`` processes have ended with 0.
-    ``testimony`` reads what a launcher, which has workers of its own, tells of their end.
+    ``testimony`` reads what a launcher, which has workers of its own, tells of their end; where
+    they have logs of their own (``worker_logs``), these are mirrored in place of its output.
     """
 
     argv: tuple[str, ...]
@@ -30,6 +40,7 @@ class ProcessSpec:
     error_file: PurePath | None = None
     title: str | None = None
     testimony: Testimony | None = None
+    worker_logs: tuple[WorkerLog, ...] = ()
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
@@ -14,11 +14,15 @@ from ascend_supervisor.outcome import ExitStatus
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """The first bytes of a file that the launcher or a worker left, and when it was changed."""
+    """The beginning and the end of a file that a launcher or a worker left.
+
+    ``path`` is relative to where it was looked for; ``changed_ns`` since the epoch.
+    """
 
     path: PurePath
     changed_ns: int
-    content: bytes
+    head: bytes
+    tail: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +43,20 @@ class Testimony(Protocol):
     """Reads what a launcher left; pure. ``lines`` are the last ones of its output."""
 
     @property
+    def workers(self) -> int:
+        """How many workers the launcher starts here."""
+
+    @property
     def exhibits(self) -> tuple[PurePath, str]:
         """Where to look, and the pattern of what to look for there."""
 
-    def culprit(self, lines: Sequence[str], exhibits: Sequence[Exhibit]) -> Culprit | None:
-        """Who failed first, when the launcher has failed; ``exhibits``: the oldest first."""
+    def culprit(
+        self, lines: Sequence[str], exhibits: Sequence[Exhibit], ranks: Mapping[int, int]
+    ) -> Culprit | None:
+        """Who failed first, when the launcher has failed.
+
+        ``exhibits``: the oldest first; ``ranks``: of the workers that were seen, by their pids.
+        """
 
     def doubt(self, lines: Sequence[str]) -> str | None:
         """Why an exit status of 0 is not to be believed; None where it is."""

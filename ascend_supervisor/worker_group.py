@@ -24,8 +24,11 @@ from ascend_supervisor.post_mortem import examined
 from ascend_supervisor.process import Process, prepare_all, start
 from ascend_supervisor.rank_logs import RankLogs
 from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.worker_logs import WorkerLogs
 
 ERROR_FILE_SECONDS = 1.0
+CENSUS_SECONDS = 0.1
+"""How often it is looked for workers of a launcher, until all of them have been seen."""
 LOOK_AGAIN_SECONDS = 0.05
 """A group member that is not our child makes no event when it dies."""
 
@@ -52,6 +55,8 @@ class WorkerGroup:
         self._around = around
         self._processes: list[Process] = []
         self._noted: set[Process] = set()
+        self._ranks_by_pid: dict[int, int] = {}
+        self._worker_logs: list[WorkerLogs] = []
         self._dismissed: set[tuple[Process, int]] = set()
         self._expected = 0
         self._doubt: str | None = None
@@ -65,12 +70,15 @@ class WorkerGroup:
         await in_thread(partial(prepare_all, specs, self._around.environ))
         logs = [await self._around.logs.open(spec, self.generation) for spec in specs]
         for spec, log in zip(specs, logs, strict=True):
-            new_pump = partial(Pump, log, self._around.mirror(spec, self.generation))
+            mirror = None if spec.worker_logs else self._around.mirror(spec, self.generation)
+            new_pump = partial(Pump, log, mirror)
             now = self._around.clock.now()
             process = start(spec, new_pump, self._around.children, self._around.environ, now)
             self._processes.append(process)
             tasks.start_soon(self._watch, process)
             tasks.start_soon(process.pump.run)
+            if spec.testimony is not None:
+                self._attend_to_workers(process, tasks)
             self._around.report(
                 ProcessStarted(
                     spec.rank,
@@ -152,6 +160,11 @@ class WorkerGroup:
             with anyio.move_on_after(LOOK_AGAIN_SECONDS):
                 await self._around.children.change()
 
+    async def last_words(self) -> None:
+        """Mirror what is left of the logs that workers wrote themselves."""
+        for logs in self._worker_logs:
+            await logs.finish()
+
     def finish(self) -> None:
         """When the tasks are over: tell each end that was not told, close the pipes, emptied."""
         for process in self._processes:
@@ -166,8 +179,24 @@ class WorkerGroup:
         process = next(p for p in self._processes if p.spec.name == self.failure.name)
         with anyio.move_on_after(ERROR_FILE_SECONDS), suppress(Unavailable):
             lines = process.pump.last_lines
-            return await in_thread(partial(examined, self.failure, process.spec, lines))
+            return await in_thread(
+                partial(examined, self.failure, process.spec, lines, self._ranks_by_pid)
+            )
         return self.failure
+
+    def _attend_to_workers(self, process: Process, tasks: TaskGroup) -> None:
+        tasks.start_soon(self._take_the_census, process)
+        if process.spec.worker_logs:
+            logs = WorkerLogs(process.spec, lambda spec: self._around.mirror(spec, self.generation))
+            self._worker_logs.append(logs)
+            tasks.start_soon(logs.run)
+
+    async def _take_the_census(self, process: Process) -> None:
+        """Note who is which rank: when a worker is dead, its launcher may tell only its pid."""
+        expected = process.spec.testimony.workers if process.spec.testimony else 0
+        while process.status is None and len(self._ranks_by_pid) < expected:
+            self._ranks_by_pid |= process.ranks_of_workers()
+            await self._around.clock.sleep(CENSUS_SECONDS)
 
     async def _watch(self, process: Process) -> None:
         self._note_end(process, await process.ended())

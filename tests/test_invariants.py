@@ -398,11 +398,13 @@ def test_8_what_is_started_is_the_command_itself_and_nothing_that_restarts_it(su
 
 @pytest.mark.parametrize("method", LAUNCHABLE)
 def test_8_what_could_restart_by_itself_is_told_not_to(method):
-    """All that is planned is the command, or a launcher that is told how often it may."""
+    """All that is planned is the command, or a launcher that does not, or is told so."""
     table = standalone_table(2).table
     place = place_of({}, "here", mounted_log_exists=False, here=PurePath("/"))
-    launcher = LAUNCHERS[method](Boot(("train",), {}, restarts=3))
+    launcher = LAUNCHERS[method](Boot(("train.py",), {}, restarts=3))
     specs = launcher.plan(table, Here(0, table.entries[0], place), 0)
     assert specs
     for spec in specs:
-        assert spec.argv[0] == "train" or {"torchrun", "--max_restarts=0"} <= set(spec.argv)
+        assert spec.argv[0] in {"train.py", "msrun"} or {"torchrun", "--max_restarts=0"} <= set(
+            spec.argv
+        )

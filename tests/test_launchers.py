@@ -10,13 +10,14 @@ from ascend_supervisor.declared import declared_table
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
+from ascend_supervisor.launchers.msrun import MsrunLauncher, MsrunTestimony
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher, TorchrunTestimony, script
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.place import place_of
 from ascend_supervisor.rank_table import RankTable
-from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.spec import ProcessSpec, WorkerLog
 from ascend_supervisor.testimony import Culprit, Exhibit
 
 COMMAND = ("python3", "-u", "/code/train.py", "--lr", "1e-3 ")
@@ -97,7 +98,7 @@ def test_a_wrong_number_is_refused_with_its_name(name, value, range_):
     assert str(refused.value) == (f"{name}: expected a whole number from {range_}, found {value!r}")
 
 
-@pytest.mark.parametrize("launcher", [TorchrunLauncher, MindSporeLauncher])
+@pytest.mark.parametrize("launcher", [TorchrunLauncher, MsrunLauncher, MindSporeLauncher])
 def test_where_no_device_is_known_nothing_can_be_started(launcher):
     assert "set MA_NUM_GPUS to their number" in refusal(launcher, {"MA_NUM_HOSTS": "2"})
 
@@ -204,30 +205,30 @@ def error(local_rank: int, text: str) -> Exhibit:
 
 
 def test_without_error_files_the_culprit_is_whom_torchrun_names():
-    culprit = TESTIMONY.culprit(summary(3), [])
+    culprit = TESTIMONY.culprit(summary(3), [], {})
     assert culprit == Culprit(5, ExitStatus(3), None, ("a word of a worker",))
 
 
 def test_a_negative_code_is_a_signal():
-    culprit = TESTIMONY.culprit(summary(-11), [])
+    culprit = TESTIMONY.culprit(summary(-11), [], {})
     assert culprit is not None
     assert culprit.status == ExitStatus(None, 11)
 
 
 def test_who_wrote_an_error_file_first_was_first():
-    culprit = TESTIMONY.culprit(summary(1, 1), [error(0, "bad data"), error(1, "peer lost")])
+    culprit = TESTIMONY.culprit(summary(1, 1), [error(0, "bad data"), error(1, "peer lost")], {})
     assert culprit == Culprit(4, ExitStatus(1), "bad data", ("a word of a worker",))
 
 
 @pytest.mark.parametrize(("other", "rank"), [(-9, 4), (-11, 4), (-6, 5), (-15, 5)])
 def test_what_was_raised_is_the_consequence_where_another_was_killed(other, rank):
-    culprit = TESTIMONY.culprit(summary(1, other), [error(1, "peer lost")])
+    culprit = TESTIMONY.culprit(summary(1, other), [error(1, "peer lost")], {})
     assert culprit is not None
     assert culprit.rank == rank
 
 
 def test_without_a_summary_nobody_is_named():
-    assert TESTIMONY.culprit(["cannot reach the master"], []) is None
+    assert TESTIMONY.culprit(["cannot reach the master"], [], {}) is None
 
 
 def test_an_end_that_waited_in_vain_for_the_others_is_doubted():
@@ -269,6 +270,89 @@ def test_mindspore_elsewhere_starts_workers_only():
     workers = plan(MindSporeLauncher, TWO_SERVERS, 1, port=9000)
     assert [(spec.rank, spec.local_rank) for spec in workers] == [(2, 0), (3, 1)]
     assert all(spec.environ["MS_SCHED_PORT"] == "9000" for spec in workers)
+
+
+# msrun.
+
+
+def test_msrun_on_two_servers():
+    environ = {**TWO_SERVERS, "PATH": "/bin"}
+    (spec,) = plan(MsrunLauncher, environ, 1, generation=2, command=("python", "/t.py", "a"))
+    directory = "/m/log/modelarts-job-7/msrun/node_1/generation_2"
+    assert spec.argv == (
+        *("msrun", "--worker_num=4", "--local_worker_num=2", "--master_addr=w-0.j"),
+        *("--node_rank=1", "--master_port=8118", f"--log_dir={directory}", "--join=True"),
+        *("--cluster_time_out=600", "/t.py", "a"),
+    )
+    assert [(str(log.path), log.rank, log.local_rank) for log in spec.worker_logs] == [
+        (f"{directory}/worker_2.log", 2, 0),
+        (f"{directory}/worker_3.log", 3, 1),
+    ]
+    assert "PATH" not in spec.environ
+
+
+def test_msrun_on_one_server_with_what_the_platform_says():
+    environ = {**ONE_SERVER, "MSRUN_CLUSTER_TIME_OUT": "90", "MS_RANKTABLE_ENABLE": "True"}
+    (spec,) = plan(MsrunLauncher, environ, port=9000)
+    assert {
+        *("--master_addr=127.0.0.1", "--master_port=9000", "--cluster_time_out=90"),
+        f"--rank_table_file={PLACE.table_file}",
+    } <= set(spec.argv)
+
+
+def test_a_time_out_that_is_no_number_is_refused():
+    sentence = refusal(MsrunLauncher, {**ONE_SERVER, "MSRUN_CLUSTER_TIME_OUT": "10m"})
+    assert sentence == "MSRUN_CLUSTER_TIME_OUT: expected a whole number of seconds, found '10m'"
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "path"),
+    [
+        ("python t.py a", "t.py a", None),
+        ("t.py a", "t.py a", None),
+        ("python3 t.py", "python3 t.py", None),
+        ("python -m pkg", "python -m pkg", None),
+        ("/opt/bin/python t.py", "t.py", "/opt/bin:/bin"),
+        ("/opt/bin/python3.11 -u t.py", "python -u t.py", "/opt/bin:/bin"),
+    ],
+)
+def test_what_msrun_is_given_to_run(command, words, path):
+    environ = {**ONE_SERVER, "PATH": "/bin"}
+    (spec,) = plan(MsrunLauncher, environ, command=tuple(command.split()))
+    assert spec.argv[-len(words.split()) :] == tuple(words.split())
+    assert spec.argv[-len(words.split()) - 1].startswith("--")
+    assert spec.environ.get("PATH") == path
+
+
+def test_msrun_cannot_run_what_is_no_python_script():
+    with pytest.raises(SettingsRefused, match="msrun starts Python scripts only, not 'bash'"):
+        plan(MsrunLauncher, ONE_SERVER, command=("bash", "t.sh"))
+
+
+NAMED = ["[ERROR] ME(1): Worker process 70 exit with exception. Error code: -9.", "and more"]
+WORKERS = MsrunTestimony(
+    PurePath("/d"), tuple(WorkerLog(PurePath(f"/d/worker_{n}.log"), n, n - 4) for n in (4, 5))
+)
+
+
+def worker_log(rank: int, head: bytes, tail: bytes = b"last words\n") -> Exhibit:
+    return Exhibit(PurePath(f"worker_{rank}.log"), 0, head, tail)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "head"), [({70: 4}, b""), ({}, b"[INFO] ME(70,7f,python): x"), ({71: 5}, b"")]
+)
+def test_whom_msrun_names_is_known_by_his_pid(ranks, head):
+    exhibits = [worker_log(5, b"(71,7f)"), worker_log(4, head)]
+    culprit = WORKERS.culprit(NAMED, exhibits, ranks)
+    assert culprit == Culprit(
+        4, ExitStatus(None, 9), None, ("last words",), PurePath("/d/worker_4.log")
+    )
+
+
+def test_whom_msrun_names_may_be_unknown():
+    assert WORKERS.culprit(NAMED, [], {}) == Culprit(None, ExitStatus(None, 9), None, tuple(NAMED))
+    assert WORKERS.culprit(["it failed otherwise"], [], {}) is None
 
 
 # torch-ddp.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -30,7 +30,7 @@ MONITOR_SECONDS = "0.1"
 """How often torchrun looks at its workers; its own default was 5 s before 2.4."""
 EXTRA = "MA_EXTRA_TORCHRUN_PARAMS"
 PORT = "MA_TORCHRUN_MASTER_PORT"
-_PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
+PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def extra_words(boot: Boot) -> tuple[str, ...]:
 def script(command: Sequence[str]) -> tuple[str, ...]:
     """What torchrun is given to run: it starts the interpreter itself, and unbuffered."""
     words = list(command)
-    if _PYTHON.fullmatch(PurePath(words[0]).name):
+    if PYTHON.fullmatch(PurePath(words[0]).name):
         options = 1
         while words[options : options + 1] == ["-u"]:
             options += 1
@@ -147,11 +147,20 @@ class TorchrunTestimony:
     others: tuple[str, ...] = ()
 
     @property
+    def workers(self) -> int:
+        return len(self.ranks)
+
+    @property
     def exhibits(self) -> tuple[PurePath, str]:
         """``<run>/attempt_<n>/<local rank>/error.json``, as ``@record`` writes them."""
         return self.directory, "*/attempt_*/*/error.json"
 
-    def culprit(self, lines: Sequence[str], exhibits: Sequence[Exhibit]) -> Culprit | None:
+    def culprit(
+        self,
+        lines: Sequence[str],
+        exhibits: Sequence[Exhibit],
+        ranks: Mapping[int, int],  # noqa: ARG002  (its summary has them)
+    ) -> Culprit | None:
         """Who wrote an error file first, unless somebody was killed; else whom torchrun names.
 
         What was raised when a worker had been killed is the consequence of that. By its own clock
@@ -166,7 +175,7 @@ class TorchrunTestimony:
                 continue
             status = next((end.status for end in ends if end.local_rank == local_rank), None)
             rank = self.ranks[local_rank] if local_rank < len(self.ranks) else None
-            exception = raised(exhibit.content)
+            exception = raised(exhibit.head)
             return Culprit(rank, status or ExitStatus(1), exception, own_words)
         chosen = killed or (ends[-1] if ends else None)
         return Culprit(chosen.rank, chosen.status, None, own_words) if chosen else None

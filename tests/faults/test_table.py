@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -334,7 +334,12 @@ def wait(jobs: list[Running], event: str, **keys: object) -> None:
 
 
 def listens(job: Running) -> bool:
-    return any("inotify" in file for file in job.open_files)
+    """Whether it has been told that it will hear of changes, and not only asked for it."""
+    for file in Path(f"/proc/{job.pid}/fdinfo").iterdir():
+        with suppress(FileNotFoundError):
+            if "inotify wd:" in file.read_text():
+                return True
+    return False
 
 
 def change_and_freeze(mount: Mount) -> None:

@@ -1,0 +1,182 @@
+"""One msrun per server, as ModelArts calls it (MA_RUN_METHOD=msrun, MindSpore >= 2.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.launchers import (
+    Boot,
+    Here,
+    common_environ,
+    devices_everywhere,
+    launcher_log_path,
+    own_directory,
+    process_log,
+)
+from ascend_supervisor.launchers.mindspore import (
+    CLUSTER_SECONDS,
+    SCHEDULER_PORT,
+    scheduler_address,
+)
+from ascend_supervisor.launchers.ranktable import master_port
+from ascend_supervisor.launchers.torchrun import PYTHON
+from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.rank_table import RankTable
+from ascend_supervisor.sentences import shown
+from ascend_supervisor.spec import ProcessSpec, WorkerLog
+from ascend_supervisor.testimony import Culprit, Exhibit
+
+TIME_OUT = "MSRUN_CLUSTER_TIME_OUT"
+RANK_TABLE = "MS_RANKTABLE_ENABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class MsrunLauncher:
+    """``msrun`` is how it is called on this machine: its name, or an interpreter's module."""
+
+    boot: Boot
+    msrun: tuple[str, ...] = ("msrun",)
+
+    def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
+        """One process, which starts a worker for each device; raises SettingsRefused."""
+        workers = devices_everywhere("msrun", table, here)
+        node = f"node_{here.node_rank}"
+        place = here.place
+        directory = own_directory(place) / "msrun" / node / f"generation_{generation}"
+        logged = process_log(self.boot, here, node)
+        logs = tuple(
+            WorkerLog(directory / f"worker_{rank}.log", rank, local_rank)
+            for local_rank, rank in enumerate(
+                range(here.node_rank * workers, (here.node_rank + 1) * workers)
+            )
+        )
+        return (
+            ProcessSpec(
+                argv=(
+                    *self.msrun,
+                    *self._cluster(table, here, workers, directory),
+                    *self._command(),
+                ),
+                cwd=place.work_dir,
+                log=launcher_log_path(place, "msrun", here.node_rank),
+                environ={
+                    **common_environ(self.boot, here, generation),
+                    **self._path(),
+                    "ASCEND_PROCESS_LOG_PATH": logged,
+                },
+                directories=(place.work_dir / logged, directory),
+                title="msrun",
+                testimony=MsrunTestimony(directory, logs),
+                worker_logs=logs,
+            ),
+        )
+
+    def _cluster(
+        self, table: RankTable, here: Here, workers: int, directory: PurePath
+    ) -> Iterator[str]:
+        """The published arguments, in the published order."""
+        yield f"--worker_num={workers * len(table.entries)}"
+        yield f"--local_worker_num={workers}"
+        yield f"--master_addr={scheduler_address(table, here, self.boot)}"
+        yield f"--node_rank={here.node_rank}"
+        yield f"--master_port={master_port(self.boot, SCHEDULER_PORT)}"
+        yield f"--log_dir={directory}"
+        yield "--join=True"
+        yield f"--cluster_time_out={self._time_out}"
+        if self.boot.environ.get(RANK_TABLE) == "True":
+            yield f"--rank_table_file={here.place.table_file}"
+
+    @property
+    def _time_out(self) -> str:
+        text = self.boot.or_else(TIME_OUT, CLUSTER_SECONDS)
+        if text.isascii() and text.isdecimal():
+            return text
+        raise SettingsRefused(
+            f"{TIME_OUT}: expected a whole number of seconds, found {shown(text)}"
+        )
+
+    def _command(self) -> tuple[str, ...]:
+        """What msrun is given to run: it puts ``python`` before all but ``python`` and ``python3``.
+
+        Raises SettingsRefused for what is no Python script.
+        """
+        first, *rest = self.boot.command
+        if first.endswith(".py"):
+            return self.boot.command
+        if not PYTHON.fullmatch(PurePath(first).name) or not rest:
+            raise SettingsRefused(
+                f"msrun starts Python scripts only, not {shown(first)}; --method mindspore starts "
+                "any program"
+            )
+        interpreter = "python3" if PurePath(first).name == "python3" else "python"
+        as_it_is = interpreter == "python" and not rest[0].startswith("-")
+        return tuple(rest) if as_it_is else (interpreter, *rest)
+
+    def _path(self) -> dict[str, str]:
+        """The interpreter that the command names by a path is to be the one that msrun finds."""
+        first = PurePath(self.boot.command[0])
+        if len(first.parts) < 2 or not PYTHON.fullmatch(first.name):  # noqa: PLR2004
+            return {}
+        return {"PATH": f"{first.parent}:{self.boot.environ.get('PATH', '')}".rstrip(":")}
+
+
+@dataclass(frozen=True, slots=True)
+class MsrunTestimony:
+    """Reads what msrun 2.3 to 2.10 leaves: a line with a pid, and a log of each worker."""
+
+    directory: PurePath
+    logs: tuple[WorkerLog, ...]
+
+    @property
+    def workers(self) -> int:
+        return len(self.logs)
+
+    @property
+    def exhibits(self) -> tuple[PurePath, str]:
+        """The workers' logs."""
+        return self.directory, "worker_*.log"
+
+    def culprit(
+        self, lines: Sequence[str], exhibits: Sequence[Exhibit], ranks: Mapping[int, int]
+    ) -> Culprit | None:
+        """The worker that msrun names; it looks once a second, and names one.
+
+        MindSpore's own lines have its pid, where nobody has seen who it was.
+        """
+        named = next(filter(None, map(_NAMED.search, lines)), None)
+        if named is None:
+            return None
+        pid, code = int(named[1]), int(named[2])
+        status = ExitStatus(code) if code >= 0 else ExitStatus(None, -code)
+        rank = self._rank(pid, exhibits, ranks)
+        for exhibit in exhibits:
+            if rank is not None and rank == _rank_of(exhibit):
+                words = exhibit.tail.decode("utf-8", "backslashreplace").splitlines()
+                return Culprit(rank, status, None, tuple(words), self.directory / exhibit.path)
+        return Culprit(rank, status, None, tuple(lines))
+
+    def _rank(self, pid: int, exhibits: Sequence[Exhibit], ranks: Mapping[int, int]) -> int | None:
+        """Whose pid it is: who was seen with it, or whose log has it, or the only one not seen."""
+        if pid in ranks:
+            return ranks[pid]
+        mark = f"({pid},".encode()
+        unseen = {log.rank for log in self.logs} - set(ranks.values())
+        logged = (_rank_of(exhibit) for exhibit in exhibits if mark in exhibit.head)
+        return next(logged, unseen.pop() if len(unseen) == 1 else None)
+
+    def doubt(self, lines: Sequence[str]) -> str | None:  # noqa: ARG002
+        """None: its 0 means that its own workers ended with 0."""
+        return None
+
+
+_NAMED = re.compile(r"Worker process (\d+) exit with exception\. Error code: (-?\d+)", re.ASCII)
+_LOG = re.compile(r"worker_(\d+)\.log", re.ASCII)
+
+
+def _rank_of(exhibit: Exhibit) -> int | None:
+    found = _LOG.fullmatch(exhibit.path.name)
+    return int(found[1]) if found else None

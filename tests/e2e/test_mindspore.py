@@ -1,0 +1,62 @@
+"""Real MindSpore over a real dynamic cluster: msrun's, and our own without msrun."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.running import Running
+
+pytestmark = [pytest.mark.e2e_mindspore, pytest.mark.timeout(300)]
+
+SCRIPT = Path(__file__).with_name("reduce_mindspore.py")
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture(params=["msrun", "mindspore"])
+def reduce(request: pytest.FixtureRequest, supervised: Start) -> Start:
+    """``reduce(*arguments)`` runs the script with two devices."""
+    if not Path(sys.executable).with_name("msrun").exists():
+        pytest.skip("MindSpore is not installed")
+
+    def start(*arguments: str) -> Running:
+        options = (
+            "--standalone",
+            "2",
+            "--method",
+            request.param,
+            "--master-port",
+            str(free_port()),
+        )
+        return supervised(*options, "--", sys.executable, str(SCRIPT), *arguments, deadline=200.0)
+
+    return start
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def test_ranks_add_up(reduce):
+    job = reduce()
+    assert job.end() == 0
+    for rank in range(2):
+        assert f"rank {rank} of 2: the sum is [3.]" in job.said(rank)
+    assert not job.survivors()
+
+
+def test_the_first_failure_is_that_of_the_rank(reduce):
+    job = reduce("kill")
+    assert job.end() == 137
+    cause = job.events[-1]["root_cause"]
+    assert cause.startswith("rank 1 failed first, in generation 0: it was killed by SIGKILL")
+    assert "rank 1 of 2: the sum is [3.]" in cause
+    assert not job.survivors()
