@@ -7,6 +7,7 @@ from functools import partial
 
 from ascend_supervisor.declared import declared_table
 from ascend_supervisor.events import Report
+from ascend_supervisor.launchers.mindspore import RANK_TABLE
 from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
 from ascend_supervisor.rank_table import Identity, identity_of
 from ascend_supervisor.rank_table_file import (
@@ -70,7 +71,7 @@ def _without_a_file(
 def _needs_file(method: str, environ: Mapping[str, str]) -> bool:
     """Whether the ranks read the file themselves, so that nothing else will do."""
     return method == "ranktable" or (
-        method == "msrun" and environ.get("MS_RANKTABLE_ENABLE") == "True"
+        method in {"msrun", "mindspore"} and environ.get(RANK_TABLE) == "True"
     )
 
 

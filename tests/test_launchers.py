@@ -266,6 +266,12 @@ def test_mindspore_starts_a_scheduler_where_rank_0_is():
     ]
 
 
+@pytest.mark.parametrize(("said", "file"), [("True", str(PLACE.table_file)), ("true", None)])
+def test_mindspore_reads_the_rank_table_only_where_it_is_told_to(said, file):
+    specs = plan(MindSporeLauncher, {**ONE_SERVER, "MS_RANKTABLE_ENABLE": said})
+    assert {spec.environ["RANK_TABLE_FILE"] for spec in specs} == {file}
+
+
 def test_mindspore_elsewhere_starts_workers_only():
     workers = plan(MindSporeLauncher, TWO_SERVERS, 1, port=9000)
     assert [(spec.rank, spec.local_rank) for spec in workers] == [(2, 0), (3, 1)]

@@ -23,6 +23,7 @@ from ascend_supervisor.rank_table import RankTable
 from ascend_supervisor.spec import ProcessSpec
 
 SCHEDULER_PORT = "8118"
+RANK_TABLE = "MS_RANKTABLE_ENABLE"
 CLUSTER_SECONDS = "600"
 """How long workers and scheduler wait for each other."""
 
@@ -45,6 +46,7 @@ class MindSporeLauncher:
             "MS_SCHED_PORT": master_port(self.boot, SCHEDULER_PORT),
             "MS_TOPO_TIMEOUT": self.boot.or_else("MSRUN_CLUSTER_TIME_OUT", CLUSTER_SECONDS),
             "RANK_SIZE": str(table.world_size),
+            "RANK_TABLE_FILE": rank_table(here, self.boot),
         }
         workers = tuple(
             self._worker(table, here, generation, local_rank, device.rank, cluster)
@@ -58,7 +60,7 @@ class MindSporeLauncher:
             argv=self.boot.command,
             cwd=here.place.work_dir / "scheduler",
             log=launcher_log_path(here.place, "scheduler", here.node_rank),
-            environ={**cluster, "MS_ROLE": "MS_SCHED", "RANK_ID": "0", "RANK_TABLE_FILE": None},
+            environ={**cluster, "MS_ROLE": "MS_SCHED", "RANK_ID": "0"},
             significant=False,
             title="the scheduler",
         )
@@ -80,8 +82,8 @@ class MindSporeLauncher:
             cwd=cwd,
             log=log_path(here.place, rank, local_rank),
             environ={
-                **cluster,
                 **platform_environ(table, here, local_rank, rank),
+                **cluster,
                 "MS_ROLE": "MS_WORKER",
                 "MS_NODE_ID": str(rank),
                 "ASCEND_PROCESS_LOG_PATH": logged,
@@ -92,6 +94,11 @@ class MindSporeLauncher:
             directories=(cwd / logged, errors.parent),
             error_file=errors,
         )
+
+
+def rank_table(here: Here, boot: Boot) -> str | None:
+    """The table, where MindSpore is to read it; else it asks the scheduler who is where."""
+    return str(here.place.table_file) if boot.environ.get(RANK_TABLE) == "True" else None
 
 
 def scheduler_address(table: RankTable, here: Here, boot: Boot) -> str:

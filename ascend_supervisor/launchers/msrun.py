@@ -20,6 +20,7 @@ from ascend_supervisor.launchers import (
 from ascend_supervisor.launchers.mindspore import (
     CLUSTER_SECONDS,
     SCHEDULER_PORT,
+    rank_table,
     scheduler_address,
 )
 from ascend_supervisor.launchers.ranktable import master_port
@@ -31,7 +32,6 @@ from ascend_supervisor.spec import ProcessSpec, WorkerLog
 from ascend_supervisor.testimony import Culprit, Exhibit
 
 TIME_OUT = "MSRUN_CLUSTER_TIME_OUT"
-RANK_TABLE = "MS_RANKTABLE_ENABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class MsrunLauncher:
         yield f"--log_dir={directory}"
         yield "--join=True"
         yield f"--cluster_time_out={self._time_out}"
-        if self.boot.environ.get(RANK_TABLE) == "True":
-            yield f"--rank_table_file={here.place.table_file}"
+        if table_file := rank_table(here, self.boot):
+            yield f"--rank_table_file={table_file}"
 
     @property
     def _time_out(self) -> str:

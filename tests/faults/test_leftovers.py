@@ -111,9 +111,10 @@ def test_of_descendants_of_all_kinds_none_is_left(bad_day, place, way, end):
 
 
 BOMB = """
-import os, signal
+import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.environ["RANK"] == "0":
+    open(sys.argv[1]).close()  # a pipe: until the other rank is there
     print("lit", flush=True)
     while True:
         try:
@@ -121,15 +122,18 @@ if os.environ["RANK"] == "0":
                 os.getpid() % 2 and os.setsid()
         except OSError:
             pass
+open(sys.argv[1], "w").close()
 signal.pause()
 """
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told to stop", "the other rank dies"])
-def test_a_fork_bomb_ends_with_its_job(bad_day, told):
+def test_a_fork_bomb_ends_with_its_job(bad_day, place, told):
+    os.mkfifo(place / "fuse")
+    (place / "fuse").chmod(0o666)
     with cgroup("pids", max="60") as group:
         options = ("--standalone", "2", "--grace", "0.2")
-        job = bad_day(*options, *python(BOMB), before=inside(group))
+        job = bad_day(*options, *python(BOMB), str(place / "fuse"), before=inside(group))
         job.wait_for("output", rank=0, message="lit")
         other = job.seen_from_here(job.wait_for("process.started", rank=1)["child_pid"])
         while int((group / "pids.current").read_text()) < 60:

@@ -1,0 +1,92 @@
+"""Two supervisors, each in a network of its own, and real collectives across them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.running import Running
+from tests.two_servers import Server, two_servers
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
+
+SUM = """
+import os, sys, time
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+total = torch.tensor([rank + 1.0])
+dist.all_reduce(total)
+print(f"rank {rank} of {world}: the sum is {total.item():g}", flush=True)
+dist.barrier()
+end = sys.argv[1 + rank] if len(sys.argv) > 1 else "0"
+if end != "0":
+    time.sleep(1)
+sys.stdout.flush()
+os._exit(int(end))
+"""
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Server, Server]]:
+    with two_servers() as made:
+        yield made
+
+
+@pytest.fixture
+def torchrun(
+    servers: tuple[Server, Server], supervised: Callable[..., Running], tmp_path: Path
+) -> Callable[..., list[Running]]:
+    """``torchrun(*ends)`` runs two ranks on each of both; a rank ends with its exit status."""
+    launcher = Path(sys.executable).with_name("torchrun")
+    if not launcher.exists():
+        pytest.skip(f"{launcher} is not installed")
+    script = tmp_path / "sum.py"
+    script.write_text(SUM)
+
+    def start(*ends: str) -> list[Running]:
+        return [
+            supervised(
+                *("--release-delay", "0", "--", sys.executable, str(script), *ends),
+                root=tmp_path / server.name,
+                before=server.within,
+                deadline=120.0,
+                environ={
+                    "MA_RUN_METHOD": "torchrun",
+                    "MA_NUM_HOSTS": "2",
+                    "MA_NUM_GPUS": "2",
+                    "VC_TASK_INDEX": str(index),
+                    "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
+                    "GLOO_SOCKET_IFNAME": server.interface,
+                },
+            )
+            for index, server in enumerate(servers)
+        ]
+
+    return start
+
+
+def test_torchrun_adds_up_across_two_servers(torchrun):
+    jobs = torchrun()
+    assert [job.end() for job in jobs] == [0, 0]
+    for index, job in enumerate(jobs):
+        said = {event["message"] for event in job.all("output")}
+        for rank in (2 * index, 2 * index + 1):
+            assert f"rank {rank} of 4: the sum is 10" in said
+        assert not job.survivors()
+
+
+def test_torchrun_does_not_end_well_on_a_server_after_another_has_failed(torchrun, servers):
+    failing, healthy = torchrun("5", "0", "0", "0")
+    assert failing.end() == 5
+    assert failing.events[-1]["root_cause"].startswith("rank 0 failed first")
+    assert healthy.end() == 69
+    cause = healthy.events[-1]["root_cause"]
+    assert cause == (
+        "torchrun ended with 0 here, but the job did not: its workers ended well, and it then "
+        f"waited in vain for the other servers; look at what ended {servers[0].address}"
+    )
