@@ -110,11 +110,11 @@ def table(place: Path) -> Path:
 @each_way_it_is_set
 def test_the_table_is_waited_for_as_long_as_was_said(timed, wall_clock, table, by):
     began = time.monotonic()
-    job = timed("--rank-table", table.name, "--rank-table-timeout", "0.7", "--", "true")
+    job = timed("--rank-table", table.name, "--rank-table-timeout", "3", "--", "true")
     before = job.wait_for("rank_table.waiting")
     wall_clock.set(by)
     after = ended_untouched(job, 75)
-    assert time.monotonic() - began >= 0.7
+    assert time.monotonic() - began >= 3
     was_set(by, before, after)
 
 

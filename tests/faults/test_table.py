@@ -287,17 +287,10 @@ def test_a_hung_mount_under_the_table_is_told_and_stops_nothing(bad_day, place):
         words = [("--rank-table", path, "--rank-table-timeout", str(time)) for time in timeouts]
         return [bad_day(*options, *SHOW) for options in words]
 
-    with mounts(place, "before", "early", "while", "cached") as at:
+    with mounts(place, "before", "while", "cached") as at:
         for name, mount in at.items():
             (mount.source / NAME).write_bytes(GOOD if name == "before" else NOT_READY[0])
         at["before"].freeze()
-        early = waiting_on(at["early"], 8, 300, 300)
-        for job in early:
-            job.wait_for("rank_table.waiting")
-            job.send(signal.SIGSTOP)  # most likely before it listens for events there
-        at["early"].freeze()
-        for job in early:
-            job.send(signal.SIGCONT)
         before = waiting_on(at["before"], 3, 300, 300)
         listening = waiting_on(at["while"], 8, 300, 300)
         reading = waiting_on(at["cached"], 300)
@@ -311,21 +304,19 @@ def test_a_hung_mount_under_the_table_is_told_and_stops_nothing(bad_day, place):
         wait(before, "supervisor.started")
         before[1].send(signal.SIGTERM)  # while it looks for the first time
         wait(before[1:2], "supervisor.exited", exit_code=143)
-        hung = [before[2], *early[1:], *listening[1:], *reading]
+        hung = [before[2], *listening[1:], *reading]
         wait(hung, "rank_table.waiting", reason=SILENT)
-        for job in (early[1], listening[1]):
-            job.send(signal.SIGTERM)
-            job.wait_for("supervisor.exited", exit_code=143)
-        wait([before[0], early[0], listening[0]], "supervisor.exited", exit_code=75)
+        listening[1].send(signal.SIGTERM)
+        listening[1].wait_for("supervisor.exited", exit_code=143)
+        wait([before[0], listening[0]], "supervisor.exited", exit_code=75)
         assert f"found: {SILENT}" in before[0].events[-1]["reason"]
-        for name in ("early", "while"):
-            (at[name].source / NAME).write_bytes(GOOD)
+        (at["while"].source / NAME).write_bytes(GOOD)
         for mount in at.values():
             mount.thaw()  # before, a thread whose question the mount had read cannot die
-        for jobs in (before, early, listening):
+        for jobs in (before, listening):
             assert [job.end() for job in jobs] == [75, 143, 0]
         assert [job.end() for job in reading] == [0]
-        assert all(ran_with(job, GOOD) for job in (before[2], early[2], listening[2], *reading))
+        assert all(ran_with(job, GOOD) for job in (before[2], listening[2], *reading))
 
 
 def wait(jobs: list[Running], event: str, **keys: object) -> None:
