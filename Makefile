@@ -35,7 +35,7 @@ types: environment
 tests: environment
 	@[ $(E2E) = no ] || scripts/environment .venv e2e || \
 		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
-	@scripts/debian-packages iproute2
+	@scripts/debian-packages iproute2 openmpi-bin openssh-client openssh-server
 	$(PYTHON) -m pytest --ignore=tests/faults $(if $(filter no,$(E2E)),-m 'not e2e')
 
 test-e2e: test-mindspore ## only the end-to-end tests: PyTorch and MindSpore

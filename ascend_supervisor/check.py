@@ -52,5 +52,6 @@ def _process(spec: ProcessSpec) -> dict[str, object]:
         "environment": dict(spec.environ),
         "directory": str(spec.cwd),
         "directories_made": [str(path) for path in spec.directories],
+        "files_written": [str(path) for path in spec.files],
         "log": str(spec.log),
     }

@@ -4,42 +4,69 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
+from ascend_supervisor.launchers.mpirun import MpirunLauncher, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import PYTHON, TorchrunLauncher
+from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.settings import Settings
+from ascend_supervisor.sources import CONFIG_BYTES
 
 
 def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
     boot = Boot(settings.command, environ, settings.restarts, settings.master_port)
-    return LAUNCHERS[settings.method](boot)
+    return LAUNCHERS[settings.method](boot, settings)
 
 
-def _torchrun(boot: Boot) -> Launcher:
+def _torchrun(boot: Boot, _: Settings) -> Launcher:
     return TorchrunLauncher(boot, installed(boot, "torchrun", "torch.distributed.run"))
 
 
-def _msrun(boot: Boot) -> Launcher:
+def _msrun(boot: Boot, _: Settings) -> Launcher:
     return MsrunLauncher(boot, installed(boot, "msrun", "mindspore.parallel.cluster.run"))
 
 
-LAUNCHERS: Mapping[str, Callable[[Boot], Launcher]] = {
-    "ranktable": RankTableLauncher,
+def _mpirun(boot: Boot, settings: Settings) -> Launcher:
+    config = Path(boot.or_else("HOME", "/home/ma-user"), "etc", "ssh", "sshd_config")
+    text = None
+    with suppress(OSError):
+        text = read_regular_file(config, CONFIG_BYTES).decode(errors="surrogateescape")
+    search = f"{boot.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    tools = Tools(
+        program=(sys.executable, "-I", "-S", str(MPI)),
+        mpirun=shutil.which("mpirun", path=search),
+        sshd=shutil.which("sshd", path=search),
+        sshd_config=text,
+        sshd_config_path=str(config),
+        is_root=os.geteuid() == 0,
+        wait=settings.rank_table_timeout or A_YEAR,
+    )
+    return MpirunLauncher(boot, tools)
+
+
+MPI = Path(__file__).with_name("programs") / "mpi.py"
+A_YEAR = 365 * 86400.0
+
+LAUNCHERS: Mapping[str, Callable[[Boot, Settings], Launcher]] = {
+    "ranktable": lambda boot, _: RankTableLauncher(boot),
     "torchrun": _torchrun,
     "msrun": _msrun,
-    "mindspore": MindSporeLauncher,
-    "torch-ddp": TorchDdpLauncher,
-    "tensorflow": TensorFlowLauncher,
+    "mindspore": lambda boot, _: MindSporeLauncher(boot),
+    "mpirun": _mpirun,
+    "torch-ddp": lambda boot, _: TorchDdpLauncher(boot),
+    "tensorflow": lambda boot, _: TensorFlowLauncher(boot),
 }
 
-LAUNCHERS_OF_OTHERS = frozenset({"torchrun", "msrun"})
+LAUNCHERS_OF_OTHERS = frozenset({"torchrun", "msrun", "mpirun"})
 """These start the workers: what is no child of ours is not told of our death by the kernel."""
 
 

@@ -33,8 +33,6 @@ COMMAND_LINE: frozenset[Source] = frozenset({"command line"})
 NOT_IN_A_FILE: frozenset[Source] = EVERYWHERE - {"file"}
 
 METHODS = ("ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow")
-LAUNCHABLE = ("ranktable", "torchrun", "msrun", "mindspore", "torch-ddp", "tensorflow")
-"""The methods that this version can start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
             Option(
                 "method",
                 choice("NAME", METHODS),
-                f"how ranks are started; in this version: {', '.join(LAUNCHABLE)}",
+                f"how ranks are started: {', '.join(METHODS)}",
                 default="ranktable",
                 otherwise="MA_RUN_METHOD, else ranktable",
             ),

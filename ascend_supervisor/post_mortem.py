@@ -52,6 +52,8 @@ def _exhibits(spec: ProcessSpec) -> Iterator[Exhibit]:
     if spec.testimony is None:
         return
     directory, pattern = spec.testimony.exhibits
+    if not pattern:
+        return
     found: list[tuple[int, Path]] = []
     with suppress(OSError):
         paths = islice(Path(directory).glob(pattern), MOST_EXHIBITS)

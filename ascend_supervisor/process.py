@@ -18,6 +18,7 @@ from ascend_supervisor.errors import (
     scarcity,
 )
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.plumbing.atomic_file import write_atomically
 from ascend_supervisor.plumbing.binary import is_foreign
 from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.directories import make_directories
@@ -25,6 +26,7 @@ from ascend_supervisor.plumbing.proc import children, environ, leads_session
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.spec import ProcessSpec
 
+PRIVATE = 0o600
 FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGCONT})
 """The others go to the leader only: helpers have no handler, and the default action ends them."""
 
@@ -125,6 +127,7 @@ def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> N
     checked = set()
     for spec in specs:
         _make_directories(spec)
+        _write_files(spec)
         environ = changed(inherited, spec.environ)
         key = (spec.argv[0], environ.get("PATH"), spec.cwd if "/" in spec.argv[0] else None)
         if key not in checked:
@@ -144,6 +147,17 @@ def _make_directories(spec: ProcessSpec) -> None:
     if spec.error_file is not None:
         with suppress(OSError):
             Path(spec.error_file).unlink()
+
+
+def _write_files(spec: ProcessSpec) -> None:
+    for path, content in spec.files.items():
+        try:
+            write_atomically(Path(path), content, PRIVATE)
+        except OSError as error:
+            raise CannotWrite(
+                f"{spec.name}: cannot write {path}: {error.strerror or error}; choose another "
+                "directory with --log-dir"
+            ) from error
 
 
 def start(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.options import LAUNCHABLE, OPTIONS, Given, Source
+from ascend_supervisor.options import OPTIONS, Given, Source
 from ascend_supervisor.quantities import Console, LogLevel, RankSet
 from ascend_supervisor.sentences import shown
 from ascend_supervisor.sources import (
@@ -126,12 +126,7 @@ def _with_value(word: Given, faults: list[str]) -> Given | None:
 
 
 def _contradictions(given: Mapping[str, Given]) -> Iterator[str]:
-    method, alone, table = (given.get(name) for name in ("method", "standalone", "rank-table"))
-    if method and method.value not in LAUNCHABLE:
-        yield (
-            f"{method.where}: the method {method.value} is not available in this version; "
-            f"--method {LAUNCHABLE[0]} is"
-        )
+    alone, table = given.get("standalone"), given.get("rank-table")
     if alone and alone.value is not None and table:
         yield (
             f"{alone.where} and {table.where} exclude each other: one makes a rank table, "

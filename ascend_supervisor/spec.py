@@ -23,7 +23,8 @@ class ProcessSpec:
     """One process to start.
 
     ``environ`` holds changes to our own environment; None removes a variable.
-    ``directories`` are made before the start, ``cwd`` and the log's parent too.
+    ``directories`` are made before the start, ``cwd`` and the log's parent too; then ``files`` are
+    written, for nobody else to read.
     A generation is complete when its ``significant`` processes have ended with 0.
     ``testimony`` reads what a launcher, which has workers of its own, tells of their end; where
     they have logs of their own (``worker_logs``), these are mirrored in place of its output.
@@ -41,6 +42,7 @@ class ProcessSpec:
     title: str | None = None
     testimony: Testimony | None = None
     worker_logs: tuple[WorkerLog, ...] = ()
+    files: Mapping[PurePath, bytes] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

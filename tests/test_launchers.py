@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
 
 from ascend_supervisor.declared import declared_table
-from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.errors import CommandNotFound, SettingsRefused
+from ascend_supervisor.launchers import Boot, Here, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
+from ascend_supervisor.launchers.mpirun import MpirunLauncher, MpirunTestimony, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher, MsrunTestimony
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
@@ -38,7 +41,7 @@ def table(environ: dict[str, str]) -> RankTable:
 
 
 def plan(
-    launcher: type,
+    launcher: Callable[[Boot], Launcher],
     environ: dict[str, str],
     node_rank: int = 0,
     *,
@@ -48,13 +51,10 @@ def plan(
 ) -> tuple[ProcessSpec, ...]:
     declared = table(environ)
     here = Here(node_rank, declared.entries[node_rank], PLACE)
-    specs: tuple[ProcessSpec, ...] = launcher(Boot(command, environ, 3, port)).plan(
-        declared, here, generation
-    )
-    return specs
+    return launcher(Boot(command, environ, 3, port)).plan(declared, here, generation)
 
 
-def refusal(launcher: type, environ: dict[str, str]) -> str:
+def refusal(launcher: Callable[[Boot], Launcher], environ: dict[str, str]) -> str:
     with pytest.raises(SettingsRefused) as refused:
         plan(launcher, environ)
     return str(refused.value)
@@ -359,6 +359,102 @@ def test_whom_msrun_names_is_known_by_his_pid(ranks, head):
 def test_whom_msrun_names_may_be_unknown():
     assert WORKERS.culprit(NAMED, [], {}) == Culprit(None, ExitStatus(None, 9), None, tuple(NAMED))
     assert WORKERS.culprit(["it failed otherwise"], [], {}) is None
+
+
+# mpirun.
+
+TOOLS = Tools(
+    program=("python3", "mpi.py"),
+    mpirun="/bin/mpirun",
+    sshd="/sbin/sshd",
+    sshd_config="Port {{MY_SSHD_PORT}}\n",
+    sshd_config_path="/h/etc/ssh/sshd_config",
+    is_root=False,
+    wait=60.0,
+)
+
+
+def mpirun(tools: Tools = TOOLS) -> Callable[[Boot], MpirunLauncher]:
+    return lambda boot: MpirunLauncher(boot, tools)
+
+
+def test_mpirun_on_the_first_of_two_servers():
+    environ = {
+        **TWO_SERVERS,
+        "PATH": "/bin",
+        "OTHER": "x",
+        "CREDENTIAL": "a b;=",
+        "MY_MPI_SLOTS": "3",
+    }
+    sshd, main = plan(mpirun(), environ, generation=1)
+    home = "/m/log/modelarts-job-7/mpirun"
+    assert sshd.argv == (
+        *("/sbin/sshd", "-D", "-e", "-f", f"{home}/sshd_config.node_0", "-p", "36666"),
+    )
+    assert sshd.files == {PurePath(f"{home}/sshd_config.node_0"): b"Port 36666\n"}
+    assert not sshd.significant
+    hostfile = f"{home}/generation_1/hostfile"
+    assert main.argv == (
+        *("python3", "mpi.py", "head", "--port", "36666", "--wait", "60"),
+        *("--job", "modelarts-job-7", "--slots", "3", "--hostfile", hostfile, "w-0.j", "w-1.j"),
+        *("--", "/bin/mpirun", "-np", "6", "-hostfile", hostfile),
+        *("-mca", "plm_rsh_args", "-p 36666", "-bind-to", "none", "-map-by", "slot"),
+        *("-x", "NCCL_DEBUG=INFO", "-x", "NCCL_SOCKET_IFNAME=eth0,bond0"),
+        *("-x", "NCCL_SOCKET_FAMILY=AF_INET", "-x", "HOROVOD_MPI_THREADS_DISABLE=1"),
+        *("-mca", "pml", "ob1", "-mca", "btl", "^openib", "-mca", "plm_rsh_no_tree_spawn", "true"),
+        *("-x", "CREDENTIAL", "-x", "MA_NUM_GPUS", "-x", "MA_NUM_HOSTS", "-x", "PATH"),
+        *("-x", "VC_WORKER_HOSTS", *COMMAND),
+    )
+
+
+def test_mpirun_on_the_other_server_waits_for_the_first():
+    sshd, main = plan(mpirun(), {**TWO_SERVERS, "MY_SSHD_PORT": "7022"}, 1)
+    assert main.argv == (
+        *("python3", "mpi.py", "node", "--port", "7022", "--wait", "60"),
+        *("--job", "modelarts-job-7", "w-0.j"),
+    )
+    assert sshd.argv[-1] == "7022"
+
+
+def test_mpirun_alone_needs_no_sshd():
+    (main,) = plan(mpirun(replace(TOOLS, sshd=None)), ONE_SERVER)
+    assert "-np" in main.argv
+    assert "127.0.0.1" in main.argv
+
+
+@pytest.mark.parametrize(
+    ("missing", "refused", "sentence"),
+    [
+        (replace(TOOLS, mpirun=None), CommandNotFound, "mpirun was not found in PATH"),
+        (replace(TOOLS, sshd=None), CommandNotFound, "sshd was not found"),
+        (replace(TOOLS, sshd_config=None), SettingsRefused, "there is no /h/etc/ssh/sshd_config"),
+    ],
+)
+def test_what_mpirun_lacks_is_said(missing, refused, sentence):
+    with pytest.raises(refused, match=sentence):
+        plan(mpirun(missing), TWO_SERVERS)
+
+
+@pytest.mark.parametrize("name", ["MY_SSHD_PORT", "MY_MPI_SLOTS"])
+def test_what_is_no_number_is_refused_by_mpirun(name):
+    assert refusal(mpirun(), {**TWO_SERVERS, name: "x"}).startswith(f"{name}: expected a whole")
+
+
+@pytest.mark.parametrize(
+    ("words", "rank", "status"),
+    [
+        ("  Process name: [[55813,1],2]\n  Exit code:    9", 2, ExitStatus(9)),
+        (
+            "process rank 3 with PID 0 on node vm exited on signal 9 (Killed).",
+            3,
+            ExitStatus(None, 9),
+        ),
+    ],
+)
+def test_whom_mpirun_names(words, rank, status):
+    lines = ["a word of a rank", "-" * 74, *words.splitlines(), "-" * 74]
+    culprit = MpirunTestimony(PurePath("/d")).culprit(lines, [], {})
+    assert culprit == Culprit(rank, status, None, ("a word of a rank",))
 
 
 # torch-ddp.

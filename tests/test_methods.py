@@ -6,6 +6,7 @@ The launchers are the real ones. What they start is a small script that needs no
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.options import LAUNCHABLE
+from ascend_supervisor.methods import LAUNCHERS_OF_OTHERS
+from ascend_supervisor.options import METHODS as ALL
 from tests.running import Event, Running, wait_until
 
 SCRIPT = """\
@@ -24,7 +26,8 @@ import os, signal, subprocess, sys, time
 if os.environ.get("MS_ROLE") == "MS_SCHED":
     time.sleep(1)
     sys.exit(0)
-rank = int(os.environ.get("RANK_ID") or os.environ.get("RANK") or 0)
+names = ("RANK_ID", "RANK", "OMPI_COMM_WORLD_RANK")
+rank = int(next(filter(None, map(os.environ.get, names)), 0))
 print("rank", rank, "begins", flush=True)
 """
 STAY = SCRIPT + "while True: time.sleep(600)\n"
@@ -43,6 +46,7 @@ METHODS = {
     "ranktable": Method("ranktable"),
     "torchrun": Method("torchrun", program="torchrun"),
     "msrun": Method("msrun", program="msrun"),
+    "mpirun": Method("mpirun", program="mpirun"),
     "mindspore": Method("mindspore", program="the scheduler"),
     "torch-ddp": Method("torch-ddp", ranks=(0,)),
     "tensorflow": Method("tensorflow", ranks=(0,)),
@@ -54,7 +58,7 @@ Start = Callable[..., Running]
 
 
 def test_every_method_is_tested():
-    assert METHODS.keys() == set(LAUNCHABLE)
+    assert METHODS.keys() == set(ALL)
 
 
 @pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, ())) for name in METHODS])
@@ -63,6 +67,8 @@ def method(request: pytest.FixtureRequest) -> Method:
     launcher = Path(sys.executable).with_name(name)
     if name in MARKS and not launcher.exists():
         pytest.skip(f"{launcher} is not installed")
+    if name == "mpirun" and shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed (Debian's package openmpi-bin)")
     return METHODS[name]
 
 
@@ -99,7 +105,7 @@ def test_a_job_that_ends_well(train, method):
     assert [event["outcome"] for event in job.all("generation.ended")] == ["completed"]
     assert {event["program"] for event in job.all("process.started")} == {
         method.program,
-        *([] if method.name in MARKS else [None]),
+        *([] if method.name in LAUNCHERS_OF_OTHERS else [None]),
     }
     assert not job.survivors()
 
@@ -143,7 +149,7 @@ def test_what_a_rank_raised_is_told(train, method):
         "    json.dump({'message': {'message': 'ValueError: bad shape'}}, open(path, 'w'))\n"
         "    sys.exit(1)\n"
     )
-    if method.name in {"tensorflow", "msrun"}:
+    if method.name in {"tensorflow", "msrun", "mpirun"}:
         pytest.skip(f"{method.name} has no error files")
     job = train(SCRIPT + raising + STAY)
     assert job.end() == 1

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from ascend_supervisor.options import LAUNCHABLE, METHODS, OPTIONS
+from ascend_supervisor.options import OPTIONS
 from ascend_supervisor.quantities import ALL_RANKS
 from ascend_supervisor.settings import Settings
 from tests.job_settings import COMMAND, faults, only_fault, settings
@@ -105,13 +105,6 @@ def test_standalone_and_a_rank_table_exclude_each_other() -> None:
     fault = only_fault("--standalone", env={"ASCEND_SUPERVISOR_RANK_TABLE": "/x"})
     assert fault.startswith("--standalone and ASCEND_SUPERVISOR_RANK_TABLE exclude each other")
     assert settings("--rank-table=/x", toml="standalone = false").standalone is None
-
-
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in LAUNCHABLE])
-def test_a_method_that_cannot_be_started_yet_is_a_fault_that_names_its_source(method: str) -> None:
-    rest = f": the method {method} is not available in this version; --method ranktable is"
-    assert only_fault(f"--method={method}") == f"--method{rest}"
-    assert only_fault(env={"MA_RUN_METHOD": method}) == f"MA_RUN_METHOD{rest}"
 
 
 def test_the_platforms_method_is_checked_like_ours() -> None:

@@ -32,7 +32,13 @@ def start_guardian(mark: str) -> int | None:
     if os.getpid() == 1 or setsid is None:
         return None
     read_end, write_end = os.pipe()
-    program = (sys.executable, "-I", "-S", str(Path(__file__).with_name("guardian.py")), mark)
+    program = (
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(__file__).parents[1] / "programs" / "guardian.py"),
+        mark,
+    )
     try:
         subprocess.run(
             (setsid, "--fork", *program),

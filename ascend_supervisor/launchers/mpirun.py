@@ -1,0 +1,198 @@
+"""mpirun on node 0, and sshd on all: what ModelArts' run_mpi.sh does for Horovod and MPI jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ascend_supervisor.errors import CommandNotFound, SettingsRefused
+from ascend_supervisor.launchers import (
+    Boot,
+    Here,
+    common_environ,
+    launcher_log_path,
+    own_directory,
+)
+from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.rank_table import RankTable
+from ascend_supervisor.sentences import shown
+from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.testimony import Culprit, Exhibit
+
+SSHD_PORT = "36666"
+PORT, SLOTS, INTERFACES = "MY_SSHD_PORT", "MY_MPI_SLOTS", "MY_MPI_BTL_TCP_IF"
+FORWARDED = ("MA_", "SHARED_", "S3_", "PATH", "VC_WORKER_", "SCC", "CRED")
+"""Beginnings of the names of variables that the ranks get on all servers."""
+PORT_MARK = "{{MY_SSHD_PORT}}"
+"""Stands for the port in the sshd_config of ModelArts' images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What mpirun needs of this machine.
+
+    ``program`` are the words that run programs/mpi.py; ``sshd`` is a path, because sshd starts
+    itself anew for each connection. None: there is none; ``sshd_config`` is the user's.
+    """
+
+    program: tuple[str, ...]
+    mpirun: str | None
+    sshd: str | None
+    sshd_config: str | None
+    sshd_config_path: str
+    is_root: bool
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class MpirunLauncher:
+    boot: Boot
+    tools: Tools
+
+    def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
+        """On node 0 mpirun, elsewhere who waits for its end; sshd, where there are several.
+
+        Raises SettingsRefused, or CommandNotFound for what is not installed.
+        """
+        main = self._main(table, here, generation)
+        return (main,) if len(table.entries) == 1 else (self._sshd(here, generation), main)
+
+    def _main(self, table: RankTable, here: Here, generation: int) -> ProcessSpec:
+        place = here.place
+        directory = own_directory(place) / "mpirun" / f"generation_{generation}"
+        role = "head" if here.node_rank == 0 else "node"
+        words = [*self.tools.program, role, "--port", self._port]
+        words += ["--wait", f"{self.tools.wait:g}", "--job", place.job_id]
+        title, testimony = "mpirun", None
+        if here.node_rank:
+            words += hosts(table)[:1]
+            title = "the wait for mpirun"
+        else:
+            slots = self._slots(here)
+            hostfile = directory / "hostfile"
+            words += ["--slots", slots, "--hostfile", str(hostfile), *hosts(table), "--"]
+            words += self._mpirun(len(table.entries) * int(slots), hostfile)
+            testimony = MpirunTestimony(directory)
+        return ProcessSpec(
+            argv=tuple(words),
+            cwd=place.work_dir,
+            log=launcher_log_path(place, "mpirun", here.node_rank),
+            environ=common_environ(self.boot, here, generation),
+            directories=(directory,),
+            title=title,
+            testimony=testimony,
+        )
+
+    def _mpirun(self, ranks: int, hostfile: PurePath) -> Iterator[str]:
+        if self.tools.mpirun is None:
+            raise CommandNotFound("mpirun was not found in PATH; install Open MPI in the image")
+        yield from (self.tools.mpirun, "-np", str(ranks), "-hostfile", str(hostfile))
+        yield from ("-mca", "plm_rsh_args", f"-p {self._port}", "-bind-to", "none")
+        yield from ("-map-by", "slot", "-x", "NCCL_DEBUG=INFO")
+        yield from ("-x", f"NCCL_SOCKET_IFNAME={self.boot.or_else(INTERFACES, 'eth0,bond0')}")
+        yield from ("-x", "NCCL_SOCKET_FAMILY=AF_INET", "-x", "HOROVOD_MPI_THREADS_DISABLE=1")
+        if "LD_LIBRARY_PATH" in self.boot.environ:  # or it warns
+            yield from ("-x", "LD_LIBRARY_PATH")
+        yield from ("-mca", "pml", "ob1", "-mca", "btl", "^openib")
+        yield from ("-mca", "plm_rsh_no_tree_spawn", "true")
+        for name in sorted(self.boot.environ):
+            if name.startswith(FORWARDED):
+                yield from ("-x", name)
+        if self.tools.is_root:
+            yield "--allow-run-as-root"
+        yield from self.boot.command
+
+    def _sshd(self, here: Here, generation: int) -> ProcessSpec:
+        if self.tools.sshd is None:
+            raise CommandNotFound("sshd was not found; install OpenSSH's server in the image")
+        if self.tools.sshd_config is None:
+            raise SettingsRefused(
+                f"mpirun on several servers needs an sshd, and there is no "
+                f"{self.tools.sshd_config_path}; put one there, with host keys and the keys that "
+                "may log in"
+            )
+        directory = own_directory(here.place) / "mpirun"
+        config = directory / f"sshd_config.node_{here.node_rank}"
+        text = self.tools.sshd_config.replace(PORT_MARK, self._port)
+        return ProcessSpec(
+            argv=(self.tools.sshd, "-D", "-e", "-f", str(config), "-p", self._port),
+            cwd=here.place.work_dir,
+            log=launcher_log_path(here.place, "sshd", here.node_rank),
+            environ=common_environ(self.boot, here, generation),
+            significant=False,
+            files={config: text.encode()},
+            title="sshd",
+        )
+
+    @property
+    def _port(self) -> str:
+        return _whole(PORT, self.boot.or_else(PORT, SSHD_PORT), 65535)
+
+    def _slots(self, here: Here) -> str:
+        usual = str(len(here.entry.devices) or 1)
+        return _whole(SLOTS, self.boot.or_else(SLOTS, usual), 1024)
+
+
+def hosts(table: RankTable) -> list[str]:
+    """The servers' names, in the order of their ranks; raises SettingsRefused for one without."""
+    names = [entry.host_ip or entry.server_id for entry in table.entries]
+    if len(names) == 1:
+        return ["127.0.0.1"]
+    for node_rank, name in enumerate(names):
+        if not name:
+            raise SettingsRefused(
+                f"mpirun needs the name of every server, and that of node rank {node_rank} is not "
+                "known; set VC_WORKER_HOSTS, or MA_VJ_NAME and MA_TASK_NAME"
+            )
+    return [name for name in names if name]
+
+
+def _whole(name: str, text: str, most: int) -> str:
+    if text.isascii() and text.isdecimal() and 1 <= int(text) <= most:
+        return text
+    raise SettingsRefused(f"{name}: expected a whole number from 1 to {most}, found {shown(text)}")
+
+
+@dataclass(frozen=True, slots=True)
+class MpirunTestimony:
+    """Reads what mpirun (Open MPI 3 and 4) says of the first rank that failed."""
+
+    directory: PurePath
+
+    @property
+    def workers(self) -> int:
+        """None that could be told by a session of its own."""
+        return 0
+
+    @property
+    def exhibits(self) -> tuple[PurePath, str]:
+        """None: it leaves no files."""
+        return self.directory, ""
+
+    def culprit(
+        self,
+        lines: Sequence[str],
+        exhibits: Sequence[Exhibit],  # noqa: ARG002
+        ranks: Mapping[int, int],  # noqa: ARG002
+    ) -> Culprit | None:
+        """The rank that mpirun names, and what was said before it spoke."""
+        said = next((n for n, line in enumerate(lines) if _RULE.fullmatch(line)), len(lines))
+        text = "\n".join(lines)
+        if found := _SIGNALLED.search(text):
+            status = ExitStatus(None, int(found[2]))
+        elif found := _EXITED.search(text):
+            status = ExitStatus(int(found[2]))
+        else:
+            return None
+        return Culprit(int(found[1]), status, None, tuple(lines[:said]))
+
+    def doubt(self, lines: Sequence[str]) -> str | None:  # noqa: ARG002
+        """None: mpirun has seen the end of every rank."""
+        return None
+
+
+_RULE = re.compile(r"-{20,}")
+_SIGNALLED = re.compile(r"process rank (\d+) with PID \d+ on node .* exited on\s+signal (\d+)")
+_EXITED = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)")

@@ -1,0 +1,196 @@
+"""What the nodes of an mpirun job do around mpirun; a program of its own.
+
+    python -I -S mpi.py head --port P --wait S --job ID --slots N --hostfile F HOST... -- MPIRUN...
+    python -I -S mpi.py node --port P --wait S --job ID HOST
+
+``head`` runs on node 0: it waits until the sshd of every HOST answers, writes the hostfile, runs
+mpirun, leaves its exit code for the others to fetch, and ends with it. ``node`` runs on the others:
+it waits on the first HOST, over ssh, for the exit code of the job, and ends with it. A host that
+does not answer, or whose connection is lost, is an end with 69 and a sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+UNAVAILABLE = 69
+SIGNAL_BASE = 128
+AGAIN_SECONDS = 0.5
+CONNECT_SECONDS = 5.0
+FETCH_SECONDS = 10.0
+"""How long the others may take to fetch the exit code."""
+STOPPED_SECONDS = 1.5
+"""How long when we were told to stop: so were they, most likely."""
+FOLDER = ".ascend_supervisor"
+"""Below the home directory of the user as whom ssh logs in; his alone."""
+ALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+"""A node 0 that vanished is noticed within 15 s."""
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"ascend_supervisor: {text}\n")
+    sys.stdout.flush()
+
+
+def fail(text: str) -> int:
+    say(text)
+    return UNAVAILABLE
+
+
+# On node 0.
+
+
+def head(arguments: argparse.Namespace, mpirun: Sequence[str]) -> int:
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # where ssh puts who logs in, whatever HOME says
+    code_file = home / FOLDER / f"{arguments.job}.exit_code"
+    code_file.parent.mkdir(mode=0o700, exist_ok=True)
+    code_file.unlink(missing_ok=True)
+    code_file.with_suffix(".pid").write_text(str(os.getpid()))
+    end = time.monotonic() + arguments.wait
+    addresses = []
+    for index, host in enumerate(arguments.hosts):
+        # On the first, where we are, mpirun starts ranks without ssh.
+        address = answering(host, arguments.port if index else None, end)
+        if address is None:
+            return fail(
+                f"the sshd of {host}, port {arguments.port}, has not answered within "
+                f"{arguments.wait:g} s; look at the log of that server"
+            )
+        addresses.append(address)
+    lines = [f"{address} slots={arguments.slots}\n" for address in addresses]
+    Path(arguments.hostfile).write_text("".join(lines))
+    code, told_to_stop = run(mpirun)
+    if len(addresses) > 1:
+        seconds = STOPPED_SECONDS if told_to_stop else FETCH_SECONDS
+        leave(code_file, code, len(addresses) - 1, seconds)
+    code_file.with_suffix(".pid").unlink(missing_ok=True)
+    return code
+
+
+def answering(host: str, port: int | None, end: float) -> str | None:
+    """The address of ``host`` as soon as an sshd answers there; None when it has not by ``end``.
+
+    Without a port, its address is enough.
+    """
+    told = None
+    while time.monotonic() < end:
+        try:
+            address = str(socket.getaddrinfo(host, port, socket.AF_INET)[0][4][0])
+            if port is None:
+                return address
+            with socket.create_connection((address, port), CONNECT_SECONDS) as connection:
+                if connection.recv(4) == b"SSH-":
+                    return address
+                reason = "what listens there is no sshd"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        if reason != told:
+            say(f"waiting for the sshd of {host}: {reason}")
+            told = reason
+        time.sleep(AGAIN_SECONDS)
+    return None
+
+
+def run(command: Sequence[str]) -> tuple[int, bool]:
+    """Run mpirun to its end; gives its exit code, and whether we were told to stop.
+
+    What is sent to our whole group it hears itself.
+    """
+    process = None
+    told = []
+
+    def pass_on(number: int, _: object) -> None:
+        told.append(number)
+        if process is not None and number in TO_US_ALONE:
+            process.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, *TO_US_ALONE):
+        signal.signal(number, pass_on)
+    process = subprocess.Popen(command)
+    code = process.wait()
+    stopped = not TO_US_ALONE.issuperset(told)
+    return (code if code >= 0 else SIGNAL_BASE - code), stopped
+
+
+TO_US_ALONE = frozenset({signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT})
+
+
+def leave(code_file: Path, code: int, others: int, seconds: float) -> None:
+    """Let the other nodes fetch the exit code."""
+    written = code_file.with_suffix(".new")
+    written.write_text(str(code))
+    written.replace(code_file)
+    end = time.monotonic() + seconds
+    fetched = f"{code_file.name}.fetched.*"
+    while len(list(code_file.parent.glob(fetched))) < others and time.monotonic() < end:
+        time.sleep(0.05)
+    for file in (code_file, *code_file.parent.glob(fetched)):
+        file.unlink(missing_ok=True)
+
+
+# On the other nodes.
+
+WAIT_THERE = """\
+alive() {{ grep -qa mpi.py "/proc/$(cat {base}.pid)/cmdline"; }}
+{{
+    until alive; do sleep 0.5; done
+    echo begun
+    while [ ! -e {base}.exit_code ] && alive; do sleep 0.5; done
+    [ -e {base}.exit_code ] || exit
+    echo ended "$(cat {base}.exit_code)"
+    : > {base}.exit_code.fetched.{index}
+}} 2>/dev/null
+"""
+"""Begins when mpirun's node has begun, and ends when it has: with the exit code, if it left one."""
+
+
+def node(arguments: argparse.Namespace) -> int:
+    first = arguments.hosts[0]
+    end = time.monotonic() + arguments.wait
+    base = f"{FOLDER}/{shlex.quote(arguments.job)}"
+    script = WAIT_THERE.format(base=base, index=f"{socket.gethostname()}.{os.getpid()}")
+    there = f"exec sh -c {shlex.quote(script)}"
+    words = ("ssh", "-p", str(arguments.port), "-o", "BatchMode=yes", *ALIVE, first, there)
+    say(f"the ranks of this server are started by mpirun on {first}, which has their output")
+    while True:
+        done = subprocess.run(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
+        said = done.stdout.decode(errors="replace").split()
+        if said[:2] == ["begun", "ended"] and said[2:]:
+            return int(said[2])
+        if said:
+            return fail(f"the connection to {first}, which runs mpirun, was lost")
+        if time.monotonic() > end:
+            return fail(f"the sshd of {first} has not let us in within {arguments.wait:g} s")
+        time.sleep(AGAIN_SECONDS)
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    mpirun: list[str] = []
+    if "--" in words:
+        cut = words.index("--")
+        words, mpirun = words[:cut], words[cut + 1 :]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("role", choices=["head", "node"])
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--wait", type=float, required=True)
+    parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--hostfile")
+    parser.add_argument("--job", required=True)
+    parser.add_argument("hosts", nargs="+")
+    arguments = parser.parse_args(words)
+    return head(arguments, mpirun) if arguments.role == "head" else node(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
