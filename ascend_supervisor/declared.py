@@ -37,7 +37,7 @@ def declared_table(environ: Mapping[str, str]) -> RankTable | None:
         format=Format.DECLARED,
         entries=entries,
         world_size=hosts * devices,
-        servers=hosts if devices else 0,
+        servers=hosts,
         document=b"",
     )
 

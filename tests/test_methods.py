@@ -5,9 +5,11 @@ The launchers are the real ones. What they start is a small script that needs no
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -168,6 +170,34 @@ def test_a_restart_starts_all_anew(train, method):
         assert lines(job).count(f"rank {rank} begins") == 2
     ends = [(event["outcome"], event["next"]) for event in job.all("generation.ended")]
     assert ends == [("crashed", "restart"), ("completed", "stop")]
+
+
+def test_the_others_have_the_drain_after_a_failure(train, method):
+    if len(method.ranks) == 1 or method.name in LAUNCHERS_OF_OTHERS:
+        pytest.skip("the launcher itself ends the others, or there is none")
+    job = train(
+        f"{SCRIPT}if rank == 1: time.sleep(0.2); sys.exit(4)\n"
+        "time.sleep(1)\nprint('dumped', flush=True)\nsys.exit(2)\n",
+        *("--drain", "30"),
+    )
+    assert job.end() == 4
+    assert "dumped" in lines(job)
+
+
+def test_the_plan_says_what_is_run(method, tmp_path):
+    train = tmp_path / "train.py"
+    options = ("--standalone", "2", "--method", method.name, "--check", "--log-dir", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "ascend_supervisor", *options, "--", sys.executable, str(train)],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    processes = json.loads(done.stdout)["processes"]
+    ranks = [process["rank"] for process in processes if process["rank"] is not None]
+    assert ranks == ([] if method.name in LAUNCHERS_OF_OTHERS else list(method.ranks))
+    assert all(str(train) in process["argv"] for process in processes)
 
 
 SAVES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,6 +69,51 @@ def torchrun(
         ]
 
     return start
+
+
+DDP = """
+import argparse, os, sys
+import torch, torch.distributed as dist
+parser = argparse.ArgumentParser()
+parser.add_argument("--init_method")
+parser.add_argument("--rank", type=int)
+parser.add_argument("--world_size", type=int)
+told = parser.parse_args()
+torch.set_num_threads(1)
+dist.init_process_group("gloo", told.init_method, rank=told.rank, world_size=told.world_size)
+total = torch.tensor([told.rank + 1.0])
+dist.all_reduce(total)
+print(f"rank {told.rank} of {told.world_size}: the sum is {total.item():g}", flush=True)
+dist.barrier()
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def test_torch_ddp_adds_up_across_two_servers(servers, supervised, tmp_path):
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    script = tmp_path / "ddp.py"
+    script.write_text(DDP)
+    jobs = [
+        supervised(
+            *("--method", "torch-ddp", "--release-delay", "0", "--master-port", "29611"),
+            *("--", sys.executable, str(script)),
+            root=tmp_path / server.name,
+            before=server.within,
+            deadline=120.0,
+            environ={
+                "MA_NUM_HOSTS": "2",
+                "VC_TASK_INDEX": str(index),
+                "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
+                "GLOO_SOCKET_IFNAME": server.interface,
+            },
+        )
+        for index, server in enumerate(servers)
+    ]
+    assert [job.end() for job in jobs] == [0, 0]
+    for rank, job in enumerate(jobs):
+        assert f"rank {rank} of 2: the sum is 3" in job.said(rank)
 
 
 def test_torchrun_adds_up_across_two_servers(torchrun):
