@@ -39,8 +39,9 @@ RANK = """\
 import os, subprocess, sys, time
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 here = subprocess.run(["hostname", "-I"], stdout=subprocess.PIPE, text=True).stdout.strip()
-print("rank", rank, "of", os.environ["OMPI_COMM_WORLD_SIZE"], "on", here, flush=True)
-print("told", repr(os.environ["MA_TOLD"]), flush=True)
+line = f"rank {rank} of {os.environ['OMPI_COMM_WORLD_SIZE']} on {here}\\n"
+os.write(1, line.encode())  # at once: all ranks share a pipe
+os.write(1, f"told {os.environ['MA_TOLD']!r}\\n".encode())
 """
 TOLD = "words; with = and\ttabs ="
 
@@ -92,6 +93,7 @@ def cluster(supervised: Callable[..., Running], tmp_path: Path) -> Iterator[Clus
                         "MA_NUM_HOSTS": "2",
                         "MA_NUM_GPUS": "2",
                         "MA_TOLD": TOLD,
+                        "MA_VJ_NAME": f"ma-job-{os.getpid()}",  # it names files in our home
                         "VC_TASK_INDEX": str(index),
                         "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
                     },

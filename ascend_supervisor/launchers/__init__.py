@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import PurePath
@@ -70,11 +70,6 @@ def process_log(boot: Boot, here: Here, whose: str) -> str:
     return boot.or_else("ASCEND_PROCESS_LOG_PATH", str(usual))
 
 
-def error_file(here: Here, whose: str, generation: int) -> PurePath:
-    """Where torch.distributed.elastic's ``@record`` writes what was raised."""
-    return own_directory(here.place) / "errors" / whose / f"generation_{generation}.json"
-
-
 def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | None]:
     """What every process gets, whatever starts it."""
     return {
@@ -83,6 +78,41 @@ def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | N
         "PYTHONUNBUFFERED": boot.environ.get("PYTHONUNBUFFERED", "1"),
         "TORCHELASTIC_RESTART_COUNT": str(generation),
     }
+
+
+def rank_spec(
+    boot: Boot,
+    here: Here,
+    generation: int,
+    *,
+    rank: int,
+    local_rank: int,
+    environ: Mapping[str, str | None],
+    more_words: Sequence[str] = (),
+) -> ProcessSpec:
+    """A rank that we start ourselves, with what every rank gets: a directory, logs, an error file.
+
+    torch.distributed.elastic's ``@record`` writes to that file what was raised.
+    """
+    whose = f"rank_{rank}"
+    cwd = here.place.work_dir / f"device{local_rank}"
+    logged = process_log(boot, here, whose)
+    error_file = own_directory(here.place) / "errors" / whose / f"generation_{generation}.json"
+    return ProcessSpec(
+        argv=(*boot.command, *more_words),
+        cwd=cwd,
+        log=log_path(here.place, rank, local_rank),
+        environ={
+            **common_environ(boot, here, generation),
+            **environ,
+            "ASCEND_PROCESS_LOG_PATH": logged,
+            "TORCHELASTIC_ERROR_FILE": str(error_file),
+        },
+        rank=rank,
+        local_rank=local_rank,
+        directories=(cwd / logged, error_file.parent),
+        error_file=error_file,
+    )
 
 
 def devices_here(method: str, here: Here) -> int:

@@ -12,11 +12,9 @@ from ascend_supervisor.launchers import (
     Here,
     common_environ,
     devices_here,
-    error_file,
     launcher_log_path,
-    log_path,
     master_address,
-    process_log,
+    rank_spec,
 )
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ
 from ascend_supervisor.rank_table import RankTable
@@ -74,25 +72,18 @@ class MindSporeLauncher:
         rank: int,
         cluster: dict[str, str | None],
     ) -> ProcessSpec:
-        logged = process_log(self.boot, here, f"rank_{rank}")
-        cwd = here.place.work_dir / f"device{local_rank}"
-        errors = error_file(here, f"rank_{rank}", generation)
-        return ProcessSpec(
-            argv=self.boot.command,
-            cwd=cwd,
-            log=log_path(here.place, rank, local_rank),
+        return rank_spec(
+            self.boot,
+            here,
+            generation,
+            rank=rank,
+            local_rank=local_rank,
             environ={
                 **platform_environ(table, here, local_rank, rank),
                 **cluster,
                 "MS_ROLE": "MS_WORKER",
                 "MS_NODE_ID": str(rank),
-                "ASCEND_PROCESS_LOG_PATH": logged,
-                "TORCHELASTIC_ERROR_FILE": str(errors),
             },
-            rank=rank,
-            local_rank=local_rank,
-            directories=(cwd / logged, errors.parent),
-            error_file=errors,
         )
 
 

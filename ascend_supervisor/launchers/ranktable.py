@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.launchers import (
-    Boot,
-    Here,
-    common_environ,
-    error_file,
-    log_path,
-    master_address,
-    process_log,
-)
+from ascend_supervisor.launchers import Boot, Here, master_address, rank_spec
 from ascend_supervisor.rank_table import RankTable
 from ascend_supervisor.spec import ProcessSpec
 
@@ -45,24 +37,16 @@ class RankTableLauncher:
     def _spec(
         self, table: RankTable, here: Here, generation: int, local_rank: int, rank: int
     ) -> ProcessSpec:
-        logged = process_log(self.boot, here, f"rank_{rank}")
-        cwd = here.place.work_dir / f"device{local_rank}"
-        errors = error_file(here, f"rank_{rank}", generation)
-        return ProcessSpec(
-            argv=self.boot.command,
-            cwd=cwd,
-            log=log_path(here.place, rank, local_rank),
-            environ={
-                **common_environ(self.boot, here, generation),
-                **platform_environ(table, here, local_rank, rank),
-                **self._torch(table, here, local_rank, rank),
-                "ASCEND_PROCESS_LOG_PATH": logged,
-                "TORCHELASTIC_ERROR_FILE": str(errors),
-            },
+        return rank_spec(
+            self.boot,
+            here,
+            generation,
             rank=rank,
             local_rank=local_rank,
-            directories=(cwd / logged, errors.parent),
-            error_file=errors,
+            environ={
+                **platform_environ(table, here, local_rank, rank),
+                **self._torch(table, here, local_rank, rank),
+            },
         )
 
     def _torch(

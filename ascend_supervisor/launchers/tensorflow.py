@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.launchers import Boot, Here, common_environ, launcher_log_path, log_path
+from ascend_supervisor.launchers import Boot, Here, common_environ, launcher_log_path, rank_spec
 from ascend_supervisor.rank_table import RankTable
 from ascend_supervisor.spec import ProcessSpec
 
-Environ: TypeAlias = "Mapping[str, str | None]"
 Task = Literal["ps", "worker"]
 
 HOSTS: dict[Task, str] = {"ps": "TF_PS_HOSTS", "worker": "TF_WORKER_HOSTS"}
@@ -26,17 +24,16 @@ class TensorFlowLauncher:
 
         The job is done when the workers are: a ps never ends by itself. Raises SettingsRefused.
         """
-        environ = common_environ(self.boot, here, generation)
         if len(table.entries) == 1:
-            return (self._worker(here, (), environ),)
+            return (self._worker(here, generation, ()),)
         words = {task: self._words(here, task) for task in HOSTS}
         only = self.boot.environ.get("MA_TASK_NAME")
         if only == "ps":
-            return (self._ps(here, words["ps"], environ, significant=True),)
-        worker = self._worker(here, words["worker"], environ)
+            return (self._ps(here, generation, words["ps"], significant=True),)
+        worker = self._worker(here, generation, words["worker"])
         if only == "worker":
             return (worker,)
-        return (self._ps(here, words["ps"], environ, significant=False), worker)
+        return (self._ps(here, generation, words["ps"], significant=False), worker)
 
     def _words(self, here: Here, task: Task) -> tuple[str, ...]:
         words = ["--task_index", str(here.node_rank)]
@@ -51,24 +48,19 @@ class TensorFlowLauncher:
         return (*words, "--job_name", task)
 
     def _ps(
-        self, here: Here, words: tuple[str, ...], environ: Environ, *, significant: bool
+        self, here: Here, generation: int, words: tuple[str, ...], *, significant: bool
     ) -> ProcessSpec:
         return ProcessSpec(
             argv=(*self.boot.command, *words),
             cwd=here.place.work_dir / "ps",
             log=launcher_log_path(here.place, "ps", here.node_rank),
-            environ=environ,
+            environ=common_environ(self.boot, here, generation),
             significant=significant,
             title=f"ps {here.node_rank}",
         )
 
-    def _worker(self, here: Here, words: tuple[str, ...], environ: Environ) -> ProcessSpec:
+    def _worker(self, here: Here, generation: int, words: tuple[str, ...]) -> ProcessSpec:
         rank = here.node_rank
-        return ProcessSpec(
-            argv=(*self.boot.command, *words),
-            cwd=here.place.work_dir / "device0",
-            log=log_path(here.place, rank, 0),
-            environ=environ,
-            rank=rank,
-            local_rank=0,
+        return rank_spec(
+            self.boot, here, generation, rank=rank, local_rank=0, environ={}, more_words=words
         )

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ascend_supervisor.launchers import (
-    Boot,
-    Here,
-    common_environ,
-    error_file,
-    log_path,
-    master_address,
-)
+from ascend_supervisor.launchers import Boot, Here, master_address, rank_spec
 from ascend_supervisor.launchers.ranktable import master_port
 from ascend_supervisor.rank_table import RankTable
 from ascend_supervisor.spec import ProcessSpec
@@ -33,19 +26,7 @@ class TorchDdpLauncher:
         words = ["--init_method", f"tcp://{place}:{master_port(self.boot)}"]
         if servers > 1:
             words += ["--rank", str(rank), "--world_size", str(servers)]
-        cwd = here.place.work_dir / "device0"
-        errors = error_file(here, f"rank_{rank}", generation)
-        spec = ProcessSpec(
-            argv=(*self.boot.command, *words),
-            cwd=cwd,
-            log=log_path(here.place, rank, 0),
-            environ={
-                **common_environ(self.boot, here, generation),
-                "TORCHELASTIC_ERROR_FILE": str(errors),
-            },
-            rank=rank,
-            local_rank=0,
-            directories=(errors.parent,),
-            error_file=errors,
+        spec = rank_spec(
+            self.boot, here, generation, rank=rank, local_rank=0, environ={}, more_words=words
         )
         return (spec,)
