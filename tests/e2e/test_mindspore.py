@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.running import Running
+from tests.two_servers import two_servers
 
 pytestmark = [pytest.mark.e2e_mindspore, pytest.mark.timeout(300)]
 
@@ -43,6 +44,33 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+@pytest.mark.parametrize("method", ["msrun", "mindspore"])
+def test_ranks_add_up_across_two_servers(supervised, tmp_path, method):
+    if not Path(sys.executable).with_name("msrun").exists():
+        pytest.skip("MindSpore is not installed")
+    with two_servers() as servers:
+        jobs = [
+            supervised(
+                *("--method", method, "--release-delay", "0"),
+                *("--", sys.executable, str(SCRIPT)),
+                root=tmp_path / server.name,
+                before=server.within,
+                deadline=200.0,
+                environ={
+                    "MA_NUM_HOSTS": "2",
+                    "MA_NUM_GPUS": "1",
+                    "VC_TASK_INDEX": str(index),
+                    "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
+                },
+            )
+            for index, server in enumerate(servers)
+        ]
+        assert [job.end() for job in jobs] == [0, 0]
+        for rank, job in enumerate(jobs):
+            assert f"rank {rank} of 2: the sum is [3.]" in job.said(rank)
+            assert not job.survivors()
 
 
 def test_ranks_add_up(reduce):
