@@ -18,7 +18,7 @@ from ascend_supervisor.errors import (
     scarcity,
 )
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.plumbing.atomic_file import write_atomically
+from ascend_supervisor.plumbing.atomic_file import remove_remnants, write_atomically
 from ascend_supervisor.plumbing.binary import is_foreign
 from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.directories import make_directories
@@ -152,6 +152,7 @@ def _make_directories(spec: ProcessSpec) -> None:
 def _write_files(spec: ProcessSpec) -> None:
     for path, content in spec.files.items():
         try:
+            remove_remnants(Path(path))
             write_atomically(Path(path), content, PRIVATE)
         except OSError as error:
             raise CannotWrite(

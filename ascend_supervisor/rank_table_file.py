@@ -20,7 +20,7 @@ import anyio
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout, Unavailable
 from ascend_supervisor.events import RankTableUnwatched, RankTableWaiting, Report
 from ascend_supervisor.place import TABLE_FILE
-from ascend_supervisor.plumbing.atomic_file import write_atomically
+from ascend_supervisor.plumbing.atomic_file import remove_remnants, write_atomically
 from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.filewatch import FileWatch, Signature, Silence, SlowFiles, signature
 from ascend_supervisor.plumbing.regular_file import read_regular_file
@@ -61,6 +61,7 @@ def keep_copy(table: RankTable, path: PurePath) -> None:
     """
     try:
         if not _holds(Path(path), table.document):  # a full disk then keeps no generation
+            remove_remnants(Path(path))
             write_atomically(Path(path), table.document, COPY_MODE)
     except OSError as error:
         raise CannotWrite(

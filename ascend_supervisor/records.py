@@ -15,7 +15,7 @@ from ascend_supervisor import __version__
 from ascend_supervisor.events import Diagnostic, Report
 from ascend_supervisor.outlets import Outlets
 from ascend_supervisor.place import Place
-from ascend_supervisor.plumbing.atomic_file import write_atomically
+from ascend_supervisor.plumbing.atomic_file import remove_remnants, write_atomically
 from ascend_supervisor.plumbing.latest_file import LatestFile
 from ascend_supervisor.plumbing.proc import start_time
 from ascend_supervisor.reporters.status import Status, as_json, status_file
@@ -35,7 +35,7 @@ class Records:
         self._ended = False
         self._loop = asyncio.get_running_loop()
         state = Path(place.state_file)
-        state_file = self._file(partial(_write_state, state), "the state file", state)
+        state_file = self._file(_state_writer(state), "the state file", state)
         self._files: list[LatestFile[Any]] = [state_file]
         initial = Status(
             job_id=place.job_id,
@@ -74,5 +74,13 @@ class Records:
         return LatestFile(write, failed, name)
 
 
-def _write_state(path: Path, status: Status) -> None:
-    write_atomically(path, as_json(status), STATE_MODE)
+def _state_writer(path: Path) -> Callable[[Status], None]:
+    """Also removes, the first time, what an earlier start left that was killed while it wrote."""
+    rest = [path]
+
+    def write(status: Status) -> None:
+        while rest:
+            remove_remnants(rest.pop())
+        write_atomically(path, as_json(status), STATE_MODE)
+
+    return write
