@@ -37,7 +37,10 @@ class ExitStatus:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The first process of a generation that failed: the root cause, as far as can be known."""
+    """The first process of a generation that failed: the root cause, as far as can be known.
+
+    ``exception`` is what it raised, ``reason`` what its framework says of why it ended it.
+    """
 
     name: str
     rank: int | None
@@ -48,6 +51,7 @@ class Failure:
     log: str = ""
     exception: str | None = None
     last_lines: tuple[str, ...] = ()
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

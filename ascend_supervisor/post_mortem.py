@@ -22,14 +22,21 @@ MOST_EXHIBITS = 64
 
 
 def examined(
-    failure: Failure, spec: ProcessSpec, lines: Sequence[str], ranks: Mapping[int, int]
+    failure: Failure,
+    spec: ProcessSpec,
+    lines: Sequence[str],
+    heard: Sequence[str],
+    ranks: Mapping[int, int],
 ) -> Failure:
     """The failure with all that is known of it; reads files.
 
-    ``lines`` are the last of its log, ``ranks`` those of a launcher's workers, by their pids.
+    ``lines`` are the last of its log, ``heard`` those of all the generation's, and ``ranks`` those
+    of a launcher's workers, by their pids.
     Where a launcher failed because a worker did, the failure is the worker's.
     """
     failure = replace(failure, last_lines=tuple(lines[-LAST_LINES:]))
+    if spec.explanation is not None:
+        failure = replace(failure, reason=spec.explanation.reason(lines, heard))
     if spec.testimony is not None:
         culprit = spec.testimony.culprit(lines, list(_exhibits(spec)), ranks)
         if culprit is not None:
@@ -39,6 +46,7 @@ def examined(
                 rank=culprit.rank,
                 status=culprit.status,
                 exception=culprit.exception,
+                reason=culprit.reason,
                 last_lines=culprit.last_lines[-LAST_LINES:],
                 log=str(culprit.log or spec.log),
             )

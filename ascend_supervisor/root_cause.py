@@ -27,6 +27,8 @@ def told(failure: Failure) -> str:
         f"{failure.name} failed first, in generation {failure.generation}: it {failure.status}"
         f"{memory[failure.oom_killed]} after {failure.runtime_seconds:.1f} s"
     )
+    if failure.reason:
+        head += f": {_cut(failure.reason, 1000)}"
     if failure.exception:
         head += f"\nit raised: {_cut(failure.exception.strip(), 1000)}"
     lines = [_cut(line, LINE_CHARACTERS) for line in failure.last_lines if line.strip()]

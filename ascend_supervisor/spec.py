@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from ascend_supervisor.testimony import Testimony
+from ascend_supervisor.testimony import Explanation, Testimony
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class ProcessSpec:
     ``directories`` are made before the start, ``cwd`` and the log's parent too; then ``files`` are
     written, for nobody else to read.
     A generation is complete when its ``significant`` processes have ended with 0.
+    ``explanation`` finds in its words why its framework ended it.
     ``testimony`` reads what a launcher, which has workers of its own, tells of their end; where
     they have logs of their own (``worker_logs``), these are mirrored in place of its output.
     """
@@ -40,6 +41,7 @@ class ProcessSpec:
     directories: tuple[PurePath, ...] = ()
     error_file: PurePath | None = None
     title: str | None = None
+    explanation: Explanation | None = None
     testimony: Testimony | None = None
     worker_logs: tuple[WorkerLog, ...] = ()
     files: Mapping[PurePath, bytes] = field(default_factory=dict)

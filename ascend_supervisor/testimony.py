@@ -37,6 +37,7 @@ class Culprit:
     exception: str | None
     last_lines: tuple[str, ...]
     log: PurePath | None = None
+    reason: str | None = None
 
 
 class Testimony(Protocol):
@@ -60,6 +61,16 @@ class Testimony(Protocol):
 
     def doubt(self, lines: Sequence[str]) -> str | None:
         """Why an exit status of 0 is not to be believed; None where it is."""
+
+
+class Explanation(Protocol):
+    """Finds why a framework ended a process of its own, where only its words say so; pure."""
+
+    def reason(self, lines: Sequence[str], heard: Sequence[str]) -> str | None:
+        """None where they do not say it.
+
+        ``lines``: the last ones of the process; ``heard``: those of all its generation here.
+        """
 
 
 def raised(content: bytes) -> str | None:

@@ -179,8 +179,9 @@ class WorkerGroup:
         process = next(p for p in self._processes if p.spec.name == self.failure.name)
         with anyio.move_on_after(ERROR_FILE_SECONDS), suppress(Unavailable):
             lines = process.pump.last_lines
+            heard = [line for one in self._processes for line in one.pump.last_lines]
             return await in_thread(
-                partial(examined, self.failure, process.spec, lines, self._ranks_by_pid)
+                partial(examined, self.failure, process.spec, lines, heard, self._ranks_by_pid)
             )
         return self.failure
 

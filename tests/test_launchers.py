@@ -11,7 +11,7 @@ import pytest
 from ascend_supervisor.declared import declared_table
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.launchers import Boot, Here, Launcher
-from ascend_supervisor.launchers.mindspore import MindSporeLauncher
+from ascend_supervisor.launchers.mindspore import MindSporeLauncher, MindSporeWords
 from ascend_supervisor.launchers.mpirun import MpirunLauncher, MpirunTestimony, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher, MsrunTestimony
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
@@ -337,7 +337,9 @@ def test_msrun_cannot_run_what_is_no_python_script():
 
 NAMED = ["[ERROR] ME(1): Worker process 70 exit with exception. Error code: -9.", "and more"]
 WORKERS = MsrunTestimony(
-    PurePath("/d"), tuple(WorkerLog(PurePath(f"/d/worker_{n}.log"), n, n - 4) for n in (4, 5))
+    PurePath("/d"),
+    tuple(WorkerLog(PurePath(f"/d/worker_{n}.log"), n, n - 4) for n in (4, 5)),
+    MindSporeWords(("pod-0", "pod-0", "pod-1", "pod-1", "pod-2", "pod-2"), "10.0.0.1"),
 )
 
 
@@ -354,6 +356,48 @@ def test_whom_msrun_names_is_known_by_his_pid(ranks, head):
     assert culprit == Culprit(
         4, ExitStatus(None, 9), None, ("last words",), PurePath("/d/worker_4.log")
     )
+
+
+ENDS_ITSELF = "[WARNING] DISTRIBUTED(1): [init.cc:135] operator()] Kill this process with SIGTERM."
+MISSED = "[ERROR] DISTRIBUTED(9): UpdateTopoState] The node: 2 is timed out. It may exit with"
+LOST = (
+    "MindSpore ended it, for it had lost its cluster; look for what ended the scheduler, on "
+    "10.0.0.1, or a rank on another server"
+)
+WHO = "MindSpore's scheduler had missed rank 2 before, on pod-1; look there for what ended it"
+
+
+@pytest.mark.parametrize(
+    ("lines", "heard", "reason"),
+    [
+        ([ENDS_ITSELF], [ENDS_ITSELF], LOST),
+        ([ENDS_ITSELF], [ENDS_ITSELF, MISSED, MISSED.replace("2", "5")], WHO),
+        ([MISSED], [MISSED], WHO),
+        (
+            [MISSED.replace("2", "9")],
+            [],
+            WHO.replace("2", "9").replace("pod-1", "a server that is not known"),
+        ),
+        (["ValueError: no"], [MISSED], None),
+    ],
+)
+def test_why_mindspore_ends_a_process_is_in_its_words(lines, heard, reason):
+    assert WORKERS.mindspore.reason(lines, heard) == reason
+
+
+def test_why_mindspore_ended_a_worker_of_msrun_is_in_the_log_of_the_scheduler():
+    scheduler = Exhibit(PurePath("scheduler.log"), 0, b"(9,7f)", MISSED.encode())
+    worker = worker_log(4, b"(70,7f)", ENDS_ITSELF.encode())
+    culprit = WORKERS.culprit(NAMED, [scheduler, worker], {})
+    assert culprit is not None
+    assert (culprit.rank, culprit.reason) == (4, WHO)
+
+
+def test_the_scheduler_of_msrun_is_no_rank():
+    scheduler = Exhibit(PurePath("scheduler.log"), 0, b"(70,7f)", MISSED.encode())
+    culprit = WORKERS.culprit(NAMED, [scheduler], {71: 5})
+    assert culprit is not None
+    assert culprit.rank is None
 
 
 def test_whom_msrun_names_may_be_unknown():

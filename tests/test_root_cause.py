@@ -32,6 +32,14 @@ FAILURE = Failure(
 )
 
 
+def test_it_says_why_a_framework_ended_it():
+    why = "MindSpore's scheduler had missed rank 8 before, on pod-1; look there for what ended it"
+    killed = replace(FAILURE, status=ExitStatus(None, 15), reason=why)
+    assert told(killed).splitlines()[0] == (
+        f"rank 3 failed first, in generation 2: it was killed by SIGTERM after 12.3 s: {why}"
+    )
+
+
 def test_it_says_who_when_how_and_the_last_lines():
     assert told(FAILURE) == (
         "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s\n"

@@ -12,6 +12,7 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.place import Place
 from ascend_supervisor.rank_table import Entry, RankTable
 from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.testimony import Explanation
 
 HCCL_CONNECT_SECONDS = "1800"
 
@@ -89,6 +90,7 @@ def rank_spec(
     local_rank: int,
     environ: Mapping[str, str | None],
     more_words: Sequence[str] = (),
+    explanation: Explanation | None = None,
 ) -> ProcessSpec:
     """A rank that we start ourselves, with what every rank gets: a directory, logs, an error file.
 
@@ -112,6 +114,7 @@ def rank_spec(
         local_rank=local_rank,
         directories=(cwd / logged, error_file.parent),
         error_file=error_file,
+        explanation=explanation,
     )
 
 

@@ -5,6 +5,8 @@ MindSpore calls it "dynamic cluster startup" and reads all of it from the enviro
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ascend_supervisor.launchers import (
@@ -51,9 +53,11 @@ class MindSporeLauncher:
             for local_rank, device in enumerate(here.entry.devices)
         )
         has_rank_0 = any(device.rank == 0 for device in here.entry.devices)
-        return (self._scheduler(here, cluster), *workers) if has_rank_0 else workers
+        return (self._scheduler(table, here, cluster), *workers) if has_rank_0 else workers
 
-    def _scheduler(self, here: Here, cluster: dict[str, str | None]) -> ProcessSpec:
+    def _scheduler(
+        self, table: RankTable, here: Here, cluster: dict[str, str | None]
+    ) -> ProcessSpec:
         return ProcessSpec(
             argv=self.boot.command,
             cwd=here.place.work_dir / "scheduler",
@@ -61,6 +65,7 @@ class MindSporeLauncher:
             environ={**cluster, "MS_ROLE": "MS_SCHED", "RANK_ID": "0"},
             significant=False,
             title="the scheduler",
+            explanation=words(table, here, self.boot),
         )
 
     def _worker(
@@ -84,7 +89,51 @@ class MindSporeLauncher:
                 "MS_ROLE": "MS_WORKER",
                 "MS_NODE_ID": str(rank),
             },
+            explanation=words(table, here, self.boot),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MindSporeWords:
+    """What MindSpore 2.10 writes when it loses its cluster: it ends its processes with SIGTERM.
+
+    ``servers`` are those of the ranks, in their order; ``scheduler`` is the address of its server.
+    """
+
+    servers: tuple[str, ...]
+    scheduler: str
+
+    def reason(self, lines: Sequence[str], heard: Sequence[str]) -> str | None:
+        """Whom the scheduler missed first, where it is here; else only that the cluster is lost."""
+        itself = any(_ENDS_ITSELF in line for line in lines)
+        searched = map(_MISSED.search, heard if itself else lines)
+        missed = next(filter(None, searched), None)
+        if missed is not None:
+            return (
+                f"MindSpore's scheduler had missed rank {missed[1]} before, "
+                f"{self._where(int(missed[1]))}; look there for what ended it"
+            )
+        if itself:
+            return (
+                "MindSpore ended it, for it had lost its cluster; look for what ended the "
+                f"scheduler, on {self.scheduler}, or a rank on another server"
+            )
+        return None
+
+    def _where(self, rank: int) -> str:
+        known = rank < len(self.servers)
+        return f"on {self.servers[rank]}" if known else "on a server that is not known"
+
+
+_ENDS_ITSELF = "Kill this process with SIGTERM."
+_MISSED = re.compile(r"The node: (\d+) is timed out\.", re.ASCII)
+
+
+def words(table: RankTable, here: Here, boot: Boot) -> MindSporeWords:
+    """Reads the words of this job."""
+    places = {device.rank: entry.label for entry in table.entries for device in entry.devices}
+    servers = tuple(places[rank] for rank in sorted(places))
+    return MindSporeWords(servers, scheduler_address(table, here, boot))
 
 
 def rank_table(here: Here, boot: Boot) -> str | None:

@@ -20,8 +20,10 @@ from ascend_supervisor.launchers import (
 from ascend_supervisor.launchers.mindspore import (
     CLUSTER_SECONDS,
     SCHEDULER_PORT,
+    MindSporeWords,
     rank_table,
     scheduler_address,
+    words,
 )
 from ascend_supervisor.launchers.ranktable import master_port
 from ascend_supervisor.launchers.torchrun import PYTHON
@@ -70,7 +72,7 @@ class MsrunLauncher:
                 },
                 directories=(place.work_dir / logged, directory),
                 title="msrun",
-                testimony=MsrunTestimony(directory, logs),
+                testimony=MsrunTestimony(directory, logs, words(table, here, self.boot)),
                 worker_logs=logs,
             ),
         )
@@ -130,6 +132,7 @@ class MsrunTestimony:
 
     directory: PurePath
     logs: tuple[WorkerLog, ...]
+    mindspore: MindSporeWords
 
     @property
     def workers(self) -> int:
@@ -137,8 +140,8 @@ class MsrunTestimony:
 
     @property
     def exhibits(self) -> tuple[PurePath, str]:
-        """The workers' logs."""
-        return self.directory, "worker_*.log"
+        """The workers' logs, and the scheduler's."""
+        return self.directory, "*.log"
 
     def culprit(
         self, lines: Sequence[str], exhibits: Sequence[Exhibit], ranks: Mapping[int, int]
@@ -153,14 +156,20 @@ class MsrunTestimony:
         pid, code = int(named[1]), int(named[2])
         status = ExitStatus(code) if code >= 0 else ExitStatus(None, -code)
         rank = self._rank(pid, exhibits, ranks)
-        for exhibit in exhibits:
-            if rank is not None and rank == _rank_of(exhibit):
-                words = exhibit.tail.decode("utf-8", "backslashreplace").splitlines()
-                return Culprit(rank, status, None, tuple(words), self.directory / exhibit.path)
-        return Culprit(rank, status, None, tuple(lines))
+        told = {exhibit.path.name: _lines(exhibit) for exhibit in exhibits}
+        log = f"worker_{rank}.log"
+        own = told.get(log)
+        if own is None:
+            return Culprit(rank, status, None, tuple(lines))
+        heard = [line for of_one in told.values() for line in of_one]
+        reason = self.mindspore.reason(own, heard)
+        return Culprit(rank, status, None, own, self.directory / log, reason)
 
     def _rank(self, pid: int, exhibits: Sequence[Exhibit], ranks: Mapping[int, int]) -> int | None:
-        """Whose pid it is: who was seen with it, or whose log has it, or the only one not seen."""
+        """Whose pid it is: who was seen with it, or whose log has it, or the only one not seen.
+
+        The scheduler is no rank.
+        """
         if pid in ranks:
             return ranks[pid]
         mark = f"({pid},".encode()
@@ -180,3 +189,8 @@ _LOG = re.compile(r"worker_(\d+)\.log", re.ASCII)
 def _rank_of(exhibit: Exhibit) -> int | None:
     found = _LOG.fullmatch(exhibit.path.name)
     return int(found[1]) if found else None
+
+
+def _lines(exhibit: Exhibit) -> tuple[str, ...]:
+    """The last ones."""
+    return tuple(exhibit.tail.decode("utf-8", "backslashreplace").splitlines())

@@ -46,31 +46,52 @@ def free_port() -> int:
     return port
 
 
-@pytest.mark.parametrize("method", ["msrun", "mindspore"])
-def test_ranks_add_up_across_two_servers(supervised, tmp_path, method):
+@pytest.fixture(params=["msrun", "mindspore"])
+def reduce_across(request, supervised, tmp_path):
     if not Path(sys.executable).with_name("msrun").exists():
         pytest.skip("MindSpore is not installed")
     with two_servers() as servers:
-        jobs = [
-            supervised(
-                *("--method", method, "--release-delay", "0"),
-                *("--", sys.executable, str(SCRIPT)),
-                root=tmp_path / server.name,
-                before=server.within,
-                deadline=200.0,
-                environ={
-                    "MA_NUM_HOSTS": "2",
-                    "MA_NUM_GPUS": "1",
-                    "VC_TASK_INDEX": str(index),
-                    "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
-                },
-            )
-            for index, server in enumerate(servers)
-        ]
-        assert [job.end() for job in jobs] == [0, 0]
-        for rank, job in enumerate(jobs):
-            assert f"rank {rank} of 2: the sum is [3.]" in job.said(rank)
-            assert not job.survivors()
+
+        def run(*words: str) -> list[Running]:
+            return [
+                supervised(
+                    *("--method", request.param, "--release-delay", "0"),
+                    *("--", sys.executable, str(SCRIPT), *words),
+                    root=tmp_path / server.name,
+                    before=server.within,
+                    deadline=200.0,
+                    environ={
+                        "MA_NUM_HOSTS": "2",
+                        "MA_NUM_GPUS": "1",
+                        "VC_TASK_INDEX": str(index),
+                        "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
+                    },
+                )
+                for index, server in enumerate(servers)
+            ]
+
+        yield run
+
+
+def test_ranks_add_up_across_two_servers(reduce_across):
+    jobs = reduce_across()
+    assert [job.end() for job in jobs] == [0, 0]
+    for rank, job in enumerate(jobs):
+        assert f"rank {rank} of 2: the sum is [3.]" in job.said(rank)
+        assert not job.survivors()
+
+
+def test_the_server_that_failed_is_named_where_nothing_else_did(reduce_across):
+    whole, broken = reduce_across("kill")
+    assert broken.end() == 137
+    assert broken.events[-1]["root_cause"].startswith("rank 1 failed first, in generation 0")
+    assert whole.end() != 0
+    assert (
+        "MindSpore's scheduler had missed rank 1 before, on 10.77.0.2; look there"
+        in whole.events[-1]["root_cause"]
+    )
+    assert not whole.survivors()
+    assert not broken.survivors()
 
 
 def test_ranks_add_up(reduce):
