@@ -6,7 +6,7 @@
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
 PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
-# `make test E2E=no` leaves the end-to-end tests out, and so PyTorch.
+# `make test E2E=no` leaves the end-to-end tests out, and so PyTorch and TensorFlow.
 E2E := yes
 # What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others.
 PACKAGES := libfaketime bindfs logrotate
@@ -35,11 +35,13 @@ types: environment
 tests: environment
 	@[ $(E2E) = no ] || scripts/environment .venv e2e || \
 		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
+	@[ $(E2E) = no ] || scripts/environment .venv e2e_tensorflow || \
+		echo 'TensorFlow could not be installed here (why is above): its end-to-end test is skipped'
 	@scripts/debian-packages iproute2 openmpi-bin openssh-client openssh-server
 	$(PYTHON) -m pytest --ignore=tests/faults $(if $(filter no,$(E2E)),-m 'not e2e')
 
-test-e2e: test-mindspore ## only the end-to-end tests: PyTorch and MindSpore
-	@scripts/environment .venv e2e
+test-e2e: test-mindspore ## only the end-to-end tests: PyTorch, TensorFlow and MindSpore
+	@scripts/environment .venv e2e e2e_tensorflow
 	$(PYTHON) -m pytest -m e2e
 
 test-mindspore: environment ## only those with msrun and MindSpore, in an environment of 3 GB
