@@ -153,3 +153,13 @@ def test_a_server_that_never_answers_is_named(cluster):
     assert head.end() == 69
     named = f"the sshd of {cluster.servers[1].address}, port 36666, has not answered within 3 s"
     assert named in head.events[-1]["root_cause"]
+
+
+def test_where_another_server_has_vanished_node_0_does_not_end_well(cluster):
+    head, other = cluster.start("time.sleep(600)\n")
+    head.wait_for("output", message=f"rank 3 of 4 on {cluster.servers[1].address}")
+    cluster.servers[1].kill_all()
+    assert head.end() not in {0, 143}
+    lost = f"{cluster.servers[1].address} was lost: its sshd does not answer any more"
+    assert lost in head.events[-1]["root_cause"].splitlines()[0]
+    wait_until(lambda: not head.survivors() + other.survivors())

@@ -65,7 +65,7 @@ class MpirunLauncher:
         role = "head" if here.node_rank == 0 else "node"
         words = [*self.tools.program, role, "--port", self._port]
         words += ["--wait", f"{self.tools.wait:g}", "--job", place.job_id]
-        title, testimony = "mpirun", None
+        title, testimony, explanation = "mpirun", None, None
         if here.node_rank:
             words += hosts(table)[:1]
             title = "the wait for mpirun"
@@ -74,7 +74,7 @@ class MpirunLauncher:
             hostfile = directory / "hostfile"
             words += ["--slots", slots, "--hostfile", str(hostfile), *hosts(table), "--"]
             words += self._mpirun(len(table.entries) * int(slots), hostfile)
-            testimony = MpirunTestimony(directory)
+            testimony, explanation = MpirunTestimony(directory), LostServer()
         return ProcessSpec(
             argv=tuple(words),
             cwd=place.work_dir,
@@ -83,6 +83,7 @@ class MpirunLauncher:
             directories=(directory,),
             title=title,
             testimony=testimony,
+            explanation=explanation,
         )
 
     def _mpirun(self, ranks: int, hostfile: PurePath) -> Iterator[str]:
@@ -193,6 +194,16 @@ class MpirunTestimony:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class LostServer:
+    """Reads what programs/mpi.py says of a server that answers no more."""
+
+    def reason(self, lines: Sequence[str], heard: Sequence[str]) -> str | None:  # noqa: ARG002
+        """The first that it names."""
+        return next((found[1] for found in map(_LOST.fullmatch, lines) if found), None)
+
+
+_LOST = re.compile(r"ascend_supervisor: (.* was lost: .*)")
 _RULE = re.compile(r"-{20,}")
 _SIGNALLED = re.compile(r"process rank (\d+) with PID \d+ on node .* exited on\s+signal (\d+)")
 _EXITED = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)")

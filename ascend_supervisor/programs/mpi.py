@@ -27,6 +27,7 @@ UNAVAILABLE = 69
 SIGNAL_BASE = 128
 AGAIN_SECONDS = 0.5
 CONNECT_SECONDS = 5.0
+LOOK_SECONDS = 5.0
 FETCH_SECONDS = 10.0
 """How long the others may take to fetch the exit code."""
 STOPPED_SECONDS = 1.5
@@ -70,6 +71,8 @@ def head(arguments: argparse.Namespace, mpirun: Sequence[str]) -> int:
     lines = [f"{address} slots={arguments.slots}\n" for address in addresses]
     Path(arguments.hostfile).write_text("".join(lines))
     code, told_to_stop = run(mpirun)
+    if code and not told_to_stop:
+        tell_who_is_lost(arguments.hosts[1:], addresses[1:], arguments.port)
     if len(addresses) > 1:
         seconds = STOPPED_SECONDS if told_to_stop else FETCH_SECONDS
         leave(code_file, code, len(addresses) - 1, seconds)
@@ -88,10 +91,9 @@ def answering(host: str, port: int | None, end: float) -> str | None:
             address = str(socket.getaddrinfo(host, port, socket.AF_INET)[0][4][0])
             if port is None:
                 return address
-            with socket.create_connection((address, port), CONNECT_SECONDS) as connection:
-                if connection.recv(4) == b"SSH-":
-                    return address
-                reason = "what listens there is no sshd"
+            if is_sshd(address, port, CONNECT_SECONDS):
+                return address
+            reason = "what listens there is no sshd"
         except OSError as error:
             reason = error.strerror or str(error)
         if reason != told:
@@ -99,6 +101,24 @@ def answering(host: str, port: int | None, end: float) -> str | None:
             told = reason
         time.sleep(AGAIN_SECONDS)
     return None
+
+
+def is_sshd(address: str, port: int, seconds: float) -> bool:
+    """Whether what listens there is one; raises OSError where nothing does."""
+    with socket.create_connection((address, port), seconds) as connection:
+        return connection.recv(4) == b"SSH-"
+
+
+def tell_who_is_lost(hosts: Sequence[str], addresses: Sequence[str], port: int) -> None:
+    """Say which server mpirun has lost: it does not."""
+    end = time.monotonic() + LOOK_SECONDS
+    for host, address in zip(hosts, addresses, strict=True):
+        if time.monotonic() > end:
+            return
+        try:
+            is_sshd(address, port, 1.0)
+        except OSError:
+            say(f"{host} was lost: its sshd does not answer any more; look there for what ended it")
 
 
 def run(command: Sequence[str]) -> tuple[int, bool]:
