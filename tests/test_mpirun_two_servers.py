@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.running import Running, wait_until
-from tests.two_servers import Server, two_servers
+from tests.two_servers import Server, on_each, two_servers
 
 SSHD_CONFIG = """\
 Port {{{{MY_SSHD_PORT}}}}
@@ -80,26 +80,21 @@ def cluster(supervised: Callable[..., Running], tmp_path: Path) -> Iterator[Clus
 
         def start(source: str, *options: str) -> list[Running]:
             script.write_text(RANK + source)
-            return [
-                supervised(
-                    *("--method", "mpirun", "--release-delay", "0", *options),
-                    *("--work-dir", str(tmp_path / "work"), "--", sys.executable, str(script)),
-                    root=tmp_path / server.name,
-                    before=server.within,
-                    deadline=60.0,
-                    environ={
-                        "PATH": f"{keys}:{os.environ['PATH']}",
-                        "HOME": str(tmp_path),
-                        "MA_NUM_HOSTS": "2",
-                        "MA_NUM_GPUS": "2",
-                        "MA_TOLD": TOLD,
-                        "MA_VJ_NAME": f"ma-job-{os.getpid()}",  # it names files in our home
-                        "VC_TASK_INDEX": str(index),
-                        "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
-                    },
-                )
-                for index, server in enumerate(servers)
-            ]
+            return on_each(
+                servers,
+                supervised,
+                tmp_path,
+                *("--method", "mpirun", "--work-dir", str(tmp_path / "work"), *options),
+                *("--", sys.executable, str(script)),
+                deadline=60.0,
+                environ={
+                    "PATH": f"{keys}:{os.environ['PATH']}",
+                    "HOME": str(tmp_path),
+                    "MA_NUM_GPUS": "2",
+                    "MA_TOLD": TOLD,
+                    "MA_VJ_NAME": f"ma-job-{os.getpid()}",  # it names files in our home
+                },
+            )
 
         yield Cluster(servers, start)
 

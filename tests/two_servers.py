@@ -6,11 +6,14 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+
+from tests.running import Running
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,33 @@ def two_servers() -> Iterator[tuple[Server, Server]]:
     finally:
         for server in made:
             _ip("netns", "delete", server.name)
+
+
+def on_each(
+    servers: Sequence[Server],
+    supervised: Callable[..., Running],
+    root: Path,
+    *words: str,
+    deadline: float,
+    environ: Mapping[str, str] | None = None,
+) -> list[Running]:
+    """A supervisor on each of them, told who it is as ModelArts does."""
+    return [
+        supervised(
+            *("--release-delay", "0", *words),
+            root=root / server.name,
+            before=server.within,
+            deadline=deadline,
+            environ={
+                "MA_NUM_HOSTS": str(len(servers)),
+                "VC_TASK_INDEX": str(index),
+                "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
+                "GLOO_SOCKET_IFNAME": server.interface,
+                **(environ or {}),
+            },
+        )
+        for index, server in enumerate(servers)
+    ]
 
 
 def _must(*words: str) -> None:

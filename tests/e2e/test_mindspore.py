@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.running import Running
-from tests.two_servers import two_servers
+from tests.two_servers import on_each, two_servers
 
 pytestmark = [pytest.mark.e2e_mindspore, pytest.mark.timeout(300)]
 
@@ -53,22 +53,14 @@ def reduce_across(request, supervised, tmp_path):
     with two_servers() as servers:
 
         def run(*words: str) -> list[Running]:
-            return [
-                supervised(
-                    *("--method", request.param, "--release-delay", "0"),
-                    *("--", sys.executable, str(SCRIPT), *words),
-                    root=tmp_path / server.name,
-                    before=server.within,
-                    deadline=200.0,
-                    environ={
-                        "MA_NUM_HOSTS": "2",
-                        "MA_NUM_GPUS": "1",
-                        "VC_TASK_INDEX": str(index),
-                        "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
-                    },
-                )
-                for index, server in enumerate(servers)
-            ]
+            return on_each(
+                servers,
+                supervised,
+                tmp_path,
+                *("--method", request.param, "--", sys.executable, str(SCRIPT), *words),
+                deadline=200.0,
+                environ={"MA_NUM_GPUS": "1"},
+            )
 
         yield run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.running import Running
-from tests.two_servers import Server, two_servers
+from tests.two_servers import Server, on_each, two_servers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
 
@@ -50,23 +50,14 @@ def torchrun(
     script.write_text(SUM)
 
     def start(*ends: str) -> list[Running]:
-        return [
-            supervised(
-                *("--release-delay", "0", "--", sys.executable, str(script), *ends),
-                root=tmp_path / server.name,
-                before=server.within,
-                deadline=120.0,
-                environ={
-                    "MA_RUN_METHOD": "torchrun",
-                    "MA_NUM_HOSTS": "2",
-                    "MA_NUM_GPUS": "2",
-                    "VC_TASK_INDEX": str(index),
-                    "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
-                    "GLOO_SOCKET_IFNAME": server.interface,
-                },
-            )
-            for index, server in enumerate(servers)
-        ]
+        return on_each(
+            servers,
+            supervised,
+            tmp_path,
+            *("--", sys.executable, str(script), *ends),
+            deadline=120.0,
+            environ={"MA_RUN_METHOD": "torchrun", "MA_NUM_GPUS": "2"},
+        )
 
     return start
 
@@ -96,22 +87,13 @@ def test_torch_ddp_adds_up_across_two_servers(servers, supervised, tmp_path):
         pytest.skip("torch is not installed")
     script = tmp_path / "ddp.py"
     script.write_text(DDP)
-    jobs = [
-        supervised(
-            *("--method", "torch-ddp", "--release-delay", "0", "--master-port", "29611"),
-            *("--", sys.executable, str(script)),
-            root=tmp_path / server.name,
-            before=server.within,
-            deadline=120.0,
-            environ={
-                "MA_NUM_HOSTS": "2",
-                "VC_TASK_INDEX": str(index),
-                "VC_WORKER_HOSTS": ",".join(other.address for other in servers),
-                "GLOO_SOCKET_IFNAME": server.interface,
-            },
-        )
-        for index, server in enumerate(servers)
-    ]
+    jobs = on_each(
+        servers,
+        supervised,
+        tmp_path,
+        *("--method", "torch-ddp", "--master-port", "29611", "--", sys.executable, str(script)),
+        deadline=120.0,
+    )
     assert [job.end() for job in jobs] == [0, 0]
     for rank, job in enumerate(jobs):
         assert f"rank {rank} of 2: the sum is 3" in job.said(rank)
