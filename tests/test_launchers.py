@@ -451,6 +451,14 @@ def test_mpirun_on_the_first_of_two_servers():
     )
 
 
+def test_mpirun_soon_gives_up_a_server_whose_network_is_cut_unless_told_otherwise():
+    keepalive = "OMPI_MCA_oob_tcp_keepalive_time"
+    _, main = plan(mpirun(), TWO_SERVERS)
+    assert main.environ[keepalive] == "30"
+    _, main = plan(mpirun(), {**TWO_SERVERS, keepalive: "300"})
+    assert main.environ[keepalive] == "300"
+
+
 def test_mpirun_on_the_other_server_waits_for_the_first():
     sshd, main = plan(mpirun(), {**TWO_SERVERS, "MY_SSHD_PORT": "7022"}, 1)
     assert main.argv == (

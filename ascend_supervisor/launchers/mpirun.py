@@ -28,6 +28,13 @@ FORWARDED = ("MA_", "SHARED_", "S3_", "PATH", "VC_WORKER_", "SCC", "CRED")
 PORT_MARK = "{{MY_SSHD_PORT}}"
 """Stands for the port in the sshd_config of ModelArts' images."""
 
+KEEPALIVE = {
+    "OMPI_MCA_oob_tcp_keepalive_time": "30",
+    "OMPI_MCA_oob_tcp_keepalive_intvl": "10",
+    "OMPI_MCA_oob_tcp_keepalive_probes": "3",
+}
+"""A server whose network is cut is given up after 60 s; as Open MPI 4.1 comes, after 480."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -79,12 +86,15 @@ class MpirunLauncher:
             argv=tuple(words),
             cwd=place.work_dir,
             log=launcher_log_path(place, "mpirun", here.node_rank),
-            environ=common_environ(self.boot, here, generation),
+            environ={**common_environ(self.boot, here, generation), **self._keepalive()},
             directories=(directory,),
             title=title,
             testimony=testimony,
             explanation=explanation,
         )
+
+    def _keepalive(self) -> dict[str, str]:
+        return {name: self.boot.or_else(name, usual) for name, usual in KEEPALIVE.items()}
 
     def _mpirun(self, ranks: int, hostfile: PurePath) -> Iterator[str]:
         if self.tools.mpirun is None:
