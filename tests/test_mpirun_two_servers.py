@@ -135,6 +135,7 @@ def test_told_to_stop_nothing_is_left_on_either(cluster):
 def test_where_node_0_has_vanished_the_other_does_not_end_well(cluster):
     head, other = cluster.start("time.sleep(600)\n")
     head.wait_for("output", message=f"rank 3 of 4 on {cluster.servers[1].address}")
+    other.wait_for("output", message=f"ascend_supervisor: {cluster.servers[0].address} has begun")
     head.send(signal.SIGKILL)
     assert other.end() == 69
     cause = other.events[-1]["root_cause"]

@@ -32,6 +32,8 @@ FETCH_SECONDS = 10.0
 """How long the others may take to fetch the exit code."""
 STOPPED_SECONDS = 1.5
 """How long when we were told to stop: so were they, most likely."""
+BACK_SECONDS = 20.0
+"""So soon an sshd that had let us in must do so again."""
 FOLDER = ".ascend_supervisor"
 """Below the home directory of the user as whom ssh logs in; his alone."""
 ALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
@@ -163,6 +165,7 @@ def leave(code_file: Path, code: int, others: int, seconds: float) -> None:
 WAIT_THERE = """\
 alive() {{ grep -qa mpi.py "/proc/$(cat {base}.pid)/cmdline"; }}
 {{
+    echo here
     until alive; do sleep 0.5; done
     echo begun
     while [ ! -e {base}.exit_code ] && alive; do sleep 0.5; done
@@ -171,7 +174,10 @@ alive() {{ grep -qa mpi.py "/proc/$(cat {base}.pid)/cmdline"; }}
     : > {base}.exit_code.fetched.{index}
 }} 2>/dev/null
 """
-"""Begins when mpirun's node has begun, and ends when it has: with the exit code, if it left one."""
+"""Says that we are in, when mpirun's node has begun, and when it has ended, with the exit code.
+
+It ends without the last where none was left.
+"""
 
 
 def node(arguments: argparse.Namespace) -> int:
@@ -182,16 +188,31 @@ def node(arguments: argparse.Namespace) -> int:
     there = f"exec sh -c {shlex.quote(script)}"
     words = ("ssh", "-p", str(arguments.port), "-o", "BatchMode=yes", *ALIVE, first, there)
     say(f"the ranks of this server are started by mpirun on {first}, which has their output")
+    was_let_in = False
     while True:
-        done = subprocess.run(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
-        said = done.stdout.decode(errors="replace").split()
-        if said[:2] == ["begun", "ended"] and said[2:]:
-            return int(said[2])
-        if said:
+        said = heard(words, first)
+        if said[:3] == ["here", "begun", "ended"] and said[3:]:
+            return int(said[3])
+        if said and not was_let_in:  # an sshd may have gone that was about to be started anew
+            was_let_in = True
+            end = min(end, time.monotonic() + BACK_SECONDS)
+        if "begun" in said or (was_let_in and time.monotonic() > end):
             return fail(f"the connection to {first}, which runs mpirun, was lost")
         if time.monotonic() > end:
             return fail(f"the sshd of {first} has not let us in within {arguments.wait:g} s")
         time.sleep(AGAIN_SECONDS)
+
+
+def heard(words: Sequence[str], first: str) -> list[str]:
+    """What WAIT_THERE has said until its end, or that of the connection."""
+    said: list[str] = []
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:
+        assert ssh.stdout is not None  # noqa: S101
+        for line in ssh.stdout:
+            said += line.decode(errors="replace").split()
+            if said[-1:] == ["begun"]:
+                say(f"{first} has begun")
+    return said
 
 
 def main() -> int:
