@@ -1,7 +1,7 @@
 # Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types tests test-e2e test-mindspore test-faults test-pythons bench compare environment clean
+.PHONY: help demo check test lint types tests frameworks test-e2e test-mindspore test-faults test-pythons bench compare environment clean
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
@@ -12,8 +12,10 @@ E2E := yes
 PACKAGES := libfaketime bindfs logrotate
 # So long, at most, may the environment with MindSpore take to be made; none: as long as it takes.
 MINDSPORE_SECONDS :=
-# Its cases wait more than they compute.
-FAULTS_AT_ONCE := 3
+# Tests wait more than they compute. Those with frameworks keep both cores busy: one at a time.
+AT_ONCE := 4
+PYTEST := $(PYTHON) -m pytest
+IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -22,7 +24,9 @@ help: ## this list
 demo: environment ## four ranks train, one is killed, the job resumes and ends: 15 s at most
 	@$(PYTHON) scripts/demo
 
-test: lint types tests test-faults ## lint, types and every test, the end-to-end ones included
+check: lint types tests ## lint, types and the tests without frameworks and bad days: two minutes
+
+test: lint types tests frameworks test-faults ## lint, types and every test
 
 lint: environment
 	$(PYTHON) -m ruff check . $(PROGRAMS)
@@ -33,23 +37,29 @@ types: environment
 	MYPYPATH=scripts $(PYTHON) -m mypy --scripts-are-modules $(PROGRAMS)
 
 tests: environment
-	@[ $(E2E) = no ] || scripts/environment .venv e2e || \
-		echo 'PyTorch could not be installed here (why is above): the end-to-end tests are skipped'
-	@[ $(E2E) = no ] || scripts/environment .venv e2e_tensorflow || \
-		echo 'TensorFlow could not be installed here (why is above): its end-to-end test is skipped'
 	@scripts/debian-packages iproute2 openmpi-bin openssh-client openssh-server
-	$(PYTHON) -m pytest --ignore=tests/faults $(if $(filter no,$(E2E)),-m 'not e2e')
+	$(PYTEST) $(IN_PARALLEL) --ignore=tests/faults --ignore=tests/e2e -m 'not e2e and not e2e_mindspore'
 
-test-e2e: test-mindspore ## only the end-to-end tests: PyTorch, TensorFlow and MindSpore
-	@scripts/environment .venv e2e e2e_tensorflow
-	$(PYTHON) -m pytest -m e2e
+frameworks: environment ## only the end-to-end tests with PyTorch and TensorFlow
+ifeq ($(E2E),no)
+	@echo 'left out (E2E=no): the end-to-end tests with PyTorch and TensorFlow'
+else
+	@scripts/environment .venv e2e || \
+		echo 'PyTorch could not be installed here (why is above): its end-to-end tests are skipped'
+	@scripts/environment .venv e2e_tensorflow || \
+		echo 'TensorFlow could not be installed here (why is above): its end-to-end tests are skipped'
+	@scripts/debian-packages iproute2
+	$(PYTEST) -m e2e
+endif
+
+test-e2e: frameworks test-mindspore ## only the end-to-end tests: PyTorch, TensorFlow and MindSpore
 
 test-mindspore: environment ## only those with msrun and MindSpore, in an environment of 3 GB
 	@scripts/test-mindspore $(MINDSPORE_SECONDS)
 
 test-faults: environment ## only the fault suite: bad days of all kinds, 4 minutes
 	@scripts/debian-packages $(PACKAGES)
-	$(PYTHON) -m pytest -n $(FAULTS_AT_ONCE) --dist worksteal tests/faults
+	$(PYTEST) $(IN_PARALLEL) tests/faults
 
 test-pythons: environment ## the tests with every other Python of this machine
 	@scripts/test-pythons

@@ -34,18 +34,21 @@ def marked(mark: str) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     ("mark", "left"),
     [
-        ("1000000000.1@/here", False),
-        ("1000000000.1@/elsewhere", True),
+        ("1000000000.1@{here}", False),
+        ("1000000000.1@{here}/elsewhere", True),
         ("nonsense", True),
-        ("1.x@/here", True),
-        (owner_mark("/here"), True),
+        ("1.x@{here}", True),
+        ("{own}@{here}", True),
     ],
 )
-async def test_only_what_a_dead_supervisor_of_this_place_started_is_a_leftover(mark, left):
-    process = marked(mark)
+async def test_only_what_a_dead_supervisor_of_this_place_started_is_a_leftover(
+    mark, left, tmp_path
+):
+    own = owner_mark("").rstrip("@")
+    process = marked(mark.format(here=tmp_path, own=own))
     try:
         with anyio.fail_after(20):
-            swept = await sweep_leftovers("/here", 5, lambda _: None)
+            swept = await sweep_leftovers(str(tmp_path), 5, lambda _: None)
         assert (process.pid in swept.killed) is not left
         assert (process.poll() is None) is left
     finally:
