@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ascend_supervisor.identity import Identity, find_entry
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.to_json import to_json
-from ascend_supervisor.rank_table import Identity, find_entry
 from ascend_supervisor.rank_table_file import FoundTable
 from ascend_supervisor.spec import ProcessSpec
 

@@ -7,9 +7,9 @@ from functools import partial
 
 from ascend_supervisor.declared import declared_table
 from ascend_supervisor.events import Report
+from ascend_supervisor.identity import Identity, identity_of
 from ascend_supervisor.launchers.mindspore import RANK_TABLE
 from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
-from ascend_supervisor.rank_table import Identity, identity_of
 from ascend_supervisor.rank_table_file import (
     DECLARED,
     FoundTable,

@@ -17,15 +17,17 @@ from pathlib import Path, PurePath
 
 import anyio
 
+from ascend_supervisor.conversion import standalone
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout, Unavailable
 from ascend_supervisor.events import RankTableUnwatched, RankTableWaiting, Report
+from ascend_supervisor.parsing import MAX_BYTES, parse
 from ascend_supervisor.place import TABLE_FILE
 from ascend_supervisor.plumbing.atomic_file import remove_remnants, write_atomically
 from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.filewatch import FileWatch, Signature, Silence, SlowFiles, signature
 from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.plumbing.threads import in_thread
-from ascend_supervisor.rank_table import MAX_BYTES, NotReady, RankTable, parse, standalone
+from ascend_supervisor.rank_table import NotReady, RankTable
 
 FILE_NAMES = (TABLE_FILE, "hccl.json")
 """What the file may be called where a directory is named."""

@@ -20,6 +20,7 @@ from ascend_supervisor.events import (
     SupervisorExited,
 )
 from ascend_supervisor.generation import Patience, run_generation
+from ascend_supervisor.identity import Identity, find_entry
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Interrupted, NotStarted, Outcome
@@ -29,7 +30,6 @@ from ascend_supervisor.plumbing.sweep import sweep_leftovers
 from ascend_supervisor.plumbing.threads import in_thread
 from ascend_supervisor.policy import Decision, RestartBudget, Stop, decide, stopped_by
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.rank_table import Identity, find_entry
 from ascend_supervisor.rank_table_file import FoundTable, keep_copy
 from ascend_supervisor.root_cause import root_cause
 from ascend_supervisor.sentences import printable

@@ -13,8 +13,9 @@ from ascend_supervisor.errors import (
     SettingsRefused,
     TableRefused,
 )
+from ascend_supervisor.parsing import MAX_BYTES, parse
 from ascend_supervisor.plumbing.atomic_file import write_atomically
-from ascend_supervisor.rank_table import MAX_BYTES, NotReady, RankTable, parse
+from ascend_supervisor.rank_table import NotReady, RankTable
 from ascend_supervisor.sentences import plain
 
 STDIN = 0

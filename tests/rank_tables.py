@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.rank_table import RankTable, parse
+from ascend_supervisor.parsing import parse
+from ascend_supervisor.rank_table import RankTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from ascend_supervisor.conversion import standalone
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.rank_table import MAX_BYTES, Device, Format, NotReady, parse, standalone
+from ascend_supervisor.parsing import MAX_BYTES, parse
+from ascend_supervisor.rank_table import Device, Format, NotReady
 from tests.rank_tables import (
     A5,
     INITIALIZING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.rank_table import Identity, find_entry, identity_of
+from ascend_supervisor.identity import Identity, find_entry, identity_of
 from tests.rank_tables import (
     A5,
     LAB,

@@ -15,9 +15,10 @@ import pytest
 
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
 from ascend_supervisor.events import Event, RankTableWaiting
+from ascend_supervisor.parsing import parse
 from ascend_supervisor.plumbing.clock import MonotonicClock
 from ascend_supervisor.plumbing.race import first
-from ascend_supervisor.rank_table import NotReady, parse
+from ascend_supervisor.rank_table import NotReady
 from ascend_supervisor.rank_table_file import (
     TableFile,
     keep_copy,

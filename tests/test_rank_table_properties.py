@@ -10,15 +10,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ascend_supervisor.conversion import standalone
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.rank_table import (
-    NotReady,
-    RankTable,
-    find_entry,
-    identity_of,
-    parse,
-    standalone,
-)
+from ascend_supervisor.identity import find_entry, identity_of
+from ascend_supervisor.parsing import parse
+from ascend_supervisor.rank_table import NotReady, RankTable
 from tests.rank_tables import COMPLETED, LAB, ONE_HOST, TWELVE_PODS, TWO_GROUPS, document, table
 
 some = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.errors import BAD_TABLE, TableRefused
-from ascend_supervisor.rank_table import parse
+from ascend_supervisor.parsing import parse
 from tests.rank_tables import A5, LAB, ONE_CARD, ONE_HOST, SUPER_POD, TEMPLATE_1, refusal
 
 Spoil = Callable[[Any], object]

@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 
+from ascend_supervisor.conversion import standalone
 from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.identity import Identity, find_entry, identity_of
 from ascend_supervisor.launchers import Boot, Here, master_address
 from ascend_supervisor.launchers.ranktable import RankTableLauncher, master_port
 from ascend_supervisor.place import Place
-from ascend_supervisor.rank_table import (
-    Entry,
-    Identity,
-    RankTable,
-    find_entry,
-    identity_of,
-    standalone,
-)
+from ascend_supervisor.rank_table import Entry, RankTable
 from ascend_supervisor.spec import ProcessSpec
 from tests.rank_tables import (
     A5,
