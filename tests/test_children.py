@@ -98,6 +98,26 @@ async def test_without_pidfds_every_death_is_told_all_the_same(pidfd_open):
         tasks.cancel_scope.cancel()
 
 
+async def test_a_child_that_cannot_be_watched_is_no_failure_to_start_it():
+    """As where fs.epoll.max_user_watches is used up: the kernel refuses to watch /dev/null, too."""
+    opened = []
+
+    def unwatchable(_: int) -> int:
+        opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        return opened[-1]
+
+    owner = Children(order=DeathOrder(unwatchable))
+    child = start(owner, "sh", "-c", "exit 3")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(owner.keep_reaping)
+        with anyio.fail_after(20):
+            assert await child.ended() == ExitStatus(3)
+        tasks.cancel_scope.cancel()
+    (descriptor,) = opened
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
 def has_pidfds() -> bool:
     try:
         os.close(os.pidfd_open(os.getpid()))

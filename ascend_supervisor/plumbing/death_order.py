@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable
+from contextlib import suppress
 
 PIDFD_OPEN: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
 """None where Python was built for an older kernel."""
@@ -23,15 +24,20 @@ class DeathOrder:
         self._watched: dict[int, int] = {}
 
     def watch(self, pid: int) -> None:
-        """Tell of this process too: a child of ours that has not been waited for."""
+        """Tell of this process too: a child of ours that has not been waited for.
+
+        Never fails: the process runs by now. Where there is no room to watch it, it has no order.
+        """
         if self._pidfd_open is None:
             return
-        try:
+        with suppress(OSError):
             pidfd = self._pidfd_open(pid)
-        except OSError:
-            return
-        self._epoll.register(pidfd, select.EPOLLIN)
-        self._watched[pidfd] = pid
+            try:
+                self._epoll.register(pidfd, select.EPOLLIN)
+            except OSError:  # fs.epoll.max_user_watches, or memory
+                os.close(pidfd)
+                raise
+            self._watched[pidfd] = pid
 
     def so_far(self) -> list[int]:
         """The pids of those that died since the last call, the earliest first."""
