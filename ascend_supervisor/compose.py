@@ -114,7 +114,8 @@ async def _main(
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
     logs = RankLogs(Rotation(settings.log_max_size, settings.log_keep), about, report)
     children = Children(prefix)
-    interrupts = Interrupts(report, logs.reopen)
+    clock = MonotonicClock()
+    interrupts = Interrupts(report, logs.reopen, clock)
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
     around = Surroundings(
@@ -123,7 +124,7 @@ async def _main(
         mirror=outlets.mirror,
         environ={**environ, OWNER: mark},
         oom_kills=partial(oom_kills, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
-        clock=MonotonicClock(),
+        clock=clock,
         report=report,
     )
     # The first line, whatever was heard before it; and from here on nothing fails before the last.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,14 +20,17 @@ from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
+    Failure,
     Fault,
     Interrupted,
     NotStarted,
     Outcome,
 )
+from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.race import first
 from ascend_supervisor.plumbing.sweep import sweep_descendants
 from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.stopping import explainable_until, explains
 from ascend_supervisor.worker_group import Surroundings, WorkerGroup
 
 LAST_WORDS_SECONDS = 5.0
@@ -81,7 +85,10 @@ async def run_generation(
         with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
             await group.last_words()
         group.finish()  # only now: a pump that was just woken would read from a closed pipe
-    return await _final(outcome, group, interrupts, left)
+    failure = await group.told_failure()
+    if isinstance(outcome, Crashed) and failure is not None:
+        await _await_explanation(failure, interrupts, around.clock)
+    return _final(outcome, failure, interrupts, left)
 
 
 async def _live(group: WorkerGroup, specs: Sequence[ProcessSpec], tasks: TaskGroup) -> Outcome:
@@ -94,13 +101,22 @@ async def _live(group: WorkerGroup, specs: Sequence[ProcessSpec], tasks: TaskGro
     return await group.verdict()
 
 
-async def _final(
-    outcome: Outcome, group: WorkerGroup, interrupts: Interrupts, left: tuple[str, ...]
+async def _await_explanation(failure: Failure, interrupts: Interrupts, clock: Clock) -> None:
+    """Wait for the signal to us that explains the failure, while there may be one."""
+    until = explainable_until(failure)
+    left = 0.0 if until is None else until - clock.now()
+    if left > 0:
+        await first(partial(clock.sleep, left), interrupts.stop)
+
+
+def _final(
+    outcome: Outcome, failure: Failure | None, interrupts: Interrupts, left: tuple[str, ...]
 ) -> Outcome:
     """The outcome with what came to light while the generation was ended."""
-    failure = await group.told_failure()
-    if interrupts.stop_signal is not None and not isinstance(outcome, Completed):
-        return Interrupted(interrupts.stop_signal, failure)
+    stop = interrupts.stop_signal
+    if stop is not None and not isinstance(outcome, Completed):
+        is_explained = failure is not None and explains(stop, failure)
+        return Interrupted(stop.number, None if is_explained else failure)
     if isinstance(outcome, Crashed) and failure is not None:
         return Crashed(failure, left)
     if isinstance(outcome, Fault):
@@ -123,7 +139,8 @@ class _WindingDown:
         drained_at = clock.now() + (self.patience.drain if isinstance(outcome, Crashed) else 0.0)
         await self._wait(self.group.ended, drained_at, self.interrupts.stop)
         if not self.group.is_empty:
-            self.group.stop_with(self.interrupts.stop_signal or signal.SIGTERM)
+            stop = self.interrupts.stop_signal
+            self.group.stop_with(signal.SIGTERM if stop is None else stop.number)
             until = clock.now() + self.patience.grace
             if not self.group.has_ended:
                 # Told to stop while ranks write a last checkpoint: the rest of the drain is theirs.

@@ -10,6 +10,8 @@ import anyio
 
 from ascend_supervisor.events import Report, SignalReceived
 from ascend_supervisor.outcome import signal_name
+from ascend_supervisor.plumbing.clock import Clock
+from ascend_supervisor.stopping import StopSignal, is_impatient
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
@@ -17,15 +19,16 @@ HEARD = (*STOPPING, *FORWARDED, signal.SIGHUP)
 
 
 class Interrupts:
-    """The first stopping signal asks for an end with grace, a second one cuts the grace short."""
+    """The first stopping signal asks for an end with grace, an impatient one cuts it short."""
 
-    def __init__(self, report: Report, reopen_logs: Callable[[], None]) -> None:
+    def __init__(self, report: Report, reopen_logs: Callable[[], None], clock: Clock) -> None:
         self._report = report
         self._reopen_logs = reopen_logs
+        self._clock = clock
         self._forward: Callable[[int], None] | None = None
         self._stop = anyio.Event()
         self._hurry = anyio.Event()
-        self.stop_signal: int | None = None
+        self.stop_signal: StopSignal | None = None
 
     def hear(self, number: int) -> None:
         """To be called in the event loop's thread for every signal of HEARD."""
@@ -34,15 +37,12 @@ class Interrupts:
     async def stop(self) -> int:
         """The first stopping signal, as soon as there is one."""
         await self._stop.wait()
-        return self.stop_signal or signal.SIGTERM
+        assert self.stop_signal is not None  # noqa: S101  (set before the event)
+        return self.stop_signal.number
 
     async def hurry(self) -> None:
-        """Return when a second stopping signal has come."""
+        """Return when an impatient signal has come."""
         await self._hurry.wait()
-
-    @property
-    def hurried(self) -> bool:
-        return self._hurry.is_set()
 
     @contextmanager
     def forwarding(self, send: Callable[[int], None]) -> Iterator[None]:
@@ -62,9 +62,12 @@ class Interrupts:
                 return "no rank runs that it could be forwarded to"
             self._forward(number)
             return "forwarded to the ranks"
+        now = self._clock.now()
         if self.stop_signal is None:
-            self.stop_signal = number
+            self.stop_signal = StopSignal(number, now)
             self._stop.set()
-            return "stopping, with grace; a second one cuts the grace short"
+            return "stopping, with grace; a later SIGINT, or SIGQUIT, kills what is left"
+        if not is_impatient(number, now, self.stop_signal):
+            return "stopping already; this changes nothing"
         self._hurry.set()
         return "stopping at once"

@@ -40,6 +40,7 @@ class Failure:
     """The first process of a generation that failed: the root cause, as far as can be known.
 
     ``exception`` is what it raised, ``reason`` what its framework says of why it ended it.
+    ``ended_at`` is in seconds of the clock.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Failure:
     generation: int
     status: ExitStatus
     runtime_seconds: float
+    ended_at: float = 0.0
     oom_killed: bool | None = None
     log: str = ""
     exception: str | None = None

@@ -243,6 +243,7 @@ class WorkerGroup:
             generation=self.generation,
             status=status,
             runtime_seconds=runtime,
+            ended_at=process.started_at + runtime,
             oom_killed=oom,
             log=str(process.spec.log),
             last_lines=process.pump.last_lines,

@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from ascend_supervisor.outcome import (
     Outcome,
 )
 from ascend_supervisor.plumbing.children import Children
-from ascend_supervisor.plumbing.clock import MonotonicClock
+from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
 from ascend_supervisor.plumbing.kernel import become_subreaper
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.proc import descendants
@@ -48,10 +48,11 @@ class Stage:
     children: Children = field(default_factory=Children)
     events: list[Event] = field(default_factory=list)
     oom_kills: list[int | None] = field(default_factory=lambda: [None])
+    clock: Clock = field(default_factory=MonotonicClock)
 
     def __post_init__(self) -> None:
         self.logs = RankLogs(Rotation(1 << 30, 1), "a test", self.events.append)
-        self.interrupts = Interrupts(self.events.append, self.logs.reopen)
+        self.interrupts = Interrupts(self.events.append, self.logs.reopen, self.clock)
 
     def spec(self, rank: int, source: str, **more) -> ProcessSpec:
         return ProcessSpec(
@@ -76,7 +77,7 @@ class Stage:
             mirror=lambda *_: None,
             environ=dict(os.environ),
             oom_kills=lambda: self.oom_kills[-1],
-            clock=MonotonicClock(),
+            clock=self.clock,
             report=self.events.append,
         )
         with anyio.fail_after(40):
@@ -272,3 +273,82 @@ async def test_every_end_is_told_also_of_those_that_had_to_be_killed(stage):
     assert {rank: event.signal for rank, event in stage.exits.items()} == dict.fromkeys(
         range(4), "SIGKILL"
     )
+
+
+# A rank that SIGTERM ended, and the SIGTERM to us that may follow.
+
+
+class ManualClock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self._time = 1000.0
+        self._moved = anyio.Event()
+
+    def now(self) -> float:
+        return self._time
+
+    async def sleep(self, seconds: float) -> None:
+        until = self._time + seconds
+        while self._time < until:
+            await self._moved.wait()
+
+    def advance(self, seconds: float) -> None:
+        self._time += seconds
+        self._moved.set()
+        self._moved = anyio.Event()
+
+
+ENDED_BY_SIGTERM = "import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(600)"
+REPORTS_IT_AS_A_SHELL = "raise SystemExit(143)"
+
+
+@pytest.fixture
+def by_hand(stage: Stage) -> ManualClock:
+    """The clock of the stage, moved by hand."""
+    clock = ManualClock()
+    stage.clock = clock
+    stage.interrupts = Interrupts(stage.events.append, stage.logs.reopen, clock)
+    return clock
+
+
+async def ended_by_sigterm(stage: Stage, then: Callable[[], object], source: str) -> Outcome:
+    """The outcome when rank 1 dies and ``then`` happens as soon as the group has ended."""
+    outcomes: list[Outcome] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def live() -> None:
+            outcomes.append(await stage.run([stage.spec(0, WAIT), stage.spec(1, source)]))
+
+        tasks.start_soon(live)
+        with anyio.fail_after(30):
+            while stage.exits.keys() != {0, 1}:
+                await anyio.sleep(0.01)
+        assert stage.exits[0].signal == "SIGTERM"  # the others are ended, whatever follows
+        then()
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("source", [ENDED_BY_SIGTERM, REPORTS_IT_AS_A_SHELL])
+async def test_a_rank_that_sigterm_ended_just_before_ours_came_is_no_failure(
+    stage, by_hand, source
+):
+    def stop() -> None:
+        by_hand.advance(1.9)
+        stage.interrupts.hear(signal.SIGTERM)
+
+    assert await ended_by_sigterm(stage, stop, source) == Interrupted(signal.SIGTERM, None)
+
+
+async def test_a_rank_that_sigterm_ended_is_a_failure_where_none_comes_to_us(stage, by_hand):
+    outcome = await ended_by_sigterm(stage, lambda: by_hand.advance(2.0), ENDED_BY_SIGTERM)
+    assert isinstance(outcome, Crashed)
+    assert (outcome.failure.rank, outcome.failure.status.signal) == (1, signal.SIGTERM)
+
+
+async def test_another_signal_to_stop_does_not_hide_the_failure(stage, by_hand):
+    outcome = await ended_by_sigterm(
+        stage, lambda: stage.interrupts.hear(signal.SIGINT), ENDED_BY_SIGTERM
+    )
+    assert isinstance(outcome, Interrupted)
+    assert outcome.failure is not None

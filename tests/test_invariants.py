@@ -307,13 +307,13 @@ def test_9_stubborn_ranks_share_one_grace_period(supervised):
     assert {event["signal"] for event in job.all("process.exited")} == {"SIGKILL"}
 
 
-def test_9_a_second_signal_cuts_the_grace_short(supervised):
+def test_9_an_impatient_signal_cuts_the_grace_short(supervised):
     job = supervised("--standalone", "2", "--grace", "600", *python(STUBBORN))
     for rank in range(2):
         job.wait_for("output", rank=rank)
     job.send(signal.SIGTERM)
     job.wait_for("signal.received")
-    job.send(signal.SIGTERM)
+    job.send(signal.SIGQUIT)
     assert job.end() == 143
 
 

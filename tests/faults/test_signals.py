@@ -1,4 +1,4 @@
-"""A signal to stop is obeyed in every state, once and twice, within what that state promises."""
+"""A signal to stop is obeyed in every state, within what that state promises, however often."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from ascend_supervisor.outcome import Interrupted
 from ascend_supervisor.plumbing.kernel import become_subreaper
 from ascend_supervisor.plumbing.proc import descendants
 from ascend_supervisor.plumbing.writer import STALL_SECONDS
+from ascend_supervisor.stopping import IMPATIENT_SECONDS
 from tests.faults.ways import Way
 from tests.running import DEADLINE_SECONDS, Event, Running, python, wait_until
 from tests.test_generation import Stage
@@ -34,15 +35,18 @@ FOR_EVER = "1000h"
 
 SAVES = """
 import os, signal, time
-asked = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
-signal.pthread_sigmask(signal.SIG_BLOCK, asked)
+asked = []
+def ask(number, _):
+    asked.append(number)
+    os.write(1, b"asked\\n")
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, ask)
 os.write(1, b"up\\n")
-signal.sigwait(asked)
-os.write(1, b"asked\\n")
-while not os.path.exists("../../../room"):
+while not (asked and os.path.exists("../../../room")):
     time.sleep(0.01)
+open("checkpoint", "w").close()
 """
-"""A rank that has been asked to end, and does so with 0 as soon as the test makes room for it."""
+"""A rank that is asked to end, and does so with 0 as soon as the test makes room for it."""
 
 Reach = Callable[[Running], object]
 
@@ -77,8 +81,9 @@ def it_begins_to_listen(job: Running) -> None:
 class State:
     """``reach`` waits until a supervisor with these ``options`` is in it.
 
-    The ranks ``saving`` are asked to end and may take for ever, until a second signal. ``cause``
-    begins the root cause; None where nothing has failed. ``generations`` have been started.
+    The ranks ``saving`` are asked to end and may take for ever, until an impatient signal.
+    ``cause`` begins the root cause; None where nothing has failed. ``generations`` have been
+    started.
     """
 
     name: str
@@ -173,19 +178,98 @@ def test_once(in_state, state):
     stop_once(in_state(state), state, signal.SIGTERM)
 
 
+TIMES = 10
+
+
 # Privileges decide whom we may signal, and a single signal has shown that.
 @pytest.mark.parametrize("way", ["ordinary", "pid_1"], indirect=True)
 @named(*STATES)
-def test_twice(in_state, state):
+def test_a_repeated_sigterm_is_the_same_request(in_state, state):
     job = in_state(state)
     job.send(signal.SIGTERM)
     if state.saving:
         wait_until_they_are_asked(job, state)
-    with suppress(ProcessLookupError):  # where one was enough, it may be over
-        job.send(signal.SIGTERM)
+    for times in range(2, TIMES + 1):
+        with suppress(ProcessLookupError):  # where one was enough, it may be over
+            job.send(signal.SIGTERM)
+        if state.saving:
+            heard(job, times)
+    make_room(job)
+    has_ended_by(signal.SIGTERM, job, state)
+    for rank in state.saving:
+        assert job.wait_for("process.exited", rank=rank)["status"] == 0
+        assert job.said(rank).count("asked") == 1  # a launcher's second one may be its last
+
+
+@pytest.mark.parametrize("way", ["ordinary", "pid_1"], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGINT])
+@named(RUNNING, DRAINING, IN_GRACE)
+def test_an_impatient_signal_kills_what_is_left(in_state, state, number):
+    job = in_state(state)
+    job.send(signal.SIGTERM)
+    wait_until_they_are_asked(job, state)
+    if number == signal.SIGINT:
+        time.sleep(IMPATIENT_SECONDS)  # sooner, it is the same request
+    job.send(number)
     has_ended_by(signal.SIGTERM, job, state)
     killed = {event["rank"] for event in job.all("process.exited", signal="SIGKILL")}
     assert killed >= set(state.saving)
+
+
+# A pod is deleted: a preStop hook signals the processes, then kubelet signals PID 1.
+
+
+def hook_signals(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+
+
+def test_a_hook_that_signals_all_of_us_and_kubelet_are_one_request(bad_day):
+    job = bad_day("--grace", FOR_EVER, *SAVING)
+    everybody_is_up(job)
+    hook_signals(*(pid for pid in job.pids() if is_python(pid)))
+    wait_until_they_are_asked(job, RUNNING)
+    job.send(signal.SIGTERM)
+    heard(job, 2)
+    make_room(job)
+    has_ended_by(signal.SIGTERM, job, RUNNING)
+    assert [event["status"] for event in job.all("process.exited")] == [0, 0]
+    assert len(list(job.root.glob("modelarts/workspace/device*/checkpoint"))) == 2
+
+
+def is_python(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text().startswith("python")
+
+
+RANK_1_ENDS = f"""
+import os, time
+if os.environ["RANK"] == "1":
+    os.write(1, b"up\\n")
+    time.sleep(600)
+{SAVES}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "saving"),
+    [(RANK_1_ENDS, (0,)), ("import time; print('up', flush=True); time.sleep(600)", ())],
+    ids=["one of them saves", "none of them listens"],
+)
+def test_ranks_that_a_hook_has_ended_are_no_failure_when_kubelet_stops_us(bad_day, source, saving):
+    restarts = ("--restarts", "3", "--restart-delay", "0", "--release-delay", "0")
+    job = bad_day("--grace", FOR_EVER, *restarts, "--standalone", "2", *python(source))
+    everybody_is_up(job)
+    ranks = [event["child_pid"] for event in job.all("process.started")]
+    hook_signals(*map(job.seen_from_here, ranks))
+    job.wait_for("process.exited", rank=1, signal="SIGTERM")
+    job.send(signal.SIGTERM)
+    heard(job)
+    make_room(job)
+    has_ended_by(signal.SIGTERM, job, replace(RUNNING, saving=saving))
+    (ended,) = job.all("generation.ended")
+    assert (ended["outcome"], ended["first_failed_rank"]) == ("interrupted", None)
+    for rank in saving:
+        assert job.wait_for("process.exited", rank=rank)["status"] == 0
 
 
 # How a signal is heard has nothing to do with who we are.
@@ -440,7 +524,7 @@ def test_between_the_start_of_two_ranks(bad_day, times):
         if times > 1:
             heard(job)
             with suppress(ProcessLookupError):  # perhaps no rank was up to ignoring it yet
-                job.send(signal.SIGTERM)
+                job.send(signal.SIGQUIT)
         has_ended_by(signal.SIGTERM, job, RUNNING)
         ranks = [event["rank"] for event in job.all("process.started")]
         assert ranks == list(range(len(ranks)))
@@ -455,26 +539,27 @@ HEARD_WITHIN = 6
 
 @dataclass
 class SignalsAtStart(list[events.Event]):
-    """Events; when ``rank`` has been started, this process gets SIGTERM."""
+    """Events; when ``rank`` has been started, this process gets these signals."""
 
     rank: int
-    times: int
+    numbers: tuple[signal.Signals, ...]
     started: list[int | None] = field(default_factory=list)
 
     def append(self, event: events.Event) -> None:
         super().append(event)
         if isinstance(event, events.ProcessStarted):
             self.started.append(event.rank)
-            for _ in range(self.times if event.rank == self.rank else 0):
-                signal.raise_signal(signal.SIGTERM)
+            for number in self.numbers if event.rank == self.rank else ():
+                signal.raise_signal(number)
 
 
-@pytest.mark.parametrize("times", [1, 2])
-async def test_after_the_start_of_any_rank(tmp_path, times):
+@pytest.mark.parametrize("numbers", [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGQUIT)])
+async def test_after_the_start_of_any_rank(tmp_path, numbers):
     become_subreaper()
-    command = ("sh", "-c", 'trap "" TERM; exec sleep 600') if times > 1 else ("sleep", "600")
+    stubborn = ("sh", "-c", 'trap "" TERM; exec sleep 600')
+    command = stubborn if len(numbers) > 1 else ("sleep", "600")
     for rank in range(RANKS):
-        told = SignalsAtStart(rank, times)
+        told = SignalsAtStart(rank, numbers)
         stage = Stage(tmp_path, events=told)
         specs = [stage.spec(number, "", argv=command) for number in range(RANKS)]
         with answering(stage):
@@ -489,12 +574,13 @@ async def test_after_the_start_of_any_rank(tmp_path, times):
 
 @contextmanager
 def answering(stage: Stage) -> Iterator[None]:
-    """Meanwhile this process hears of its children and of SIGTERM as the program does."""
+    """Meanwhile this process hears of its children and of signals as the program does."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGCHLD, stage.children.reap)
-    loop.add_signal_handler(signal.SIGTERM, partial(stage.interrupts.hear, signal.SIGTERM))
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        loop.add_signal_handler(number, partial(stage.interrupts.hear, number))
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGCHLD)
-        loop.remove_signal_handler(signal.SIGTERM)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGQUIT):
+            loop.remove_signal_handler(number)
