@@ -30,11 +30,27 @@ RESTORED = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 def main() -> NoReturn:
     """Run, and end the process with the job's exit code, or with ours."""
+    _open_standard_streams()
     heard = _Heard()
     sys.setswitchinterval(SWITCH_SECONDS)
     from ascend_supervisor.compose import run  # noqa: PLC0415  (slow; recording comes first)
 
     _leave(run(sys.argv[1:], dict(os.environ), heard.listen, _leave))
+
+
+def _open_standard_streams() -> None:
+    """Open /dev/null as each of stdin, stdout and stderr that is closed.
+
+    Otherwise the next file that is opened gets the number: events would be written to a socket.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
+    # Python has None in their place.
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 class _Heard:

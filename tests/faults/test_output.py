@@ -289,3 +289,35 @@ def test_logrotate_loses_and_cuts_no_line(bad_day, place, way):
     files = rotated(job.log(0))
     assert len(files) > 5
     assert_all_lines(0, files)
+
+
+# Streams that are closed.
+
+STREAMS = """
+import os, sys
+from pathlib import Path
+ours = Path("/proc", str(os.getppid()), "fd")
+Path(sys.argv[1]).write_text(" ".join(os.readlink(ours / number) for number in "012"))
+raise SystemExit(int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_stream_that_is_closed_at_the_start_changes_no_exit_code(bad_day, place, closed, code):
+    close = " ".join(f"{number}>&-" for number in closed)
+    closing = ("sh", "-c", f'exec "$@" {close}', "sh")
+    seen = place / "streams"
+    job = bad_day("--standalone", "1", *python(STREAMS), str(seen), str(code), before=closing)
+    assert job.end() == code
+    streams = seen.read_text().split()
+    assert {streams[number] for number in closed} == {"/dev/null"}
+    assert job.stderr == ""
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_with_a_stream_closed_a_refusal_has_its_exit_code(bad_day, closed):
+    close = " ".join(f"{number}>&-" for number in closed)
+    job = bad_day("--no-such-option", before=("sh", "-c", f'exec "$@" {close}', "sh"))
+    assert job.end() == 64
+    assert ("--no-such-option" in job.stderr) == (2 not in closed)
