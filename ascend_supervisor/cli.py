@@ -89,7 +89,7 @@ class _Heard:
 
 def _leave(code: int) -> NoReturn:
     """End now: a thread that is stuck in a write must not keep us."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed before we began
         with suppress(OSError, ValueError):
             stream.flush()
     if os.getpid() == 1:

@@ -21,7 +21,14 @@ from ascend_supervisor import __version__
 from ascend_supervisor.check import plan_as_json
 from ascend_supervisor.cluster import identity, table_now, table_source
 from ascend_supervisor.diagnostics import defect, report_diagnostics
-from ascend_supervisor.errors import DEFECT, UNAVAILABLE, Refusal, Unavailable, scarcity
+from ascend_supervisor.errors import (
+    DEFECT,
+    UNAVAILABLE,
+    CannotWrite,
+    Refusal,
+    Unavailable,
+    scarcity,
+)
 from ascend_supervisor.events import SupervisorExited, SupervisorStarted
 from ascend_supervisor.generation import Patience
 from ascend_supervisor.interrupts import HEARD, Interrupts
@@ -35,6 +42,7 @@ from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.plumbing.memory_cgroup import oom_kills
 from ascend_supervisor.plumbing.regular_file import read_regular_file
+from ascend_supervisor.plumbing.stdout import put, tell
 from ascend_supervisor.plumbing.sweep import OWNER, owner_mark, sweep_descendants
 from ascend_supervisor.plumbing.threads import start_thread
 from ascend_supervisor.policy import Backoff, RestartBudget
@@ -72,11 +80,9 @@ def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: 
     try:
         settings = read_settings(argv, environ, partial(read_regular_file, most=CONFIG_BYTES))
         if isinstance(settings, Help):
-            sys.stdout.write(help_text())
-            return 0
+            return _print(help_text())
         if isinstance(settings, Version):
-            sys.stdout.write(f"ascend_supervisor {__version__}\n")
-            return 0
+            return _print(f"ascend_supervisor {__version__}\n")
         place = _place(settings, environ)
     except Refusal as refusal:
         return _refuse(refusal, environ)
@@ -252,7 +258,21 @@ def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
             check_command(spec, changed(environ, spec.environ))
     except Refusal as refusal:
         return _refuse(refusal, environ)
-    sys.stdout.write(plan.decode())
+    return _print(plan.decode())
+
+
+def _print(answer: str) -> int:
+    """The exit code: 0 when all of ``answer`` is on stdout, 73 when it cannot be written.
+
+    141 when nobody reads it to its end, without a word, as of a program that SIGPIPE has ended.
+    """
+    try:
+        put(answer.encode())
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
+    except CannotWrite as refusal:
+        tell(f"ascend_supervisor: {refusal}")
+        return refusal.exit_code
     return 0
 
 

@@ -11,20 +11,19 @@ import signal
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ascend_supervisor import __version__
-from ascend_supervisor.errors import DEFECT, CannotWrite, Refusal, SettingsRefused
+from ascend_supervisor.errors import DEFECT, Refusal, SettingsRefused
+from ascend_supervisor.plumbing.stdout import put, tell
 from ascend_supervisor.sentences import plain
 
 if TYPE_CHECKING:
     from ascend_supervisor.state_file import State
 
 PROGRAM = "ascend-supervisorctl"
-STDOUT, STDERR = 1, 2
 UNHEALTHY = 1
 _RANK_DIGITS = 9
 
@@ -36,7 +35,7 @@ class _Parser(ArgumentParser):
         raise SettingsRefused(f"{message}; {self.prog} --help tells what can be written")
 
     def print_help(self, file: Any = None) -> None:  # noqa: ARG002  (argparse gives none)
-        _put(self.format_help().encode())
+        put(self.format_help().encode())
 
 
 def main() -> NoReturn:
@@ -118,7 +117,7 @@ def _rank(text: str) -> int:
 def _status(arguments: Namespace, environ: Mapping[str, str]) -> int:
     state = _state(arguments, environ)
     if arguments.json:
-        _put(state.content if state.content.endswith(b"\n") else state.content + b"\n")
+        put(state.content if state.content.endswith(b"\n") else state.content + b"\n")
     else:
         from ascend_supervisor.text import status_text  # noqa: PLC0415
 
@@ -147,9 +146,9 @@ def _logs(arguments: Namespace, environ: Mapping[str, str]) -> int:
 
     state = _state(arguments, environ)
     if arguments.follow:
-        follow_logs(state, arguments.rank, _put, partial(read_state_file, state.path), _tell)
+        follow_logs(state, arguments.rank, put, partial(read_state_file, state.path), _tell)
     else:
-        print_logs(state, arguments.rank, _put)
+        print_logs(state, arguments.rank, put)
     return 0
 
 
@@ -169,7 +168,7 @@ def _convert(arguments: Namespace, _: Mapping[str, str]) -> int:
 
     document = read_table_file(arguments.file).document
     if arguments.output in {None, "-"}:
-        _put(document)
+        put(document)
     else:
         replace_table_file(Path(arguments.output), document)
     return 0
@@ -210,28 +209,11 @@ def _no_more(state: State) -> str:
 
 
 def _put_text(text: str) -> None:
-    _put(text.encode(errors="backslashreplace"))
-
-
-def _put(content: bytes) -> None:
-    """Write to stdout at once; raises CannotWrite, or BrokenPipeError where nobody reads it."""
-    try:
-        _write(STDOUT, content)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise CannotWrite(f"stdout cannot be written: {error.strerror}") from error
+    put(text.encode(errors="backslashreplace"))
 
 
 def _tell(sentence: str) -> None:
-    with suppress(OSError):
-        _write(STDERR, f"{PROGRAM}: {sentence}\n".encode(errors="backslashreplace"))
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    tell(f"{PROGRAM}: {sentence}")
 
 
 def _die_of(number: signal.Signals) -> NoReturn:
