@@ -133,6 +133,12 @@ def test_a_failure_is_told_to_the_end():
     )
 
 
+@pytest.mark.parametrize("late", [STOPPING, WAITING, RESTART, *begun(1), ended(1, "stop")])
+def test_the_end_is_the_end_whatever_is_told_after_it(late):
+    history = [READY, *begun(0), died(0, 0, 7), ended(0, "stop"), SupervisorExited(7, "", 1, None)]
+    assert status_of(*history, late) == status_of(*history)
+
+
 @pytest.mark.parametrize("before", [[], [WAITING], [READY, *begun(0)], [READY, *begun(0), RESTART]])
 def test_a_signal_to_stop_is_heard_in_every_phase(before):
     status = status_of(*before, STOPPING)

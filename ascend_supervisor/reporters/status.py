@@ -75,7 +75,11 @@ def as_json(status: Status) -> bytes:
 
 
 def after(status: Status, event: Event) -> Status:
-    """The status when ``event`` has happened."""
+    """The status when ``event`` has happened; nothing changes it once the supervisor has ended."""
+    return status if status.phase == "ended" else _changed(status, event)
+
+
+def _changed(status: Status, event: Event) -> Status:
     match event:
         case RankTableWaiting():
             return replace(status, phase="waiting", why=event.msg)

@@ -499,6 +499,22 @@ def test_last_bytes_that_nobody_takes_are_not_waited_for(bad_day, fifo):
     os.close(read_end)
 
 
+# When a signal comes has nothing to do with who we are.
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_nothing_follows_the_last_event_while_it_is_flushed(bad_day):
+    read_end, write_end = os.pipe()
+    job = bad_day(*TALKING, "at once", "0", stdout=write_end)
+    os.close(write_end)
+    wait_until(lambda: state_file(job).exists() and state_of(job)["phase"] == "ended")
+    ended = state_of(job)
+    job.send(signal.SIGTERM)
+    told = [json.loads(line)["event"] for line in the_rest(read_end).splitlines()]
+    os.close(read_end)
+    assert job.end() == 0
+    assert (told[-1], told.count("supervisor.exited")) == ("supervisor.exited", 1)
+    assert state_of(job) == ended
+
+
 def the_rest(pipe: int) -> bytes:
     """Everything until its writer ends."""
     os.set_blocking(pipe, True)
