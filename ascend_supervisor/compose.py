@@ -138,6 +138,7 @@ async def _main(
     listen(handlers)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(children.keep_reaping)
+        tasks.start_soon(records.keep)
         exited = await _exited(partial(_job, settings, environ, place, around, interrupts), around)
         await logs.finish()
         await records.finish()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 
@@ -25,6 +25,8 @@ Content = TypeVar("Content")
 
 STATE_MODE = 0o644
 TERMINATION_LOG = Path("/dev/termination-log")
+LOOK_SECONDS = 10.0
+"""How often it is looked whether the state file is still there: health probes read it."""
 
 
 class Records:
@@ -34,8 +36,8 @@ class Records:
         self._outlets = outlets
         self._ended = False
         self._loop = asyncio.get_running_loop()
-        state = Path(place.state_file)
-        state_file = self._file(_state_writer(state), "the state file", state)
+        self._state = state = Path(place.state_file)
+        self._state_file = state_file = self._file(_state_writer(state), "the state file", state)
         self._files: list[LatestFile[Any]] = [state_file]
         initial = Status(
             job_id=place.job_id,
@@ -50,6 +52,10 @@ class Records:
             file = self._file(partial(write_termination_log, path), "the termination log", path)
             self._files.append(file)
             self.reports.append(termination_log(file.put))
+
+    async def keep(self, seconds: float = LOOK_SECONDS) -> NoReturn:
+        """Write the state file again, within ``seconds``, when somebody has removed it."""
+        await self._state_file.keep(partial(os.path.lexists, self._state), seconds)
 
     async def finish(self) -> None:
         """Wait until both are written, or cannot be."""

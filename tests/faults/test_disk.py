@@ -19,6 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ascend_supervisor.plumbing.log_writer import BUFFER_BYTES
 from ascend_supervisor.plumbing.pump import CHUNK_BYTES, PIPE_BYTES
 from ascend_supervisor.plumbing.writer import STALL_SECONDS
@@ -300,6 +302,23 @@ def remove(directory: Path) -> None:
     directory.rename(away)
     while away.exists():
         shutil.rmtree(away, ignore_errors=True)
+
+
+# One way is enough to wait until it is looked for.
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_a_state_file_that_is_removed_is_written_again_although_nothing_happens(
+    bad_day, way, place
+):
+    tale = Tale(bad_day, way, place / "one", ("note begun, wait over",))
+    tale.note("begun")
+    tale.is_known()
+    known = tale.state()
+    remove(tale.logs)
+    wait_until((tale.logs / STATE).exists)
+    assert tale.state() == known
+    tale.let("over")
+    assert tale.job.end() == 0
+    assert tale.state()["phase"] == "ended"
 
 
 # A read-only one.
