@@ -79,6 +79,8 @@ class _Heard:
         # This wakes the loop for every signal. Those of EARLY stay ours: with two who listen, one
         # that comes while they change places would be heard twice.
         loop.add_signal_handler(signal.SIGCHLD, handlers[signal.SIGCHLD])
+        # Its pipe holds some 270 signals. When it is full, the loop wakes anyway.
+        signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)
         self._wake = partial(loop.call_soon_threadsafe, tell)
         tell()
 

@@ -61,6 +61,28 @@ def test_eight_ranks_that_die_in_the_same_moment(bad_day, place, way):
     assert f"rank {exited[0]['rank']} failed first" in job.events[-1]["root_cause"]
 
 
+CROWD = """
+import os, signal, sys
+heard, told = os.pipe()
+for _ in range(int(sys.argv[1])):
+    if os.fork() == 0:
+        os.setsid()
+        os.write(told, b"!")
+        signal.pause()
+    os.read(heard, 1)
+os._exit(0)
+"""
+
+
+def test_hundreds_that_die_in_one_moment_are_no_defect(bad_day):
+    """More than fit into the pipe through which signals wake the event loop."""
+    job = bad_day("--standalone", "1", *python(CROWD), "800")
+    assert job.end() == 0
+    assert job.wait_for("orphans.killed")["count"] == 800
+    assert job.all("supervisor.defect") == []
+    assert job.stderr == ""
+
+
 def zombies_of(parent: int) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
