@@ -10,6 +10,7 @@ import traceback
 import warnings
 from typing import Any, TextIO
 
+from ascend_supervisor.errors import Refusal
 from ascend_supervisor.events import Defect, Diagnostic, Event, Report
 
 
@@ -45,7 +46,9 @@ def report_diagnostics(report: Report, loop: asyncio.AbstractEventLoop) -> None:
 
     def complain(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if isinstance(error, BaseException):
+        if isinstance(error, Refusal):  # no defect, but it came when the end was decided already
+            report(Diagnostic("ascend_supervisor", f"refused too late: {error}", None))
+        elif isinstance(error, BaseException):
             report(defect(error))
         else:
             report(Diagnostic("asyncio", str(context.get("message")), None))

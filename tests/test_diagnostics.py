@@ -14,7 +14,9 @@ import anyio
 import pytest
 
 from ascend_supervisor.diagnostics import report_diagnostics
+from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Defect, Diagnostic, Event
+from ascend_supervisor.plumbing.race import first
 
 
 @pytest.fixture
@@ -45,6 +47,19 @@ async def test_a_warning(events):
         warnings.showwarning("old hat", DeprecationWarning, "file.py", 3)
     event = await only(events)
     assert event == Diagnostic("warnings", "file.py:3: DeprecationWarning: old hat", None)
+
+
+async def test_a_refusal_that_came_too_late_is_told_and_is_no_defect(events):
+    async def refuse() -> None:
+        raise Unavailable("no such device")
+
+    async def come_first() -> str:
+        return "won"
+
+    assert await first(come_first, refuse) == "won"
+    assert await only(events) == Diagnostic(
+        "ascend_supervisor", "refused too late: no such device", None
+    )
 
 
 async def test_a_record_of_a_library_with_its_traceback(events):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NoReturn
 
 import anyio
@@ -89,12 +90,66 @@ async def test_every_of_nothing_is_done_at_once():
     await within_deadline(every)
 
 
-async def test_a_result_outweighs_an_error_that_cancelling_the_others_brings_to_light():
-    async def complains() -> NoReturn:
+@pytest.fixture
+async def told() -> AsyncIterator[list[BaseException]]:
+    """The exceptions that came to the event loop's handler, in order."""
+    heard: list[BaseException] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: heard.append(context["exception"]))
+    yield heard
+    loop.set_exception_handler(None)
+
+
+def complaining(error: Exception) -> Callable[[], Awaitable[NoReturn]]:
+    """A contender that fails only when it is cancelled."""
+
+    async def complain() -> NoReturn:
         try:
             await anyio.sleep_forever()
         except BaseException as cancelled:
-            raise OSError("while closing") from cancelled
+            raise error from cancelled
         raise AssertionError
 
-    assert await within_deadline(lambda: first(complains, Contender("won"))) == "won"
+    return complain
+
+
+async def test_a_result_outweighs_an_error_that_cancelling_the_others_brings_to_light(told):
+    error = OSError("while closing")
+    assert await within_deadline(lambda: first(complaining(error), Contender("won"))) == "won"
+    assert told == [error]
+
+
+@pytest.mark.parametrize("position", [0, 1])
+async def test_who_ends_first_decides_whether_a_result_or_an_exception_comes_out(told, position):
+    """Both have ended before either can be cancelled."""
+    error = OSError("no room")
+    contenders = [Contender("won")]
+    contenders.insert(position, Contender(error))
+    if position == 0:
+        with pytest.raises(OSError, match="no room"):
+            await within_deadline(lambda: first(*contenders))
+        assert told == []
+    else:
+        assert await within_deadline(lambda: first(*contenders)) == "won"
+        assert told == [error]
+
+
+@pytest.mark.parametrize("race", [first, every])
+async def test_of_several_exceptions_one_comes_out_and_the_others_are_told(told, race):
+    errors = [OSError("one"), OSError("two"), OSError("three")]
+    with pytest.raises(OSError, match="one"):
+        await within_deadline(lambda: race(*map(Contender, errors[:2]), complaining(errors[2])))
+    assert set(told) == set(errors[1:])
+
+
+@pytest.mark.parametrize("race", [first, every])
+async def test_who_is_cancelled_tells_what_its_contenders_have_raised(told, race):
+    error = OSError("while closing")
+    with anyio.fail_after(DEADLINE):
+        async with anyio.create_task_group() as tasks:
+            waiting = Contender()
+            tasks.start_soon(race, complaining(error), waiting)
+            while not waiting.started:
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+    assert told == [error]

@@ -1,51 +1,75 @@
-"""Wait for the first of several things."""
+"""Wait for the first of several things, or for all of them; no exception is lost.
+
+Only one can come out. What else was raised goes to the event loop's exception handler.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import anyio
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class _Returned(Generic[T]):
+    result: T
+
+
 async def first(*contenders: Callable[[], Awaitable[T]]) -> T:
     """The result of the contender that ends first, or its exception, bare.
 
-    The others are cancelled, and have ended when this returns.
+    The others are cancelled, and have ended when this returns. Their results are dropped.
     """
-    results: list[T] = []
-    errors: list[Exception] = []
-    async with anyio.create_task_group() as tasks:
+    ends: list[_Returned[T] | Exception] = []
+    try:
+        async with anyio.create_task_group() as tasks:
 
-        async def run(contender: Callable[[], Awaitable[T]]) -> None:
-            try:
-                results.append(await contender())
-            except Exception as error:  # noqa: BLE001  (raised below, without a group around it)
-                errors.append(error)
-            tasks.cancel_scope.cancel()
+            async def run(contender: Callable[[], Awaitable[T]]) -> None:
+                try:
+                    ends.append(_Returned(await contender()))
+                except Exception as error:  # noqa: BLE001  (raised below, without a group around it)
+                    ends.append(error)
+                tasks.cancel_scope.cancel()
 
-        for contender in contenders:
-            tasks.start_soon(run, contender)
-    if results:
-        return results[0]
-    raise errors[0]
+            for contender in contenders:
+                tasks.start_soon(run, contender)
+        end = ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end.result
+    finally:
+        _tell(end for end in ends if isinstance(end, Exception))
 
 
 async def every(*tasks_to_do: Callable[[], Awaitable[object]]) -> None:
     """Wait for all of them together; the first exception ends the others and is raised bare."""
     errors: list[Exception] = []
-    async with anyio.create_task_group() as tasks:
+    try:
+        async with anyio.create_task_group() as tasks:
 
-        async def run(task: Callable[[], Awaitable[object]]) -> None:
-            try:
-                await task()
-            except Exception as error:  # noqa: BLE001  (raised below, without a group around it)
-                errors.append(error)
-                tasks.cancel_scope.cancel()
+            async def run(task: Callable[[], Awaitable[object]]) -> None:
+                try:
+                    await task()
+                except Exception as error:  # noqa: BLE001  (raised below, without a group around it)
+                    errors.append(error)
+                    tasks.cancel_scope.cancel()
 
-        for task in tasks_to_do:
-            tasks.start_soon(run, task)
-    if errors:
-        raise errors[0]
+            for task in tasks_to_do:
+                tasks.start_soon(run, task)
+        if errors:
+            raise errors.pop(0)
+    finally:
+        _tell(errors)
+
+
+def _tell(errors: Iterable[Exception]) -> None:
+    loop = asyncio.get_running_loop()
+    for error in errors:
+        loop.call_exception_handler(
+            {"message": "an exception that came too late to be raised", "exception": error}
+        )
