@@ -288,6 +288,38 @@ def test_a_translation_that_differs_is_found(right, wrong):
     assert translation_complaints(english, english.replace(right, wrong, 1))
 
 
+# The probes ------------------------------------------------------------------------------------
+
+PROBE = re.compile(r"^( *)(\w+Probe):\n((?:\1 .*\n)+)", re.MULTILINE)
+PROBE_SECONDS = 10
+"""``ascend-supervisorctl health`` took 2 s on a server whose cores were all busy."""
+
+
+def probe_complaints(text: str) -> list[str]:
+    """Whether a probe of an example could end a healthy job, or be late on a busy server."""
+    complaints = []
+    for _, name, body in PROBE.findall("".join(FENCE.findall(text))):
+        if name == "livenessProbe":
+            complaints.append("a livenessProbe restarts a healthy job when it is late")
+        if f"timeoutSeconds: {PROBE_SECONDS}\n" not in body:
+            complaints.append(f"{name}: kubelet waits for 1 s unless timeoutSeconds says otherwise")
+    return complaints
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_no_probe_ends_a_healthy_job(name):
+    assert "readinessProbe:\n" in page(name)
+    assert probe_complaints(page(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("readinessProbe:", "livenessProbe:"), ("                timeoutSeconds: 10\n", "")],
+)
+def test_a_probe_that_ends_a_healthy_job_is_found(right, wrong):
+    assert probe_complaints(page("README.md").replace(right, wrong, 1))
+
+
 # The links -------------------------------------------------------------------------------------
 
 
