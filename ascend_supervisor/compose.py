@@ -139,6 +139,7 @@ async def _main(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(children.keep_reaping)
         tasks.start_soon(records.keep)
+        tasks.start_soon(logs.watch)
         exited = await _exited(partial(_job, settings, environ, place, around, interrupts), around)
         await logs.finish()
         await records.finish()

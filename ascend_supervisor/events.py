@@ -225,8 +225,8 @@ class LogBlocked(Event):
     def sentence(self) -> str:
         subject = who(self.rank, self.program)
         return (
-            f"{self.path} cannot be written ({self.reason}); {subject} goes on, and what it "
-            "says is discarded and counted until the log can be written again"
+            f"{self.path} cannot be written ({self.reason}); {subject} goes on, 1 MiB of what it "
+            "says is kept, and the rest is discarded and counted until the log can be written again"
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
 
@@ -20,6 +21,8 @@ from ascend_supervisor.spec import ProcessSpec
 
 OURS = "[ascend_supervisor]"
 """What every line of ours in a rank's log begins with."""
+LOOK_SECONDS = 1.0
+"""How often it is looked for logs that cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,6 @@ class RankLogs:
         log = self._logs.get(Path(spec.log)) or self._new(spec)
         try:
             await log.opened()
-        except TimeoutError as silence:  # it may answer later: then nothing is lost
-            self._report(LogBlocked(spec.rank, str(log.path), str(silence), spec.program))
         except OSError as error:
             del self._logs[log.path]
             if lacking := scarcity(error):
@@ -80,6 +81,13 @@ class RankLogs:
         """Go on in new files of the same names, each from its next line on."""
         for log in self._logs.values():
             log.reopen()
+
+    async def watch(self) -> NoReturn:
+        """Tell of logs that cannot be written, also where the ranks say little; never returns."""
+        while True:
+            await anyio.sleep(LOOK_SECONDS)
+            for log in self._logs.values():
+                log.look()
 
     async def finish(self) -> None:
         """Wait until everything is on disk, or lost and counted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 
 from ascend_supervisor.plumbing.log_file import LogFile, Rotation
 from ascend_supervisor.plumbing.log_writer import BUFFER_BYTES, LogWriter
+from ascend_supervisor.plumbing.writer import STALL_SECONDS
 
 CHUNK = b"x" * (256 * 1024 - 1) + b"\n"
 
@@ -34,9 +36,23 @@ class Heard:
         self.rotations += 1
 
 
-def writer(path: Path, heard: Heard, max_bytes: int = 1 << 30) -> LogWriter:
+def writer(
+    path: Path, heard: Heard, max_bytes: int = 1 << 30, stall_seconds: float = STALL_SECONDS
+) -> LogWriter:
     file = LogFile(path, Rotation(max_bytes, 9), lambda: b"")
-    return LogWriter(file, heard, lambda size, reason: f"lost {size}: {reason}\n".encode())
+    return LogWriter(
+        file,
+        heard,
+        lambda size, reason: f"lost {size}: {reason}\n".encode(),
+        stall_seconds=stall_seconds,
+    )
+
+
+async def looking_until(log: LogWriter, holds: Callable[[], object]) -> None:
+    with anyio.fail_after(30):
+        while not holds():
+            log.look()
+            await anyio.sleep(0.001)
 
 
 async def test_while_the_disk_makes_progress_nothing_is_lost(tmp_path):
@@ -122,6 +138,43 @@ async def test_what_was_refused_is_tried_once_more_at_the_end(tmp_path):
     assert heard.losses == [(len(CHUNK), heard.reasons[0])]
     gap = f"lost {len(CHUNK)}: {heard.reasons[0]}\n".encode()
     assert (home / "log").read_bytes() == CHUNK * (taken - 1) + gap
+
+
+async def test_a_disk_that_refuses_is_told_once_until_it_was_well_in_between(tmp_path):
+    heard = Heard()
+    path = tmp_path / "log"
+    log = writer(path, heard, stall_seconds=0.3)
+    await log.opened()
+    for _ in range(2):  # the second is told as the first was
+        path.unlink()
+        path.mkdir()
+        for _ in range(3):
+            log.take(b"a line\n")
+            await looking_until(log, lambda: heard.reasons)
+        for _ in range(10):
+            log.look()
+        assert heard.reasons == ["Is a directory"]
+        heard.reasons.clear()
+        path.rmdir()
+        await looking_until(log, lambda: log._writer.queued == 0)
+        assert path.read_bytes() == 3 * b"a line\n"
+    await log.finish()
+    assert heard.losses == []
+
+
+async def test_a_disk_that_is_silent_is_told_once_although_little_is_said(tmp_path):
+    os.mkfifo(tmp_path / "log")
+    reader = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)
+    heard = Heard()
+    log = writer(tmp_path / "log", heard, stall_seconds=0.3)
+    await log.opened()
+    log.take(CHUNK)
+    await looking_until(log, lambda: heard.reasons)
+    await log.finish()
+    os.close(reader)
+    log._file.close()
+    assert heard.reasons == ["a write has not returned for 0.3 s"]
+    assert heard.losses == [(len(CHUNK), heard.reasons[0])]
 
 
 async def test_a_log_that_cannot_be_made_says_why(tmp_path):

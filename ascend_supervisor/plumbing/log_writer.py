@@ -28,7 +28,7 @@ class Listener(Protocol):
     """Hears of what befalls a log."""
 
     def blocked(self, reason: str) -> None:
-        """From the event loop's thread: output is being discarded from now on."""
+        """From the event loop's thread: the disk does not take what the log is to hold."""
 
     def lost(self, size: int, reason: str) -> None:
         """From the writer's thread: so many bytes are missing at this place."""
@@ -61,10 +61,18 @@ class Reopen:
 
 
 class LogWriter:
-    """Owns a log file. ``lost_line`` makes the line that stands where bytes are missing."""
+    """Owns a log file. ``lost_line`` makes the line that stands where bytes are missing.
+
+    A disk that has written nothing for ``stall_seconds`` makes no progress.
+    """
 
     def __init__(
-        self, file: LogFile, listener: Listener, lost_line: Callable[[int, str], bytes]
+        self,
+        file: LogFile,
+        listener: Listener,
+        lost_line: Callable[[int, str], bytes],
+        *,
+        stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._file = file
         self._listener = listener
@@ -73,10 +81,11 @@ class LogWriter:
         self._unwritten = 0
         self._finishing = False
         self._given_up = False
+        self._told_blocked = False
         self._lock = threading.Lock()
         self._opened: Future[None] = Future()
         self._writer: Writer[bytes | Gap | Notice | Open | Reopen] = Writer(
-            self._write, f"log {file.path.name}"
+            self._write, f"log {file.path.name}", stall_seconds=stall_seconds
         )
         self._writer.put(Open())
 
@@ -85,12 +94,27 @@ class LogWriter:
         return self._file.path
 
     async def opened(self) -> None:
-        """Wait until the file is there; raises OSError, or TimeoutError when the disk is silent."""
+        """Wait until the file is there, or the disk is silent, which is told; raises OSError.
+
+        A silent disk may answer later: then nothing is lost.
+        """
         if not self._opened.done():
             await self._writer.below(0)
-        if not self._opened.done():
-            raise TimeoutError(f"the disk did not answer within {STALL_SECONDS:g} s")
-        self._opened.result()
+        if self._opened.done():
+            self._opened.result()
+        else:
+            self.look()
+
+    def look(self) -> None:
+        """Tell, once, of a disk that has written nothing for ``stall_seconds``.
+
+        To be called now and then: who says little is not to find out at the end. It is told again
+        when it has been well in between.
+        """
+        if stall := self._writer.stall():
+            self._tell_blocked(stall)
+        elif not self._writer.refusal:
+            self._told_blocked = False
 
     def take(self, chunk: bytes) -> None:
         """Queue ``chunk``, or discard and count it where the disk is stuck and the buffer full."""
@@ -139,6 +163,11 @@ class LogWriter:
             self._gap.size += size
             self._unwritten += size
         if began:
+            self._tell_blocked(reason)
+
+    def _tell_blocked(self, reason: str) -> None:
+        if not (self._told_blocked or self._finishing):
+            self._told_blocked = True
             self._listener.blocked(reason)
 
     def _write(self, item: bytes | Gap | Notice | Open | Reopen) -> None:

@@ -28,11 +28,19 @@ class Writer(Generic[Item]):
     """Hands items, in order, to ``write`` in a thread of its own.
 
     ``write`` must not raise. ``queued`` counts in the unit that ``put`` was given (bytes).
-    Making one raises Unavailable where there is no room for its thread.
+    Making one raises Unavailable where there is no room for its thread. A write that has taken
+    ``stall_seconds`` makes no progress.
     """
 
-    def __init__(self, write: Callable[[Item], None], name: str) -> None:
+    def __init__(
+        self,
+        write: Callable[[Item], None],
+        name: str,
+        *,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
         self._write = write
+        self._stall_seconds = stall_seconds
         self._items: deque[tuple[Item, int]] = deque()
         self._ready = threading.Condition()
         self._progress = time.monotonic()
@@ -53,11 +61,13 @@ class Writer(Generic[Item]):
 
     def obstacle(self) -> str | None:
         """Why nothing is being written now, or None while there is progress or nothing to do."""
-        if self.refusal:
-            return self.refusal
-        if self._patience() <= 0:
-            return f"a write has not returned for {STALL_SECONDS:g} s"
-        return None
+        return self.refusal or self.stall()
+
+    def stall(self) -> str | None:
+        """Why nothing has been written for ``stall_seconds``, although something waits for it."""
+        if self._patience() > 0:
+            return None
+        return self.refusal or f"a write has not returned for {self._stall_seconds:g} s"
 
     async def below(self, limit: int) -> bool:
         """Wait until at most ``limit`` is queued; False as soon as there is an obstacle."""
@@ -83,8 +93,8 @@ class Writer(Generic[Item]):
 
     def _patience(self) -> float:
         if not self.queued:
-            return STALL_SECONDS
-        return STALL_SECONDS - (time.monotonic() - self._progress)
+            return self._stall_seconds
+        return self._stall_seconds - (time.monotonic() - self._progress)
 
     def _next_step(self) -> asyncio.Event:
         step = asyncio.Event()

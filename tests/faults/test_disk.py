@@ -304,6 +304,24 @@ def remove(directory: Path) -> None:
         shutil.rmtree(away, ignore_errors=True)
 
 
+# One way is enough to wait for the seconds that a disk may stand still.
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_a_log_that_cannot_be_written_is_told_although_little_is_said(bad_day, way, place):
+    story = "say 1, note begun, wait removed, say 1, wait room, say 1"
+    tale = Tale(bad_day, way, place / "one", (story,))
+    tale.note("begun")
+    tale.written()
+    tale.log().unlink()
+    tale.log().mkdir()
+    tale.let("removed")
+    assert tale.job.wait_for("log.blocked", rank=0)["reason"] == "Is a directory"
+    tale.log().rmdir()
+    tale.let("room")
+    assert tale.job.end() == 0
+    assert accounted(tale.log().read_bytes(), BLOCK_BYTES) == (3 * BLOCK_BYTES, 0)
+    assert len(tale.job.all("log.blocked")) == 1
+
+
 # One way is enough to wait until it is looked for.
 @pytest.mark.parametrize("way", ["ordinary"], indirect=True)
 def test_a_state_file_that_is_removed_is_written_again_although_nothing_happens(
