@@ -41,9 +41,10 @@ from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_pre
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.plumbing.memory_cgroup import oom_kills
+from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership, owner_mark
 from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.plumbing.stdout import put, tell
-from ascend_supervisor.plumbing.sweep import OWNER, owner_mark, sweep_descendants
+from ascend_supervisor.plumbing.sweep import sweep_descendants
 from ascend_supervisor.plumbing.threads import start_thread
 from ascend_supervisor.policy import Backoff, RestartBudget
 from ascend_supervisor.probes.devices import Devices, npus
@@ -112,6 +113,7 @@ async def _main(
     if settings.method in LAUNCHERS_OF_OTHERS:
         start_guardian(f"{OWNER}={mark}")
     become_subreaper()
+    ownership = Ownership.from_now_on(mark)
     origin = Origin(place.job_id, place.pod, os.getpid())
     outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
     records = Records(place, settings.termination_log, outlets)
@@ -126,6 +128,7 @@ async def _main(
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
     around = Surroundings(
         children=children,
+        ownership=ownership,
         logs=logs,
         mirror=outlets.mirror,
         environ={**environ, OWNER: mark},
@@ -164,7 +167,9 @@ async def _exited(job: Callable[[], Job], around: Surroundings) -> SupervisorExi
         if not lacking:
             around.report(defect(error))
         with suppress(OSError):
-            await sweep_descendants(around.children, DEFECT_SECONDS, lambda _: None)
+            await sweep_descendants(
+                around.children, around.ownership, Known(), DEFECT_SECONDS, lambda _: None
+            )
         if lacking:
             return refused(Unavailable(f"the machine has no room for this job: {lacking}"))
         reason = printable(f"a defect of ascend_supervisor, please report it: {error!r}")

@@ -166,12 +166,16 @@ class _WindingDown:
             self.around.report(StopWaiting(self.group.remaining))
 
     async def _sweep(self) -> tuple[str, ...]:
-        report = self.around.report
-        known = self.group.pids
+        around, report = self.around, self.around.report
         swept = await sweep_descendants(
-            self.around.children, self.patience.kill, lambda left: report(StopWaiting(left))
+            around.children,
+            around.ownership,
+            self.group.known,
+            self.patience.kill,
+            lambda left: report(StopWaiting(left)),
         )
-        orphans = tuple(pid for pid in swept.killed if pid not in known)
+        started = self.group.pids
+        orphans = tuple(pid for pid in swept.killed if pid not in started)
         if orphans:
             report(OrphansKilled(len(orphans), orphans, earlier_start=False))
         if swept.left:

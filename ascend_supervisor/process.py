@@ -22,7 +22,8 @@ from ascend_supervisor.plumbing.atomic_file import remove_remnants, write_atomic
 from ascend_supervisor.plumbing.binary import is_foreign
 from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.directories import make_directories
-from ascend_supervisor.plumbing.proc import children, environ, leads_session
+from ascend_supervisor.plumbing.pid import Pid
+from ascend_supervisor.plumbing.proc import children, environ, stat
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.spec import ProcessSpec
 
@@ -38,6 +39,8 @@ class Process:
         self.spec = spec
         self.pump = pump
         self.started_at = started_at
+        self.identity = _identity(child.pid)
+        """None where the machine had no room to look."""
         self._child = child
         self._groups = {child.pid}
         """Process groups that may not be empty: its own, and those of the workers of a launcher."""
@@ -99,14 +102,25 @@ class Process:
         if self.spec.testimony is None or self.status is not None:
             return set()
         try:
-            return {pid for pid in children(self.pid) if leads_session(pid)}
+            return {pid for pid in children(self.pid) if _leads_session(pid)}
         except OSError:  # no room to look: what the launcher does not end is swept at last
             return set()
+
+
+def _identity(number: int) -> Pid | None:
+    with suppress(OSError):
+        return Pid.of(number)
+    return None
 
 
 def _send_group(group: int, number: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+def _leads_session(number: int) -> bool:
+    found = stat(number)
+    return found is not None and found.session == number
 
 
 def _is_empty(group: int) -> bool:
@@ -185,7 +199,8 @@ def start(
         pump.finish()
         raise _refusal(spec, error) from error
     pump.started()
-    return Process(spec, child, pump, now)
+    with parent.room_to_look():
+        return Process(spec, child, pump, now)
 
 
 def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -17,6 +17,8 @@ from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, F
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.console import Mirror
+from ascend_supervisor.plumbing.ownership import Known, Ownership
+from ascend_supervisor.plumbing.pid import Pid
 from ascend_supervisor.plumbing.proc import description
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.plumbing.threads import in_thread
@@ -38,6 +40,7 @@ class Surroundings:
     """What processes need of the world, whatever the generation."""
 
     children: Children
+    ownership: Ownership
     logs: RankLogs
     mirror: Callable[[ProcessSpec, int], Mirror | None]
     environ: Mapping[str, str]
@@ -54,6 +57,7 @@ class WorkerGroup:
         self.failure: Failure | None = None
         self._around = around
         self._processes: list[Process] = []
+        self._kin: set[Pid] = set()
         self._noted: set[Process] = set()
         self._ranks_by_pid: dict[int, int] = {}
         self._worker_logs: list[WorkerLogs] = []
@@ -110,6 +114,7 @@ class WorkerGroup:
         need it to save what they have. SIGKILL is for all at once.
         """
         self._stopping = True
+        self._note_kin()
         self.send(number)
         if number == signal.SIGKILL:
             self._dismiss(number)
@@ -128,6 +133,19 @@ class WorkerGroup:
     def pids(self) -> frozenset[int]:
         """The processes that were started, living or dead."""
         return frozenset(process.pid for process in self._processes)
+
+    @property
+    def known(self) -> Known:
+        """Those, what was seen to hang below them, and the pipes they were given."""
+        started = {pid for process in self._processes if (pid := process.identity) is not None}
+        pipes = {process.pump.pipe for process in self._processes}
+        return Known(frozenset(started | self._kin), frozenset(pipes))
+
+    def _note_kin(self) -> None:
+        """While its parent lives, a process shows whose it is; as an orphan it may hide it."""
+        if self._around.ownership.takes_in_strangers:
+            with suppress(OSError), self._around.children.room_to_look():
+                self._kin.update(self._around.ownership.ours(self.known))
 
     @property
     def is_empty(self) -> bool:

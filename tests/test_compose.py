@@ -14,6 +14,7 @@ from ascend_supervisor.events import Defect, Event
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import MonotonicClock
 from ascend_supervisor.plumbing.log_file import Rotation
+from ascend_supervisor.plumbing.ownership import Ownership
 from ascend_supervisor.rank_logs import RankLogs
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.worker_group import Surroundings
@@ -22,6 +23,7 @@ from ascend_supervisor.worker_group import Surroundings
 def surroundings(events: list[Event]) -> Surroundings:
     return Surroundings(
         children=Children(),
+        ownership=Ownership("nobody's", frozenset()),
         logs=RankLogs(Rotation(1 << 30, 1), "a test", events.append),
         mirror=lambda *_: None,
         environ={},

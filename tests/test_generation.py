@@ -31,6 +31,7 @@ from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
 from ascend_supervisor.plumbing.kernel import become_subreaper
 from ascend_supervisor.plumbing.log_file import Rotation
+from ascend_supervisor.plumbing.ownership import Ownership
 from ascend_supervisor.plumbing.proc import descendants
 from ascend_supervisor.rank_logs import RankLogs
 from ascend_supervisor.spec import ProcessSpec
@@ -73,6 +74,7 @@ class Stage:
     ) -> Outcome:
         around = Surroundings(
             children=self.children,
+            ownership=Ownership("nobody's", frozenset()),
             logs=self.logs,
             mirror=lambda *_: None,
             environ=dict(os.environ),

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import signal
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -343,6 +344,44 @@ def test_10_every_generation_that_starts_logs_its_end(supervised, when):
     assert started == [event["generation"] for event in job.all("generation.ended")]
     assert started == list(range(len(started)))
     assert [event["seq"] for event in job.events] == list(range(len(job.events)))
+
+
+# 12. What the supervisor did not start, and what did not come from its ranks, is never signalled.
+
+WITNESS = """
+import os, signal
+told = [n for n in signal.valid_signals() if n not in {signal.SIGKILL, signal.SIGSTOP}]
+for number in told:
+    signal.signal(number, lambda number, _: os.write(1, b"%d\\n" % number))
+os.write(1, b"here\\n")
+while True:
+    signal.pause()
+"""
+BESIDE = """
+"$0" -S -c "$1" > child 2>&1 &
+setsid "$0" -S -c "$1" > daemon 2>&1 &
+until grep -q here child && grep -q here daemon; do sleep 0.01; done
+shift
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("end", ["raise SystemExit(1)", WAIT])
+def test_12_what_was_there_before_is_never_signalled(supervised, tmp_path, end):
+    """``sh -c 'sshd & exec ascend-supervisor ...'``: its children are ours from then on."""
+    job = supervised(
+        *("--standalone", "2", "--restarts", "1", "--restart-delay", "0", "--min-uptime", "0"),
+        *python(ESCAPES + end),
+        before=("sh", "-c", BESIDE, sys.executable, WITNESS),
+    )
+    if end == WAIT:
+        for rank in range(2):
+            job.wait_for("output", rank=rank, message="forked")
+        for number in (signal.SIGUSR1, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM):
+            job.send(number)
+    assert job.end() == {"raise SystemExit(1)": 1, WAIT: 143}[end]
+    assert len(job.survivors()) == 2
+    assert [(tmp_path / name).read_text() for name in ("child", "daemon")] == ["here\n"] * 2
 
 
 def test_stopping_signals_reach_ranks_that_are_stopped(supervised):

@@ -126,11 +126,13 @@ def test_a_start_time_stays_and_rises_with_the_next_process(start):
     assert proc.start_time(first.pid) == times[1]
 
 
-def test_parent_and_group_are_told(start):
+def test_parent_group_and_session_are_told(start):
     process = start(WAIT)
     said(process)
-    assert proc.parent(process.pid) == os.getpid()
-    assert proc.process_group(process.pid) == process.pid
+    found = proc.stat(process.pid)
+    assert found is not None
+    assert found.parent == proc.parent(process.pid) == os.getpid()
+    assert found.group == found.session == process.pid
 
 
 def test_the_environment_is_the_one_it_was_started_with(start):
@@ -186,7 +188,8 @@ def test_a_description_is_one_line_that_can_be_printed(start):
 
 def test_a_process_that_is_gone_has_nothing(gone):
     assert proc.descendants(gone) == []
-    assert proc.start_time(gone) is proc.parent(gone) is proc.process_group(gone) is None
+    assert proc.start_time(gone) is proc.parent(gone) is None
+    assert proc.stat(gone) is None
     assert not proc.is_zombie(gone)
     assert proc.environ(gone) == {}
     assert not proc.holds_file(gone, frozenset({"/dev/null"}))

@@ -12,13 +12,9 @@ import pytest
 
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.kernel import become_subreaper
+from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership, owner_mark
 from ascend_supervisor.plumbing.proc import descendants, environ, start_time
-from ascend_supervisor.plumbing.sweep import (
-    OWNER,
-    owner_mark,
-    sweep_descendants,
-    sweep_leftovers,
-)
+from ascend_supervisor.plumbing.sweep import sweep_descendants, sweep_leftovers
 
 SLEEP = ("sleep", "600")
 
@@ -90,7 +86,9 @@ async def test_forty_descendants_of_all_kinds_leave_no_survivor():
     os.close(read_end)
     os.kill(child.pid, signal.SIGSTOP)
     with anyio.fail_after(30):
-        swept = await sweep_descendants(children, 20, lambda _: None)
+        swept = await sweep_descendants(
+            children, Ownership("", frozenset()), Known(), 20, lambda _: None
+        )
     assert swept.left == ()
     assert len(swept.killed) >= 40
     assert descendants(os.getpid()) == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ascend_supervisor.errors import scarcity
@@ -16,6 +17,22 @@ from ascend_supervisor.sentences import printable
 
 COMMAND_CHARACTERS = 200
 PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What /proc/PID/stat says, proc(5); ``start`` is in clock ticks since boot."""
+
+    state: str
+    parent: int
+    group: int
+    session: int
+    start: int
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it has ended, and is only waited for."""
+        return self.state in {"Z", "X"}
 
 
 def pids(proc: Path = PROC) -> Iterator[int]:
@@ -58,20 +75,19 @@ def children(pid: int, proc: Path = PROC) -> list[int]:
     return found
 
 
-def leads_session(pid: int) -> bool:
+def stat(pid: int, proc: Path = PROC) -> Stat | None:
+    """None when it is gone; raises OSError where there is no room to look."""
     try:
-        return os.getsid(pid) == pid
-    except OSError:
-        return False
-
-
-def _stat(pid: int, proc: Path) -> list[str]:
-    """The fields of /proc/PID/stat from the third (state) on, proc(5); empty when it is gone."""
-    try:
-        return (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].decode().split()
+        content = (proc / str(pid) / "stat").read_bytes()
     except OSError as error:
         _raise_if_scarce(error)
-        return []
+        return None
+    # From the third field on: the second, its name, may hold any bytes, parentheses too.
+    fields = content.rpartition(b")")[2].split()
+    if not fields:
+        return None
+    parent, group, session = map(int, fields[1:4])
+    return Stat(fields[0].decode(), parent, group, session, int(fields[19]))
 
 
 def _raise_if_scarce(error: OSError) -> None:
@@ -81,23 +97,19 @@ def _raise_if_scarce(error: OSError) -> None:
 
 
 def parent(pid: int, proc: Path = PROC) -> int | None:
-    fields = _stat(pid, proc)
-    return int(fields[1]) if fields else None
-
-
-def process_group(pid: int, proc: Path = PROC) -> int | None:
-    fields = _stat(pid, proc)
-    return int(fields[2]) if fields else None
+    found = stat(pid, proc)
+    return found.parent if found else None
 
 
 def start_time(pid: int, proc: Path = PROC) -> int | None:
     """Clock ticks from boot to its start: with the pid it names a process for ever."""
-    fields = _stat(pid, proc)
-    return int(fields[19]) if fields else None
+    found = stat(pid, proc)
+    return found.start if found else None
 
 
 def is_zombie(pid: int, proc: Path = PROC) -> bool:
-    return _stat(pid, proc)[:1] in (["Z"], ["X"])
+    found = stat(pid, proc)
+    return found is not None and found.is_dead
 
 
 def environ(pid: int, proc: Path = PROC) -> Mapping[bytes, bytes]:
@@ -135,10 +147,10 @@ def holds_file(pid: int, paths: frozenset[str], proc: Path = PROC) -> bool:
 def description(pid: int, proc: Path = PROC) -> str:
     """The process for people: pid, state, where in the kernel it waits, command line (masked)."""
     try:
-        fields = _stat(pid, proc)
+        found = stat(pid, proc)
     except OSError as error:
         return f"{pid} (cannot be looked at: {error.strerror})"
-    if not fields:
+    if found is None:
         return f"{pid} (gone)"
     try:
         raw = (proc / str(pid) / "cmdline").read_bytes()[:COMMAND_CHARACTERS]
@@ -152,4 +164,4 @@ def description(pid: int, proc: Path = PROC) -> str:
     except OSError:
         waits = ""
     where = f" in {waits}" if waits not in {"", "0"} else ""
-    return f"{pid} (state {fields[0]}{where}): {command or 'no command line'}"
+    return f"{pid} (state {found.state}{where}): {command or 'no command line'}"

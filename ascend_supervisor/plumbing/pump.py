@@ -47,6 +47,8 @@ class Pump:
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read_end, False)
         widen_pipe(self._read_end)
+        self.pipe = f"pipe:[{os.fstat(self._read_end).st_ino}]"
+        """Its name in /proc/PID/fd of whoever holds an end."""
         self._tail = b""
 
     def started(self) -> None:

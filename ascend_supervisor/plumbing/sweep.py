@@ -6,13 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
 
 from ascend_supervisor.plumbing import proc
 from ascend_supervisor.plumbing.children import Children
+from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership
+from ascend_supervisor.plumbing.pid import Pid
 
 LOOK_AGAIN_SECONDS = 0.001
 LOOK_AGAIN_SECONDS_AT_MOST = 0.05
@@ -20,8 +21,9 @@ LOOK_AGAIN_SECONDS_AT_MOST = 0.05
 TELL_SECONDS = 3.0
 """How often it is told who will not end."""
 FREEZE_ROUNDS = 100
-OWNER = "ASCEND_SUPERVISOR_OWNER"
-"""The variable in every rank's environment that says whose it is: ``PID.START@STATE_FILE``."""
+QUIET_LOOKS = 3
+"""So many in a row that find nobody, where something else than finding no child must end the sweep:
+who changes its parent during a look may be missed by it, and an exec has no environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +35,27 @@ class Swept:
 
 
 async def sweep_descendants(
-    children: Children, seconds: float, tell_left: Callable[[tuple[str, ...]], None]
+    children: Children,
+    ownership: Ownership,
+    known: Known,
+    seconds: float,
+    tell_left: Callable[[tuple[str, ...]], None],
 ) -> Swept:
-    """Kill all our descendants, wherever they fled to; give up after ``seconds``.
+    """Kill all descendants that are ours, wherever they fled to; give up after ``seconds``.
 
-    ``tell_left`` hears every few seconds who will not end (a process inside a driver, say).
+    ``known`` holds those at least that we started ourselves. ``tell_left`` hears every few seconds
+    who will not end (a process inside a driver, say).
     """
 
-    def remaining() -> list[int]:
+    def remaining() -> list[Pid]:
         # With the zombies: who changes its parent during one look may be missed by it, but hangs
         # below us in the next; only when we have no child at all there is nobody to miss.
         children.reap()
-        return proc.descendants(os.getpid())
+        return ownership.ours(known)
 
+    looks = QUIET_LOOKS if ownership.takes_in_strangers else 1
     with children.room_to_look():
-        return await _sweep(remaining, seconds, tell_left)
+        return await _sweep(remaining, looks, seconds, tell_left)
 
 
 async def sweep_leftovers(
@@ -55,19 +63,18 @@ async def sweep_leftovers(
 ) -> Swept:
     """Kill what a supervisor that is no more started in this ``place`` (its state file's path)."""
 
-    def remaining() -> list[int]:
-        return [
-            pid
-            for pid in proc.pids()
-            if _is_left_of(place, pid) and not proc.is_zombie(pid) and pid != os.getpid()
-        ]
+    def remaining() -> list[Pid]:
+        return [pid for number in proc.pids() if (pid := _leftover(place, number)) is not None]
 
-    return await _sweep(remaining, seconds, tell_left)
+    return await _sweep(remaining, 1, seconds, tell_left)
 
 
-def owner_mark(place: str) -> str:
-    """The value of OWNER for what this process starts."""
-    return f"{os.getpid()}.{proc.start_time(os.getpid())}@{place}"
+def _leftover(place: str, number: int) -> Pid | None:
+    """The process with this number, if a supervisor of this ``place`` has left it behind."""
+    pid = Pid.of(number)
+    if pid is None or number == os.getpid():
+        return None
+    return pid if _is_left_of(place, number) and pid.lives else None
 
 
 def _is_left_of(place: str, pid: int) -> bool:
@@ -82,46 +89,55 @@ def _is_left_of(place: str, pid: int) -> bool:
 
 
 async def _sweep(
-    remaining: Callable[[], list[int]], seconds: float, tell_left: Callable[[tuple[str, ...]], None]
+    remaining: Callable[[], list[Pid]],
+    looks: int,
+    seconds: float,
+    tell_left: Callable[[tuple[str, ...]], None],
 ) -> Swept:
+    """Until ``looks`` in a row have found nobody."""
     killed: set[int] = set()
+    quiet = 0
     pause = LOOK_AGAIN_SECONDS
     end = time.monotonic() + seconds
     tell_at = time.monotonic() + TELL_SECONDS
     while True:
-        found: list[int] = []
+        found: list[Pid] = []
         blind: tuple[str, ...] = ()
         try:
             found = _freeze(remaining)
-            alive = [pid for pid in found if not proc.is_zombie(pid)]
-            _signal(alive, signal.SIGKILL)
-            killed.update(alive)
+            alive = [pid for pid in found if pid.lives]
+            _send(alive, signal.SIGKILL)
+            killed.update(pid.number for pid in alive)
         except OSError as error:  # no file can be opened to look with
             blind = (f"whoever is left, which cannot be seen: {error.strerror}",)
-        if not found and not blind:
+        quiet = 0 if found or blind else quiet + 1
+        if quiet == looks:
             return Swept(tuple(sorted(killed)))
         await anyio.sleep(pause)
         pause = min(pause * 2, LOOK_AGAIN_SECONDS_AT_MOST)
         if time.monotonic() > tell_at:
-            tell_left((*map(proc.description, found), *blind))
+            tell_left((*_descriptions(found), *blind))
             tell_at += TELL_SECONDS
         if time.monotonic() > end:
-            return Swept(tuple(sorted(killed)), (*map(proc.description, found), *blind))
+            return Swept(tuple(sorted(killed)), (*_descriptions(found), *blind))
 
 
-def _freeze(remaining: Callable[[], list[int]]) -> list[int]:
+def _freeze(remaining: Callable[[], list[Pid]]) -> list[Pid]:
     """Stop all that live, until nobody new appears: what is stopped cannot fork away from us."""
-    stopped: set[int] = set()
+    stopped: set[Pid] = set()
     for _ in range(FREEZE_ROUNDS):
         new = set(remaining()) - stopped
         if not new:
             break
-        _signal(new, signal.SIGSTOP)
+        _send(new, signal.SIGSTOP)
         stopped |= new
     return sorted(stopped)
 
 
-def _signal(targets: Iterable[int], number: int) -> None:
+def _send(targets: Iterable[Pid], number: int) -> None:
     for pid in targets:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+        pid.send(number)
+
+
+def _descriptions(pids: Iterable[Pid]) -> Iterable[str]:
+    return (proc.description(pid.number) for pid in pids)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.facilities import cgroup, inside
-from tests.running import DEADLINE_SECONDS, python
+from tests.faults.ways import ORDINARY, PID_1, Way
+from tests.running import DEADLINE_SECONDS, Running, python
 
 DATA = Path(__file__).parents[1] / "data" / "rank_tables"
 
@@ -202,3 +203,55 @@ def test_an_end_is_heard_although_a_grandchild_holds_the_output(bad_day, status)
     )
     assert sha256(said).digest() == sha256(words).digest()
     assert job.wait_for("process.exited")["runtime_seconds"] < DEADLINE_SECONDS
+
+
+BEFORE = """
+sleep 600 > /dev/null 2>&1 &
+echo $! > child
+setsid sh -c 'until [ -e go ]; do sleep 0.05; done; sleep 600 & echo $! > orphan' > out 2>&1 &
+exec "$@"
+"""
+"""A child from before, and one that leaves an orphan in a session of its own when it is told to."""
+COUNTS = """
+import os, pathlib, subprocess, sys, time
+place = pathlib.Path(sys.argv[1])
+
+
+def stat(name):
+    try:
+        number = (place / name).read_text().strip()
+        return pathlib.Path("/proc", number, "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["gone", ""]
+
+
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    away = subprocess.Popen(["setsid", "sleep", "600"])
+    (place / "away").write_text(str(away.pid))
+    (place / "go").touch()
+    while stat("orphan")[1] != str(os.getppid()):
+        time.sleep(0.01)
+    os._exit(1)
+for name in ("child", "orphan", "away"):
+    print(name, stat(name)[0], flush=True)
+"""
+
+
+@pytest.mark.parametrize("before", [ORDINARY, PID_1], ids=lambda way: way.name)
+def test_what_others_started_is_left_alone(supervised, tmp_path, before: Way):
+    """What a rank forked is ended all the same, although it has left the rank's session."""
+    if before.missing is not None:
+        pytest.skip(before.missing)
+    job: Running = supervised(
+        *("--standalone", "1", "--restarts", "1", "--restart-delay", "0"),
+        *python(COUNTS),
+        str(tmp_path),
+        before=(*before.before, "sh", "-c", BEFORE, "sh"),
+    )
+    assert job.end() == 0
+    assert job.said(0, 1) == ["child S", "orphan S", "away gone"]
+    (killed,) = job.all("orphans.killed")
+    assert killed["pids"] == [int((tmp_path / "away").read_text())]
+    if not before.is_pid_1:  # else the kernel has ended all
+        for name in ("child", "orphan"):
+            os.kill(int((tmp_path / name).read_text()), signal.SIGTERM)
