@@ -19,7 +19,7 @@ import anyio
 
 from ascend_supervisor import __version__
 from ascend_supervisor.check import plan_as_json
-from ascend_supervisor.cluster import identity, table_now, table_source
+from ascend_supervisor.cluster import check_cluster, identity, table_now, table_source
 from ascend_supervisor.diagnostics import defect, report_diagnostics
 from ascend_supervisor.errors import (
     DEFECT,
@@ -84,6 +84,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: 
             return _print(help_text())
         if isinstance(settings, Version):
             return _print(f"ascend_supervisor {__version__}\n")
+        check_cluster(environ)
         place = _place(settings, environ)
     except Refusal as refusal:
         return _refuse(refusal, environ)

@@ -1,4 +1,4 @@
-"""The cluster as variables of ModelArts declare it, for launch methods that need no table; pure."""
+"""What variables of the platform say of the cluster, and what they rule out here; pure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ DEVICES = "MA_NUM_GPUS"
 """Of each host; NPUs too."""
 MOST_HOSTS = 100_000
 _WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def check_pod(environ: Mapping[str, str]) -> None:
+    """Raise SettingsRefused in a pod that has no ranks: MindSpore's Scheduler, without NPUs.
+
+    Beside a rank table it would take itself for another pod, and start that one's ranks.
+    """
+    if environ.get("MS_ROLE") == "MS_SCHED" and environ.get("NPU_POD") != "true":
+        raise SettingsRefused(
+            "MS_ROLE=MS_SCHED: this pod is the MindSpore Scheduler of its job and has no ranks, "
+            "and this version cannot run a Scheduler; run its command without the supervisor, or "
+            "unset MS_ROLE if this pod has ranks of its own"
+        )
 
 
 def declared_table(environ: Mapping[str, str]) -> RankTable | None:
