@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import anyio
 import pytest
@@ -47,6 +48,26 @@ async def test_only_what_a_dead_supervisor_of_this_place_started_is_a_leftover(
             swept = await sweep_leftovers(str(tmp_path), 5, lambda _: None)
         assert (process.pid in swept.killed) is not left
         assert (process.poll() is None) is left
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def zombie() -> Iterator[int]:
+    process = subprocess.Popen(("true",))
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    yield process.pid
+    process.wait()
+
+
+async def test_a_supervisor_that_is_only_waited_for_is_no_more(zombie):
+    process = marked(f"{zombie}.{start_time(zombie)}@/here")
+    try:
+        with anyio.fail_after(20):
+            swept = await sweep_leftovers("/here", 5, lambda _: None)
+        assert swept.killed == (process.pid,)
+        assert process.wait(20) == -signal.SIGKILL
     finally:
         process.kill()
         process.wait()

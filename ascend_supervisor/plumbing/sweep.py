@@ -85,7 +85,7 @@ def _is_left_of(place: str, pid: int) -> bool:
     owner_pid, _, owner_start = owner.partition(".")
     if not (owner_pid.isdecimal() and owner_start.isdecimal()):
         return False
-    return proc.start_time(int(owner_pid)) != int(owner_start)
+    return not Pid(int(owner_pid), int(owner_start)).lives
 
 
 async def _sweep(

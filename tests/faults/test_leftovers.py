@@ -175,6 +175,29 @@ def test_a_killed_supervisor_leaves_nothing_in_the_way_of_the_next(bad_day, plac
     assert not [path.name for path in place.rglob("*") if path.name.startswith(".")]
 
 
+AWAY = """
+import subprocess, time
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+# A supervisor in a PID namespace of its own takes its leftovers with it.
+@pytest.mark.parametrize("way", ["ordinary", "unprivileged"], indirect=True)
+def test_a_killed_supervisor_that_nobody_has_waited_for_is_no_more(bad_day, way):
+    job = bad_day("--standalone", "1", *python(AWAY))
+    job.wait_for("output", rank=0)
+    os.kill(job.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, job.process.pid, os.WEXITED | os.WNOWAIT)
+    assert job.survivors()
+    again = bad_day("--standalone", "1", *python("print('again')"))
+    assert again.end() == 0
+    assert not job.survivors()
+    assert again.wait_for("orphans.killed")["earlier_start"]
+    assert job.process.poll() == -signal.SIGKILL
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
