@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import anyio
 import pytest
@@ -131,6 +132,101 @@ async def test_a_signal_is_told_apart_from_a_status(children):
     os.kill(child.pid, signal.SIGKILL)
     with anyio.fail_after(20):
         assert await child.ended() == ExitStatus(None, signal.SIGKILL)
+
+
+TRACED = """
+import ctypes, os, signal, sys
+assert ctypes.CDLL(None).ptrace(0, 0, None, None) == 0  # PTRACE_TRACEME
+"""
+HEARS = """
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGUSR2})
+signal.signal(signal.SIGUSR1, lambda *_: os._exit(7))
+print("up", flush=True)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1, signal.SIGUSR2})
+while True:
+    signal.pause()
+"""
+
+
+def start_traced(children: Children, source: str) -> tuple[Child, int]:
+    """It and the read end of its output; it is traced by us."""
+    read_end, write_end = os.pipe()
+    argv = (sys.executable, "-S", "-c", TRACED + source)
+    child = children.spawn(argv, environ={}, cwd="/", output=write_end)
+    os.close(write_end)
+    return child, read_end
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSTOP); os._exit(7)", ExitStatus(7)),
+        ("signal.raise_signal(signal.SIGSTOP); os._exit(7)", ExitStatus(7)),
+        ("os.execv('/bin/sh', ['sh', '-c', 'exit 7'])", ExitStatus(7)),
+        ("signal.raise_signal(signal.SIGTERM)", ExitStatus(None, signal.SIGTERM)),
+        ("os.abort()", ExitStatus(None, signal.SIGABRT)),
+        (
+            "signal.signal(signal.SIGALRM, lambda *_: os._exit(7)); signal.raise_signal(14)",
+            ExitStatus(7),
+        ),
+    ],
+    ids=["SIGSTOP of its own", "raised", "exec", "SIGTERM", "abort", "a handler"],
+)
+async def test_a_child_that_made_us_its_tracer_goes_on_as_if_it_had_not(children, source, status):
+    child, read_end = start_traced(children, source)
+    with anyio.fail_after(20):
+        assert await child.ended() == status
+    os.close(read_end)
+
+
+async def test_a_signal_of_others_reaches_a_traced_child(children):
+    child, read_end = start_traced(children, HEARS)
+    assert os.read(read_end, 3) == b"up\n"
+    os.close(read_end)
+    os.kill(child.pid, signal.SIGUSR1)
+    with anyio.fail_after(20):
+        assert await child.ended() == ExitStatus(7)
+
+
+async def test_a_traced_child_that_others_stop_stops_until_they_continue_it(children):
+    child, read_end = start_traced(children, HEARS)
+    assert os.read(read_end, 3) == b"up\n"
+    os.close(read_end)
+    os.kill(child.pid, signal.SIGSTOP)
+    with anyio.fail_after(20):
+        while state_of(child.pid) != ("T", "0"):
+            await anyio.sleep(0.005)
+        os.kill(child.pid, signal.SIGUSR1)
+        os.kill(child.pid, signal.SIGCONT)
+        assert await child.ended() == ExitStatus(7)
+
+
+def state_of(pid: int) -> tuple[str, str]:
+    """Its state and its tracer, as /proc/PID/status has them."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    facts = dict(line.split(":\t", 1) for line in lines)
+    return facts["State"][0], facts["TracerPid"]
+
+
+async def test_a_thread_that_made_us_its_tracer_is_let_go(children):
+    """Its stops and its end are told with its own number, which is no child's."""
+    source = """
+import threading
+
+def run():
+    assert ctypes.CDLL(None).ptrace(0, 0, None, None) == 0
+    signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+signal.signal(signal.SIGUSR1, lambda *_: None)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+os._exit(7)
+"""
+    child, read_end = start_traced(children, source)
+    with anyio.fail_after(20):
+        assert await child.ended() == ExitStatus(7)
+    os.close(read_end)
 
 
 async def test_an_end_is_known_although_a_grandchild_holds_the_output(children):

@@ -16,6 +16,7 @@ import anyio
 
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.plumbing.death_order import DeathOrder
+from ascend_supervisor.plumbing.tracing import let_go
 
 SWEEP_SECONDS = 1.0
 """A SIGCHLD that got lost is made up for within this time."""
@@ -82,12 +83,16 @@ class Children:
     def reap(self) -> None:
         """Take in everything that has died; to be called on SIGCHLD, in the event loop's thread.
 
-        Of ours, who died first is told first (see DeathOrder for where that is known).
+        Of ours, who died first is told first (see DeathOrder for where that is known). A child that
+        made us its tracer is let go.
         """
         reaped = False
         for pid in self._dead():
             taken, wait_status = os.waitpid(pid, os.WNOHANG)
             if not taken:
+                continue
+            if os.WIFSTOPPED(wait_status):  # waits tell a stop where it is we who trace
+                let_go(pid, os.WSTOPSIG(wait_status))
                 continue
             reaped = True
             child = self._living.pop(pid, None)
@@ -100,7 +105,7 @@ class Children:
             self._change = anyio.Event()
 
     def _dead(self) -> Iterator[int]:
-        """Each child that is dead, until there is none that the caller has not taken."""
+        """Each child that is dead, or stopped and traced by us, until the caller has taken all."""
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

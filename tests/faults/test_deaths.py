@@ -61,6 +61,39 @@ def test_eight_ranks_that_die_in_the_same_moment(bad_day, place, way):
     assert f"rank {exited[0]['rank']} failed first" in job.events[-1]["root_cause"]
 
 
+TRACED = """
+import ctypes, os, signal
+def save(*_):
+    print("saved", flush=True)
+    os._exit(0)
+signal.signal(signal.SIGTERM, save)
+assert ctypes.CDLL(None).ptrace(0, 0, None, None) == 0  # PTRACE_TRACEME
+os.kill(os.getpid(), signal.SIGSTOP)
+print("up", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV])
+def test_a_rank_that_made_the_supervisor_its_tracer_goes_on_and_its_end_is_heard(
+    bad_day, way, number
+):
+    """As anti-debug libraries do; it stops at once, and at every signal as long as it is traced."""
+    job = bad_day("--standalone", "2", "--drain", "0", *python(TRACED))
+    for rank in range(2):
+        job.wait_for("output", rank=rank, message="up")
+    if number == signal.SIGTERM:
+        job.send(number)
+    else:
+        failing = job.wait_for("process.started", rank=1)["child_pid"]
+        os.kill(job.seen_from_here(failing), number)
+    assert job.end() == 128 + number
+    saved = [rank for rank in range(2) if job.said(rank) == ["up", "saved"]]
+    assert saved == ([0, 1] if number == signal.SIGTERM else [0])
+    assert job.all("supervisor.defect") == []
+
+
 CROWD = """
 import os, signal, sys
 heard, told = os.pipe()
