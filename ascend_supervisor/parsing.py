@@ -106,6 +106,8 @@ def _entry(listed: formats.Listed) -> Entry:
         listed.pod_name,
         listed.host_ip,
         listed.container_ip,
+        listed.pod_ip,
+        listed.server_ip,
     )
 
 

@@ -36,6 +36,8 @@ class Entry:
     pod_name: str | None = None
     host_ip: str | None = None
     container_ip: str | None = None
+    pod_ip: str | None = None
+    server_ip: str | None = None
 
     @property
     def label(self) -> str:

@@ -33,6 +33,8 @@ class Listed:
     pod_name: str | None = None
     host_ip: str | None = None
     container_ip: str | None = None
+    pod_ip: str | None = None
+    server_ip: str | None = None
 
 
 def first_instance(top: Cursor) -> Cursor | None:
@@ -136,6 +138,8 @@ def servers(top: Cursor, *, check_ip: bool = True) -> Iterator[Listed]:
             server_id,
             host_ip=server.optional_name("host_ip"),
             container_ip=server.optional_name("container_ip"),
+            pod_ip=_if_text(server, "pod_ip"),
+            server_ip=_if_text(server, "server_ip"),
         )
     census.close()
 

@@ -11,6 +11,7 @@ import anyio
 
 from ascend_supervisor.errors import Refusal, Unavailable
 from ascend_supervisor.events import (
+    Diagnostic,
     GenerationEnded,
     GenerationStarted,
     OrphansKilled,
@@ -22,7 +23,7 @@ from ascend_supervisor.events import (
 from ascend_supervisor.generation import Patience, run_generation
 from ascend_supervisor.identity import Identity, find_entry
 from ascend_supervisor.interrupts import Interrupts
-from ascend_supervisor.launchers import Here, Launcher
+from ascend_supervisor.launchers import WITHOUT_ADDRESS, Here, Launcher, without_address
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Interrupted, NotStarted, Outcome
 from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.race import every, first
@@ -147,6 +148,8 @@ async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
             sha256=found.sha256,
         )
     )
+    if generation == 0 and without_address(specs):
+        report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
     if table.document and table.world_size:
         await in_thread(partial(keep_copy, table, job.place.table_file))
     return _Plan(specs, holds_all_ranks=table.holds_all(entry))

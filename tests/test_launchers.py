@@ -103,6 +103,23 @@ def test_where_no_device_is_known_nothing_can_be_started(launcher):
     assert "set MA_NUM_GPUS to their number" in refusal(launcher, {"MA_NUM_HOSTS": "2"})
 
 
+@pytest.mark.parametrize(
+    ("launcher", "method"),
+    [
+        (TorchrunLauncher, "torchrun"),
+        (MsrunLauncher, "MindSpore"),
+        (MindSporeLauncher, "MindSpore"),
+        (TorchDdpLauncher, "torch-ddp"),
+    ],
+)
+def test_on_several_servers_a_method_that_needs_an_address_is_not_given_a_wrong_one(
+    launcher, method
+):
+    nameless = {"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2"}
+    assert refusal(launcher, nameless).startswith(f"{method} needs the address of the first server")
+    assert plan(launcher, {**nameless, "MASTER_ADDR": "service.job"})
+
+
 # torchrun.
 
 

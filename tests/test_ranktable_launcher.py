@@ -11,7 +11,7 @@ import pytest
 from ascend_supervisor.conversion import standalone
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.identity import Identity, find_entry, identity_of
-from ascend_supervisor.launchers import Boot, Here, master_address
+from ascend_supervisor.launchers import Boot, Here, master_address, without_address
 from ascend_supervisor.launchers.ranktable import RankTableLauncher, master_port
 from ascend_supervisor.place import Place
 from ascend_supervisor.rank_table import Entry, RankTable
@@ -158,7 +158,6 @@ def test_what_the_operator_says_of_the_node_is_overridden_for_every_rank():
         "DEVICE_ID": "9",
         "ASCEND_DEVICE_ID": "9",
         "RANK_TABLE_FILE": "/user/config",
-        "MASTER_ADDR": "operator",
         "JOB_ID": "other",
     }
     for spec in plan(TEMPLATE_1, node_level, node_rank=1):
@@ -175,7 +174,6 @@ def test_what_the_operator_says_of_the_node_is_overridden_for_every_rank():
             "DEVICE_ID": local_rank,
             "ASCEND_DEVICE_ID": local_rank,
             "RANK_TABLE_FILE": "/mnt/rank_table/jobstart_hccl.json",
-            "MASTER_ADDR": "10.0.5.1",
             "JOB_ID": "modelarts-job-7",
         }
 
@@ -241,38 +239,74 @@ def test_an_entry_without_devices_is_refused_where_others_have_some():
     [
         (TEMPLATE_1, "worker-0.job,worker-1.job", "worker-0.job"),
         (TEMPLATE_1, " worker-0.job , worker-1.job", "worker-0.job"),
-        (TEMPLATE_1, "", "10.0.5.1"),
+        (TEMPLATE_1, "", "172.16.0.4"),
         (TWELVE_PODS, "", "10.0.3.20"),
         (SUPER_POD, "", "10.0.6.1"),
         (LAB, "", "10.155.111.140"),
-        (A5, "", "127.0.0.1"),
+        (A5, "", None),
         (standalone(2), "", "127.0.0.1"),
+        (standalone(2), "worker-0.job", "127.0.0.1"),
         (A5, "worker-0.job", "worker-0.job"),
     ],
 )
 def test_the_master_is_the_first_worker_else_the_server_of_rank_0(source, hosts, address):
-    environ = {"VC_WORKER_HOSTS": hosts, "MASTER_ADDR": "operator"}
+    assert master_address(table(source), {"VC_WORKER_HOSTS": hosts}) == address
+
+
+@pytest.mark.parametrize(
+    ("source", "hosts", "address"),
+    [
+        (TEMPLATE_1, "worker-0.job", "worker-0.job"),
+        (TEMPLATE_1, "", "service.job"),
+        (A5, "", "service.job"),
+        (standalone(2), "", "127.0.0.1"),
+    ],
+)
+def test_the_platforms_own_master_comes_before_the_table(source, hosts, address):
+    environ = {"VC_WORKER_HOSTS": hosts, "MASTER_ADDR": "service.job"}
     assert master_address(table(source), environ) == address
 
 
+def test_on_several_servers_without_an_address_none_is_made_up():
+    for node_rank in range(2):
+        specs = plan(A5, {"MASTER_ADDR": ""}, node_rank=node_rank)
+        assert set(variables(specs, "MASTER_ADDR")) == {None}
+        assert without_address(specs)
+    assert not without_address(plan(TEMPLATE_1, node_rank=1))
+
+
 def rank_0_at(**names: Any) -> RankTable:
-    read = table(standalone(1))
-    return replace(read, entries=(Entry((), "10.9.9.9"), replace(read.entries[0], **names)))
+    """Template 1 with two servers, that of rank 0 with these names only."""
+    source = document(TEMPLATE_1)
+    server = source["server_list"][0]
+    for name in ("host_ip", "container_ip"):
+        server.pop(name)
+    server.update(names)
+    return table(source)
 
 
 @pytest.mark.parametrize(
     ("names", "address"),
     [
         ({"server_id": "10.0.0.1"}, "10.0.0.1"),
-        ({"server_id": "uid-7", "host_ip": "10.0.0.2"}, "10.0.0.2"),
-        ({"server_id": "uid-7", "container_ip": "10.0.0.3"}, "10.0.0.3"),
-        ({"server_id": "uid-7", "host_ip": "unknown"}, "uid-7"),
-        ({"server_id": "node-7.example"}, "node-7.example"),
+        ({"server_id": "10.0.0.1", "host_ip": "10.0.0.2"}, "10.0.0.2"),
+        ({"host_ip": "10.0.0.2", "container_ip": "10.0.0.3"}, "10.0.0.3"),
+        ({"server_id": "uid-7", "pod_ip": "10.0.0.4", "server_ip": "10.0.0.5"}, "10.0.0.4"),
+        ({"server_id": "uid-7", "server_ip": "10.0.0.5"}, "10.0.0.5"),
+        ({"server_id": "uid-7", "host_ip": "unknown"}, None),
+        ({"server_id": "node-7.example"}, None),
         ({"server_id": "fd00::1"}, "fd00::1"),
+        ({"server_id": "uid-7", "pod_ip": "fe80::1%\x00"}, None),
     ],
 )
 def test_the_address_of_a_server_is_what_one_can_connect_to(names, address):
     assert master_address(rank_0_at(**names), {}) == address
+
+
+def test_a_server_that_holds_all_ranks_needs_no_address():
+    source = document(ONE_CARD)
+    source["group_list"][0]["instance_list"][0]["server_id"] = "uid-7"
+    assert master_address(table(source), {}) == "127.0.0.1"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tests.rank_tables import A5, data
 from tests.running import python
 
 WAITING = "import time; print('up', flush=True); time.sleep(600)"
@@ -90,3 +91,24 @@ def test_secrets_of_command_and_environment_are_told_nowhere(supervised):
         assert not [
             text for text in [*map(str, job.events), job.stderr, *written] if secret in text
         ]
+
+
+@pytest.mark.parametrize(
+    ("known", "address", "told"),
+    [({}, "None", 1), ({"MASTER_ADDR": "master.job"}, "master.job", 0)],
+)
+def test_on_several_servers_an_address_that_nobody_knows_is_missed_aloud(
+    supervised, tmp_path, known, address, told
+):
+    table = tmp_path / "table.json"
+    table.write_bytes(data(A5))  # it names no servers
+    source = "import os; print(os.environ.get('MASTER_ADDR'))"
+    job = supervised(
+        *("--rank-table", str(table), "--node-rank", "1", *python(source)), environ=known
+    )
+    assert job.end() == 0
+    ranks = job.wait_for("rank_table.ready")["local_ranks"]
+    assert [job.said(rank) for rank in ranks] == [[address]] * len(ranks)
+    warnings = job.all("diagnostic", source="MASTER_ADDR")
+    assert len(warnings) == told
+    assert all("set MASTER_ADDR" in event["msg"] for event in warnings)

@@ -10,11 +10,17 @@ from typing import Protocol
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.place import Place
-from ascend_supervisor.rank_table import Entry, RankTable
+from ascend_supervisor.rank_table import Entry, Format, RankTable
 from ascend_supervisor.spec import ProcessSpec
 from ascend_supervisor.testimony import Explanation
 
 HCCL_CONNECT_SECONDS = "1800"
+LOOPBACK = "127.0.0.1"
+WITHOUT_ADDRESS = (
+    "ranks start without it, because VC_WORKER_HOSTS is not set and the rank table holds no "
+    "address of the first server; if they use torch.distributed, set MASTER_ADDR to that address, "
+    "the same on all servers"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +147,35 @@ def devices_everywhere(method: str, table: RankTable, here: Here) -> int:
     return count
 
 
-def master_address(table: RankTable, environ: Mapping[str, str]) -> str:
-    """Where rank 0 is: the first of VC_WORKER_HOSTS, else its server, else this machine."""
+def master_address(table: RankTable, environ: Mapping[str, str]) -> str | None:
+    """Where rank 0 is met; None where nobody says it and the job has several servers.
+
+    The names of the platform come first, then the addresses in the table: a pod's own before its
+    host's. What is alone, as with --standalone, needs no name.
+    """
+    entry = _entry_of_rank_0(table)
+    known = _address(table, entry)
+    if known == LOOPBACK:
+        return LOOPBACK
     first_host = environ.get("VC_WORKER_HOSTS", "").split(",")[0].strip()
-    return first_host or _address(_entry_of_rank_0(table)) or "127.0.0.1"
+    alone = LOOPBACK if entry is not None and table.holds_all(entry) else None
+    return first_host or environ.get("MASTER_ADDR") or known or alone
+
+
+def needed_address(method: str, table: RankTable, environ: Mapping[str, str]) -> str:
+    """Where rank 0 is met; raises SettingsRefused where that is not known."""
+    address = master_address(table, environ)
+    if address is None:
+        raise SettingsRefused(
+            f"{method} needs the address of the first server, and neither the environment nor the "
+            "rank table gives one; set MASTER_ADDR to it, the same on all servers"
+        )
+    return address
+
+
+def without_address(specs: Sequence[ProcessSpec]) -> bool:
+    """Whether ranks are started that are not told where rank 0 is met."""
+    return any(spec.environ.get("MASTER_ADDR", "") is None for spec in specs)
 
 
 def _entry_of_rank_0(table: RankTable) -> Entry | None:
@@ -154,12 +185,14 @@ def _entry_of_rank_0(table: RankTable) -> Entry | None:
     return None if table.world_size else next(iter(table.entries), None)
 
 
-def _address(entry: Entry | None) -> str | None:
-    """A server_id may be a name or a uid that nobody can connect to: then another field is it."""
+def _address(table: RankTable, entry: Entry | None) -> str | None:
+    """An address in the table. A server_id may be a name or a uid that nobody can connect to."""
     if entry is None:
         return None
-    known = (entry.host_ip, entry.server_id, entry.container_ip)
-    return next((name for name in known if name and _is_ip(name)), entry.server_id)
+    if table.format is Format.DECLARED:
+        return entry.server_id  # the name of a host, as in VC_WORKER_HOSTS
+    known = (entry.container_ip, entry.host_ip, entry.pod_ip, entry.server_ip, entry.server_id)
+    return next((name for name in known if name and _is_ip(name)), None)
 
 
 def _is_ip(name: str) -> bool:
@@ -167,4 +200,4 @@ def _is_ip(name: str) -> bool:
         ip_address(name)
     except ValueError:
         return False
-    return True
+    return name.isprintable()

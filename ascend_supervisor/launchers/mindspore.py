@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ascend_supervisor.launchers import (
+    LOOPBACK,
     Boot,
     Here,
     common_environ,
     devices_here,
     launcher_log_path,
-    master_address,
+    needed_address,
     rank_spec,
 )
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ
@@ -144,5 +145,5 @@ def rank_table(here: Here, boot: Boot) -> str | None:
 def scheduler_address(table: RankTable, here: Here, boot: Boot) -> str:
     """Where rank 0 is, which must be an address: MindSpore resolves no names in older releases."""
     if table.holds_all(here.entry):
-        return "127.0.0.1"
-    return master_address(table, boot.environ)
+        return LOOPBACK
+    return needed_address("MindSpore", table, boot.environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ascend_supervisor.launchers import Boot, Here, master_address, rank_spec
+from ascend_supervisor.launchers import LOOPBACK, Boot, Here, needed_address, rank_spec
 from ascend_supervisor.launchers.ranktable import master_port
 from ascend_supervisor.rank_table import RankTable
 from ascend_supervisor.spec import ProcessSpec
@@ -21,7 +21,8 @@ class TorchDdpLauncher:
         """
         servers = len(table.entries)
         rank = here.node_rank
-        address = "127.0.0.1" if servers == 1 else master_address(table, self.boot.environ)
+        environ = self.boot.environ
+        address = LOOPBACK if servers == 1 else needed_address("torch-ddp", table, environ)
         place = f"[{address}]" if ":" in address else address
         words = ["--init_method", f"tcp://{place}:{master_port(self.boot)}"]
         if servers > 1:

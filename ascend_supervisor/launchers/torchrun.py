@@ -15,7 +15,7 @@ from ascend_supervisor.launchers import (
     common_environ,
     devices_everywhere,
     launcher_log_path,
-    master_address,
+    needed_address,
     own_directory,
     process_log,
 )
@@ -85,7 +85,7 @@ class TorchrunLauncher:
             return
         yield from (f"--nnodes={nodes}", f"--nproc_per_node={workers}")
         yield f"--node_rank={here.node_rank}"
-        yield f"--master_addr={master_address(table, self.boot.environ)}"
+        yield f"--master_addr={needed_address('torchrun', table, self.boot.environ)}"
         yield f"--master_port={self._port}"
         yield from (f"--rdzv_id={here.place.job_id}", "--rdzv_backend=static")
 
