@@ -199,6 +199,22 @@ def test_a_process_log_directory_of_the_users_own_is_made():
     assert spec.directories[0] == PurePath("/plog")
 
 
+def test_what_the_operator_says_of_a_mindspore_pod_reaches_no_rank():
+    of_the_pod = {
+        "MS_ROLE": "MS_WORKER",
+        "MS_SCHED_HOST": "10.0.5.9",
+        "MS_SCHED_PORT": "2222",
+        "MS_SERVER_NUM": "0",
+        "MS_WORKER_NUM": "8",
+        "MS_LOCAL_WORKER": "4",
+        "MS_NODE_RANK": "1",
+    }
+    of_the_user = {"MS_ENABLE_GE": "1", "MS_DEV_X": "2", "MS_NODE_TIMEOUT": "3", "MSX": "4"}
+    for spec in plan(TEMPLATE_1, {**of_the_pod, **of_the_user}):
+        assert {name: spec.environ[name] for name in of_the_pod} == dict.fromkeys(of_the_pod)
+        assert not of_the_user.keys() & spec.environ.keys()
+
+
 PROMISED = {
     *("JOB_ID", "RANK_ID", "RANK_SIZE", "DEVICE_ID", "ASCEND_DEVICE_ID", "RANK_TABLE_FILE"),
     *("HCCL_CONNECT_TIMEOUT", "ASCEND_PROCESS_LOG_PATH", "PYTHONUNBUFFERED"),

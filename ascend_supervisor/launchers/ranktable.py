@@ -13,6 +13,20 @@ MASTER_PORT = "29500"
 """torch.distributed's default; a MASTER_PORT of the platform's, the same everywhere, wins."""
 
 
+OF_THE_NODE = (
+    "MS_ROLE",
+    "MS_SCHED_HOST",
+    "MS_SCHED_PORT",
+    "MS_SERVER_NUM",
+    "MS_WORKER_NUM",
+    "MS_LOCAL_WORKER",
+    "MS_NODE_RANK",
+)
+"""What Ascend Operator sets for a MindSpore pod. A rank that finds MS_ROLE waits for a scheduler
+that nobody has started; with a rank table it needs none. All other MS_* are the user's.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class RankTableLauncher:
     boot: Boot
@@ -44,6 +58,7 @@ class RankTableLauncher:
             rank=rank,
             local_rank=local_rank,
             environ={
+                **{name: None for name in OF_THE_NODE if name in self.boot.environ},
                 **platform_environ(table, here, local_rank, rank),
                 **self._torch(table, here, local_rank, rank),
             },
