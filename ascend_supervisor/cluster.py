@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from ascend_supervisor.declared import check_pod, declared_table
+from ascend_supervisor.declared import check_alone, check_pod, declared_table
 from ascend_supervisor.events import Report
 from ascend_supervisor.identity import Identity, identity_of
 from ascend_supervisor.launchers.mindspore import RANK_TABLE
@@ -25,9 +25,11 @@ def identity(settings: Settings, environ: Mapping[str, str]) -> Identity:
     return identity_of(environ, settings.pod_name, settings.server_id, settings.node_rank)
 
 
-def check_cluster(environ: Mapping[str, str]) -> None:
-    """Raise SettingsRefused where the environment says that no rank can be started here."""
+def check_cluster(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Raise SettingsRefused where ranks that are started here would be in the wrong place."""
     check_pod(environ)
+    if settings.standalone is not None:
+        check_alone(environ)
 
 
 def table_source(

@@ -84,7 +84,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: 
             return _print(help_text())
         if isinstance(settings, Version):
             return _print(f"ascend_supervisor {__version__}\n")
-        check_cluster(environ)
+        check_cluster(settings, environ)
         place = _place(settings, environ)
     except Refusal as refusal:
         return _refuse(refusal, environ)

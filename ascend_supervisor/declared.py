@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.rank_table import Device, Entry, Format, RankTable
@@ -11,6 +11,7 @@ from ascend_supervisor.rank_table_formats import MOST_DEVICES
 from ascend_supervisor.sentences import shown
 
 HOSTS = "MA_NUM_HOSTS"
+HOST_NAMES = "VC_WORKER_HOSTS"
 DEVICES = "MA_NUM_GPUS"
 """Of each host; NPUs too."""
 MOST_HOSTS = 100_000
@@ -28,6 +29,45 @@ def check_pod(environ: Mapping[str, str]) -> None:
             "and this version cannot run a Scheduler; run its command without the supervisor, or "
             "unset MS_ROLE if this pod has ranks of its own"
         )
+
+
+SIZES = (
+    ("WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("MS_WORKER_NUM", "MS_LOCAL_WORKER"),
+    ("CM_WORKER_SIZE", "CM_LOCAL_WORKER"),
+)
+"""The devices of the job and those of a pod, as Ascend Operator says them of each framework.
+
+The first alone says nothing: operators give it different meanings.
+"""
+
+
+def check_alone(environ: Mapping[str, str]) -> None:
+    """Raise SettingsRefused where the job has several pods, so that none of them is alone."""
+    told = tuple(_several_pods(environ))
+    if told:
+        names = ", ".join(told)
+        raise SettingsRefused(
+            f"--standalone: expected a job of one pod, found {names}: each pod would train alone; "
+            "leave --standalone out, or unset these variables if that is what you mean"
+        )
+
+
+def _several_pods(environ: Mapping[str, str]) -> Iterator[str]:
+    for whole, part in SIZES:
+        if _count(environ, whole) > _count(environ, part) > 0:
+            yield f"{whole}={environ[whole]} with {part}={environ[part]}"
+    if _count(environ, HOSTS) > 1:
+        yield f"{HOSTS}={environ[HOSTS]}"
+    hosts = environ.get(HOST_NAMES, "")
+    if sum(bool(name.strip()) for name in hosts.split(",")) > 1:
+        yield f"{HOST_NAMES}={shown(hosts)}"
+
+
+def _count(environ: Mapping[str, str], name: str) -> int:
+    """The number that a variable holds; 0 where it holds none."""
+    text = environ.get(name, "")
+    return int(text) if _WHOLE.fullmatch(text) else 0
 
 
 def declared_table(environ: Mapping[str, str]) -> RankTable | None:
@@ -57,7 +97,7 @@ def declared_table(environ: Mapping[str, str]) -> RankTable | None:
 
 def host_names(environ: Mapping[str, str], hosts: int) -> tuple[str | None, ...]:
     """The first names of VC_WORKER_HOSTS; what it lacks is named as ModelArts names its pods."""
-    listed = [name.strip() for name in environ.get("VC_WORKER_HOSTS", "").split(",")]
+    listed = [name.strip() for name in environ.get(HOST_NAMES, "").split(",")]
     return tuple(
         (listed[host] if host < len(listed) else "") or _usual_name(environ, host)
         for host in range(hosts)

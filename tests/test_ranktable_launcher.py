@@ -14,7 +14,7 @@ from ascend_supervisor.identity import Identity, find_entry, identity_of
 from ascend_supervisor.launchers import Boot, Here, master_address, without_address
 from ascend_supervisor.launchers.ranktable import RankTableLauncher, master_port
 from ascend_supervisor.place import Place
-from ascend_supervisor.rank_table import Entry, RankTable
+from ascend_supervisor.rank_table import RankTable
 from ascend_supervisor.spec import ProcessSpec
 from tests.rank_tables import (
     A5,
