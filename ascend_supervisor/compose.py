@@ -183,11 +183,22 @@ def _place(settings: Settings, environ: Mapping[str, str]) -> Place:
         environ,
         socket.gethostname(),
         mounted_log_exists=mounted is not None and _is_directory(Path(mounted)),
-        here=Path.cwd(),
+        here=_here(),
         log_dir=settings.log_dir,
         work_dir=settings.work_dir,
         state_file=settings.state_file,
     )
+
+
+def _here() -> Path:
+    """The directory that we were started in; raises CannotWrite where it has been deleted."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise CannotWrite(
+            f"the working directory of the supervisor is gone: {error.strerror}; start it in a "
+            "directory that exists"
+        ) from error
 
 
 def _started(settings: Settings) -> SupervisorStarted:

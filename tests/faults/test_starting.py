@@ -302,6 +302,23 @@ def test_a_directory_that_a_rank_may_not_enter_ends_those_before_it(bad_day, way
     assert [event["rank"] for event in job.all("process.started")] == list(range(SIXTH))
 
 
+IN_A_DELETED_DIRECTORY = ("sh", "-e", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh")
+
+
+# It is gone for everybody.
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_a_working_directory_that_was_deleted_is_said(bad_day, check):
+    options = (*check, "--standalone", "1", "--", "true")
+    job = bad_day(*options, before=IN_A_DELETED_DIRECTORY)
+    assert job.end() == CANNOT_WRITE
+    (told,) = job.events
+    assert told["event"] == "supervisor.exited"
+    assert told["exit_code"] == CANNOT_WRITE
+    assert told["root_cause"].startswith("the working directory of the supervisor is gone: ")
+    assert job.stderr == f"ascend_supervisor: {told['root_cause']}\n"
+
+
 # How much the kernel hands over is the same for everybody.
 @pytest.mark.parametrize("way", ["ordinary", "pid_1"], indirect=True)
 def test_an_environment_that_is_too_long_with_what_a_rank_gets_is_said(bad_day):
