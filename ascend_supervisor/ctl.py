@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ascend_supervisor import __version__
 from ascend_supervisor.errors import DEFECT, Refusal, SettingsRefused
-from ascend_supervisor.plumbing.stdout import put, tell
-from ascend_supervisor.sentences import plain
+from ascend_supervisor.plumbing.stdout import STDOUT, put, tell
+from ascend_supervisor.sentences import plain, printable
 
 if TYPE_CHECKING:
     from ascend_supervisor.state_file import State
@@ -83,7 +83,13 @@ def _parser() -> _Parser:
     health = add("health", "exit 0 while all is well, else 1 (a probe for Kubernetes)")
     logs = add("logs", "what the ranks have printed")
     logs.add_argument("-f", "--follow", action="store_true", help="and what they print from now on")
-    logs.add_argument("rank", metavar="RANK", nargs="?", type=_rank, help="of one rank only, raw")
+    logs.add_argument(
+        "rank",
+        metavar="RANK",
+        nargs="?",
+        type=_rank,
+        help="of one rank only; not on a terminal: raw",
+    )
     for command in (status, health, logs):
         command.add_argument(
             "--state-file",
@@ -141,14 +147,17 @@ def _health(arguments: Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _logs(arguments: Namespace, environ: Mapping[str, str]) -> int:
-    from ascend_supervisor.follow import follow_logs, print_logs  # noqa: PLC0415
+    from ascend_supervisor.follow import RankTails, follow_logs, print_logs  # noqa: PLC0415
+    from ascend_supervisor.plumbing.terminal import coloured, harmless  # noqa: PLC0415
     from ascend_supervisor.state_file import read_state_file  # noqa: PLC0415
 
     state = _state(arguments, environ)
+    elsewhere = harmless if arguments.rank is None else None
+    logs = RankTails(arguments.rank, put, coloured if os.isatty(STDOUT) else elsewhere)
     if arguments.follow:
-        follow_logs(state, arguments.rank, put, partial(read_state_file, state.path), _tell)
+        follow_logs(logs, state, partial(read_state_file, state.path), _tell)
     else:
-        print_logs(state, arguments.rank, put)
+        print_logs(logs, state)
     return 0
 
 
@@ -213,7 +222,7 @@ def _put_text(text: str) -> None:
 
 
 def _tell(sentence: str) -> None:
-    tell(f"{PROGRAM}: {sentence}")
+    tell(f"{PROGRAM}: {printable(sentence)}")
 
 
 def _die_of(number: signal.Signals) -> NoReturn:

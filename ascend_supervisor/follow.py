@@ -1,4 +1,4 @@
-"""The ranks' logs, as ctl prints them: all with a label, or one as it is."""
+"""The ranks' logs, as ctl prints them: all with a label, or one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ascend_supervisor.plumbing.tail import Label, Put, Tail, Tails, follow, print_all
+from ascend_supervisor.plumbing.terminal import Shown
 from ascend_supervisor.reporters.status import RankStatus, Status
 from ascend_supervisor.sentences import plain
 from ascend_supervisor.state_file import State, StateUnknown
@@ -15,10 +16,14 @@ from ascend_supervisor.text import spans
 
 @dataclass(slots=True)
 class RankTails:
-    """The logs that were named so far: of ``rank`` raw, of all ranks (None) labelled."""
+    """The logs that were named so far: of ``rank``, or of all ranks (None), with labels.
+
+    ``shown`` makes their lines fit to be shown; None puts the bytes of one rank as they are.
+    """
 
     rank: int | None
     put: Put
+    shown: Shown | None
     labels: list[Label] = field(default_factory=list)
     _by_path: dict[str, tuple[Tail, Put]] = field(default_factory=dict)
 
@@ -46,33 +51,32 @@ class RankTails:
             raise StateUnknown(*troubles)
 
     def _put_of(self, rank: RankStatus) -> Put:
-        if self.rank is not None:
+        if self.shown is None:
             return self.put
         name = f"rank {rank.rank}" if rank.rank is not None else plain(Path(rank.log).name)
-        self.labels.append(Label(f"[{name}] ".encode(errors="backslashreplace"), self.put))
+        label = f"[{name}] " if self.rank is None else ""
+        self.labels.append(Label(label.encode(errors="backslashreplace"), self.put, self.shown))
         return self.labels[-1].put
 
 
-def print_logs(state: State, rank: int | None, put: Put) -> None:
+def print_logs(logs: RankTails, state: State) -> None:
     """Put what stands in the logs now; raises StateUnknown where there are none."""
-    logs = RankTails(rank, put)
     logs.name(state.status)
     if not logs.tails:
-        raise StateUnknown(_nothing(state, rank))
+        raise StateUnknown(_nothing(state, logs.rank))
     for one in logs.tails:
         print_all([one])
     logs.finish()
 
 
 def follow_logs(
-    state: State, rank: int | None, put: Put, read: Callable[[], State], tell: Callable[[str], None]
+    logs: RankTails, state: State, read: Callable[[], State], tell: Callable[[str], None]
 ) -> None:
     """Put what stands and comes in the logs, until the supervisor is gone or has ended.
 
     ``read`` gives the state of the moment and may raise StateUnknown: then the last one holds.
     Raises StateUnknown in the end where there was nothing to follow.
     """
-    logs = RankTails(rank, put)
     latest = state
 
     def look() -> tuple[Tails, bool]:
@@ -82,10 +86,10 @@ def follow_logs(
         return logs.tails, not latest.is_final
 
     if not look()[0] and not latest.is_final:
-        tell(f"{_nothing(latest, rank)}; waiting for it")
+        tell(f"{_nothing(latest, logs.rank)}; waiting for it")
     follow(look)
     if not logs.tails:
-        raise StateUnknown(_nothing(latest, rank))
+        raise StateUnknown(_nothing(latest, logs.rank))
     logs.finish()
 
 

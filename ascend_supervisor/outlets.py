@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from ascend_supervisor.events import OutputDropped, Report
 from ascend_supervisor.plumbing.console import Console, Lines, Mirror
+from ascend_supervisor.plumbing.terminal import coloured, harmless
 from ascend_supervisor.quantities import LogLevel, RankSet
 from ascend_supervisor.reporters.log import (
     JsonLines,
@@ -15,6 +17,7 @@ from ascend_supervisor.reporters.log import (
     json_log,
     text_log,
 )
+from ascend_supervisor.sentences import printable
 from ascend_supervisor.spec import ProcessSpec
 
 Format = Literal["json", "text", "raw", "none"]
@@ -58,7 +61,8 @@ class Outlets:
 
     def complain(self, sentence: str) -> None:
         """Say on stderr why we refuse."""
-        self._stderr.put(f"ascend_supervisor: {sentence}\n".encode(errors="backslashreplace"))
+        line = f"ascend_supervisor: {printable(sentence)}\n"
+        self._stderr.put(line.encode(errors="backslashreplace"))
 
     async def finish(self) -> None:
         """Wait until all is written, unless nobody reads it."""
@@ -68,4 +72,6 @@ class Outlets:
     def _lines(self, spec: ProcessSpec, generation: int) -> Lines:
         if self._format == "json":
             return JsonLines(spec, generation, self._origin)
-        return TextLines(spec) if self._format == "text" else RawLines()
+        if self._format == "raw":
+            return RawLines()
+        return TextLines(spec, coloured if os.isatty(1) else harmless)

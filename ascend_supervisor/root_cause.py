@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ascend_supervisor.outcome import Crashed, Failure, Fault, Interrupted, NotStarted, Outcome
+from ascend_supervisor.plumbing.terminal import harmless_text
+from ascend_supervisor.sentences import printable
 
 MOST_BYTES = 3800
 """A termination log holds 4096."""
@@ -15,26 +17,32 @@ def root_cause(outcome: Outcome) -> str | None:
         case Crashed(failure=failure) | Interrupted(failure=Failure() as failure):
             return told(failure)
         case Fault(reason=reason) | NotStarted(reason=reason):
-            return _within(reason, MOST_BYTES)
+            return _within(printable(reason), MOST_BYTES)
         case _:
             return None
 
 
 def told(failure: Failure) -> str:
-    """At most MOST_BYTES; the first of the last lines are left out where there is no room."""
+    """At most MOST_BYTES; the first of the last lines are left out where there is no room.
+
+    It is read in terminals: what a rank wrote is indented, and nothing in it steers one.
+    """
     memory = {True: ", because memory ran out (the kernel's OOM killer)", False: "", None: ""}
     head = (
-        f"{failure.name} failed first, in generation {failure.generation}: it {failure.status}"
-        f"{memory[failure.oom_killed]} after {failure.runtime_seconds:.1f} s"
+        f"{printable(failure.name)} failed first, in generation {failure.generation}: "
+        f"it {failure.status}{memory[failure.oom_killed]} after {failure.runtime_seconds:.1f} s"
     )
     if failure.reason:
-        head += f": {_cut(failure.reason, 1000)}"
+        head += f": {_cut(printable(failure.reason), 1000)}"
     if failure.exception:
-        head += f"\nit raised: {_cut(failure.exception.strip(), 1000)}"
-    lines = [_cut(line, LINE_CHARACTERS) for line in failure.last_lines if line.strip()]
+        message = _cut(harmless_text(failure.exception.strip()), 1000)
+        head += "\nit raised: " + message.replace("\n", "\n  ")
+    shown = [harmless_text(line) for line in failure.last_lines]
+    lines = [_cut(line, LINE_CHARACTERS) for line in shown if line.strip()]
+    log = printable(failure.log)
     if not lines:
-        return _within(f"{head}\nit wrote nothing to its log, {failure.log}", MOST_BYTES)
-    title = f"\nthe last lines of {failure.log}:"
+        return _within(f"{head}\nit wrote nothing to its log, {log}", MOST_BYTES)
+    title = f"\nthe last lines of {log}:"
     while lines and _size("\n  ".join((head, title, *lines))) > MOST_BYTES:
         lines = lines[1:]
     return _within("\n  ".join((head + title, *lines)), MOST_BYTES)

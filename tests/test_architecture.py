@@ -20,7 +20,14 @@ PURE = (
     *("outcome", "spec", "errors", "sentences", "quantities", "settings", "sources", "options"),
     *("usage", "policy", "events", "place", "root_cause", "rank_table", "rank_table_formats"),
     *("identity", "parsing", "conversion"),
-    *("plumbing.document", "plumbing.to_json", "launchers/", "reporters.status", "text"),
+    *(
+        "plumbing.document",
+        "plumbing.to_json",
+        "plumbing.terminal",
+        "launchers/",
+        "reporters.status",
+        "text",
+    ),
     *("testimony", "declared"),
 )
 WORLDLY = frozenset(

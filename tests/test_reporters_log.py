@@ -33,6 +33,7 @@ from ascend_supervisor.events import (
     SupervisorStarted,
 )
 from ascend_supervisor.plumbing.console import Console, Lines
+from ascend_supervisor.plumbing.terminal import coloured, harmless
 from ascend_supervisor.reporters.log import (
     JsonLines,
     Origin,
@@ -42,6 +43,7 @@ from ascend_supervisor.reporters.log import (
     text_log,
 )
 from ascend_supervisor.spec import ProcessSpec
+from tests.terminals import steering
 
 DEADLINE = 20.0
 MOST_BYTES = 8 * 1024
@@ -377,6 +379,7 @@ WRITTEN = st.lists(
         st.binary(max_size=20),
         st.text(max_size=20).map(str.encode),
         st.sampled_from([b"\n", b"\r", b"\0", b"%", b"\n\n", b"\xe4\xb8", b"\xad", b"x" * 1030]),
+        st.sampled_from([b"\x1b[31m", b"\x1b[0m", b"\x1b]0;t\x07", b"\x1b[2J", b"\xc2\x9b2J"]),
     ),
     max_size=20,
 ).map(b"".join)
@@ -390,9 +393,16 @@ def test_json_gives_back_the_text_however_it_was_cut(data, cuts):
 
 
 @given(data=WRITTEN, cuts=CUTS)
-def test_text_gives_back_the_bytes_however_they_were_cut(data, cuts):
-    ended = data if data.endswith(b"\n") or not data else data + b"\n"
-    assert unprefixed(fed(TextLines(SPEC), cut(data, *cuts))) == ended
+@pytest.mark.parametrize("as_shown", [harmless, coloured])
+def test_text_is_the_same_however_it_was_cut(as_shown, data, cuts):
+    end = b"\n" if data and not data.endswith(b"\n") else b""
+    shown = fed(TextLines(SPEC, as_shown), cut(data, *cuts))
+    assert unprefixed(shown) == as_shown(data) + end
+
+
+@given(data=WRITTEN, cuts=CUTS)
+def test_nothing_in_text_steers_a_terminal(data, cuts):
+    assert not steering(fed(TextLines(SPEC, coloured), cut(data, *cuts)).decode())
 
 
 @given(data=WRITTEN, cuts=CUTS)
@@ -402,9 +412,16 @@ def test_raw_gives_back_the_bytes_however_they_were_cut(data, cuts):
 
 @pytest.mark.parametrize("size", [1 << 18, 4096, 1000])
 @pytest.mark.parametrize("data", TEXTS.values(), ids=TEXTS)
-def test_text_keeps_every_byte_of_a_long_line(data, size):
+def test_text_keeps_every_character_of_a_long_line(data, size):
     shown = unprefixed(fed(TextLines(SPEC), reads(data, size)))
-    assert shown.replace(b"\n", b"") == data.replace(b"\n", b"")
+    assert shown.replace(b"\n", b"") == harmless(data).replace(b"\n", b"")
+
+
+def test_a_colour_that_is_cut_between_two_reads_is_a_colour():
+    line = b"x" * 20_000 + b"\x1b[38;5;208morange\n"
+    for place in range(20_000, 20_011):
+        shown = unprefixed(fed(TextLines(SPEC, coloured), cut(line, place)))
+        assert shown.replace(b"\n", b"") == line[:-1] + b"\x1b[0m"
 
 
 def test_without_a_rank_the_program_is_named():

@@ -18,6 +18,7 @@ from ascend_supervisor.outcome import (
     NotStarted,
 )
 from ascend_supervisor.root_cause import root_cause, told
+from tests.terminals import FORGED, WORDS, steering
 
 MOST_BYTES = 3800
 FAILURE = Failure(
@@ -52,6 +53,37 @@ def test_it_says_who_when_how_and_the_last_lines():
 def test_it_says_what_the_error_file_holds():
     lines = told(replace(FAILURE, exception=" RuntimeError: HCCL\n")).splitlines()
     assert lines[1] == "it raised: RuntimeError: HCCL"
+
+
+STRANGE = "\n".join([*WORDS, FORGED])
+
+
+def test_what_a_rank_wrote_is_indented_and_steers_no_terminal():
+    """Its error file, its log, and the words in which a framework spoke of it."""
+    failure = replace(
+        FAILURE,
+        reason=STRANGE,
+        exception=STRANGE,
+        last_lines=tuple(STRANGE.split("\n")[-18:]),
+        log=f"/logs/{STRANGE}",
+    )
+    for kind in (failure, replace(failure, reason=None, last_lines=())):
+        text = told(kind)
+        assert not steering(text)
+        assert "\x1b" not in text
+        heads = [line for line in text.split("\n") if not line.startswith("  ")]
+        assert len(heads) == 3
+        assert heads[0].startswith("rank 3 failed first, in generation 2: ")
+        assert heads[1].startswith("it raised: ")
+        assert heads[2].startswith(("the last lines of /logs/", "it wrote nothing to its log, "))
+
+
+@pytest.mark.parametrize("outcome", [Fault(STRANGE, 69), NotStarted(73, STRANGE)])
+def test_a_reason_is_one_line_that_steers_no_terminal(outcome):
+    text = root_cause(outcome)
+    assert text is not None
+    assert not steering(text)
+    assert "\n" not in text
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ascend_supervisor.plumbing.terminal import Shown, divided
+
 POLL_SECONDS = 0.2
 """How often it is looked whether there is more; file events do not cross network file systems."""
 PIECE_BYTES = 64 * 1024
@@ -120,25 +122,34 @@ class Tail:
 
 
 class Label:
-    """Puts ``label`` before every line; a line that does not end is put in parts."""
+    """Puts ``label`` before every line, as it is ``shown``.
 
-    def __init__(self, label: bytes, put: Put) -> None:
+    A line that does not end is put in parts.
+    """
+
+    def __init__(self, label: bytes, put: Put, shown: Shown) -> None:
         self._label = label
         self._put = put
+        self._shown = shown
         self._unfinished = b""
 
     def put(self, piece: bytes) -> None:
-        *lines, self._unfinished = (self._unfinished + piece).split(b"\n")
-        if lines:
-            self._put(b"".join([b"%b%b\n" % (self._label, line) for line in lines]))
+        lines, end, self._unfinished = (self._unfinished + piece).rpartition(b"\n")
+        if end:
+            self._put_lines(lines + end)
         if len(self._unfinished) >= PIECE_BYTES:
-            self.finish()
+            part, self._unfinished = divided(self._unfinished)
+            self._put_lines(part)
 
     def finish(self) -> None:
         """End the unfinished line."""
         if self._unfinished:
-            self._put(b"%b%b\n" % (self._label, self._unfinished))
+            self._put_lines(self._unfinished)
             self._unfinished = b""
+
+    def _put_lines(self, lines: bytes) -> None:
+        shown = self._shown(lines).removesuffix(b"\n")
+        self._put(b"%b%b\n" % (self._label, shown.replace(b"\n", b"\n" + self._label)))
 
 
 Tails = Collection[tuple[Tail, Put]]

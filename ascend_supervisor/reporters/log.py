@@ -15,6 +15,7 @@ import structlog
 
 from ascend_supervisor.events import Event, Level, Output, Report, SupervisorExited
 from ascend_supervisor.plumbing.console import Console, Rendered
+from ascend_supervisor.plumbing.terminal import Shown, divided, harmless
 from ascend_supervisor.plumbing.to_json import to_json
 from ascend_supervisor.spec import ProcessSpec
 
@@ -227,10 +228,11 @@ def _pieces(
 
 
 class TextLines:
-    """A rank's output with its name before every line."""
+    """A rank's output with its name before every line, as it is ``shown``."""
 
-    def __init__(self, spec: ProcessSpec) -> None:
+    def __init__(self, spec: ProcessSpec, shown: Shown = harmless) -> None:
         self._prefix = f"[{spec.name}] ".encode()
+        self._shown = shown
         self._pending = b""
 
     def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002  (no time, no number)
@@ -238,16 +240,20 @@ class TextLines:
             chunk = self._pending + chunk
         end = chunk.rfind(b"\n") + 1
         if not end and len(chunk) > PARTIAL_BYTES:
-            whole, begun = _before_character(chunk)
-            chunk, end = whole + b"\n" + begun, len(whole) + 1
-        self._pending = chunk[end:]
-        if not end:
-            return b"", seq
-        lines = chunk[: end - 1].replace(b"\n", b"\n" + self._prefix)
-        return b"%b%b\n" % (self._prefix, lines), seq
+            end = len(divided(chunk)[0])
+        lines, self._pending = chunk[:end], chunk[end:]
+        return self._labelled(lines), seq
 
-    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:
-        return self.render(b"\n", moment, seq) if self._pending else (b"", seq)
+    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002
+        lines, self._pending = self._pending, b""
+        return self._labelled(lines), seq
+
+    def _labelled(self, lines: bytes) -> bytes:
+        """``lines``, of which the last may have no end, with the name before each."""
+        if not lines:
+            return b""
+        shown = self._shown(lines).removesuffix(b"\n")
+        return b"%b%b\n" % (self._prefix, shown.replace(b"\n", b"\n" + self._prefix))
 
 
 class RawLines:

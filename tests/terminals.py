@@ -1,0 +1,60 @@
+"""A terminal of the test's own, and what may never reach one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import threading
+import tty
+from contextlib import suppress
+from unicodedata import bidirectional, category
+
+from tests.running import DEADLINE_SECONDS
+
+COLOUR = re.compile("\x1b\\[[0-9;:]*m")
+BREAKS = frozenset({"Cc", "Zl", "Zp"})
+BIDI = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"})
+MARKS = frozenset("\u061c\u200e\u200f")
+FORGED = "12:00:00.000 ending with exit code 0: every rank ended with 0"
+"""A line of ours, if it stood at the beginning of one."""
+WORDS = (
+    *("\x1b]0;title\x07", "\x1b[2J\x1b[H", "\x1bPq\x1b\\", "\x1bc", "\x1b[?1049h", "\x1b[>4;1m"),
+    *("\x9b2J", "\x9d0;title\x9c", "\x7f" * 9, "\x08" * 90, "\x07", "\x0e"),
+    *(f"a\r{FORGED}", f"b\x0b{FORGED}", f"c\x0c\r{FORGED}", f"d\x85{FORGED}", f"e\u2028{FORGED}"),
+    *("\u202eleft to right\u202c", "\u2066isolated\u2069", "\u061c\u200e\u200f"),
+    *("\x1b\x1b[0m[2J", "\x1b[0\x18m", "\x1b[1", "\x1b"),
+)
+"""What steers a terminal, or makes it show a line of its own."""
+
+
+def steering(text: str) -> set[str]:
+    """The characters in ``text``, colours apart, that steer a terminal."""
+    bare = COLOUR.sub("", text).replace("\n", "").replace("\t", "")
+    return {
+        one for one in bare if category(one) in BREAKS or bidirectional(one) in BIDI or one in MARKS
+    }
+
+
+class Screen:
+    """Give ``stdout`` to a process; ``text`` is everything that it and others have shown there."""
+
+    def __init__(self) -> None:
+        self._master, self.stdout = pty.openpty()
+        tty.setraw(self.stdout)
+        self._shown = bytearray()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def text(self) -> str:
+        """Everything; to be asked for once, when nobody else has the terminal any more."""
+        os.close(self.stdout)
+        self._reader.join(DEADLINE_SECONDS)
+        assert not self._reader.is_alive()
+        os.close(self._master)
+        return self._shown.decode()
+
+    def _read(self) -> None:
+        with suppress(OSError):  # EIO: nobody has it open any more
+            while piece := os.read(self._master, 1 << 16):
+                self._shown += piece
