@@ -269,6 +269,18 @@ def test_a_line_is_an_output_event():
     }
 
 
+def test_control_characters_are_escaped_in_json(shown):
+    """Those of one byte, and those of C1, which JSON lets pass and a terminal obeys."""
+    every = bytes(range(0x20)).replace(b"\n", b"") + "".join(map(chr, range(0x80, 0xA1))).encode()
+    for data in (fed(json_lines(), [every + b"\n"]), fed(json_lines(), [every])):
+        assert not steering(data.decode())
+        assert joined(data).removesuffix("\n") == expected(every)
+    event = Diagnostic("a library", every.decode(), None)
+    told = shown(json_log, event)
+    assert not steering(told.decode())
+    assert read(told)[0]["message"] == expected(every)
+
+
 def test_a_process_without_a_rank_writes_output_as_well():
     (event,) = read(fed(json_lines(spec=replace(SPEC, rank=None, local_rank=None)), [b"x\n"]))
     assert (event["rank"], event["local_rank"], event["message"]) == (None, None, "x")

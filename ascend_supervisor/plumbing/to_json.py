@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
+
+Json = TypeVar("Json", bytes, bytearray)
+
+_C1 = re.compile(rb"\xc2([\x80-\x9f])")
+"""Control characters that JSON does not escape, and that a terminal obeys."""
 
 
 def to_json(value: Any, *, indent: bool = False) -> bytes:
     """The JSON of ``value``: dataclasses as objects, what is not UTF-8 escaped, NUL left out.
 
-    NUL would end a line for log shippers that are written in C.
+    NUL would end a line for log shippers that are written in C. All control characters are escaped.
     """
     option = orjson.OPT_INDENT_2 if indent else 0
     try:
         text = orjson.dumps(value, option=option)
     except TypeError:
-        return orjson.dumps(_clean(value), option=option)
-    return orjson.dumps(_clean(value), option=option) if b"\\u0000" in text else text
+        text = orjson.dumps(_clean(value), option=option)
+    if b"\\u0000" in text:
+        text = orjson.dumps(_clean(value), option=option)
+    return escaped(text)
+
+
+def escaped(json: Json) -> Json:
+    """``json`` with the control characters escaped that orjson leaves as they are."""
+    if _C1.search(json) is None:
+        return json
+    return type(json)(_C1.sub(lambda found: b"\\u00%02x" % ord(found[1]), json))
 
 
 def _clean(value: Any) -> Any:

@@ -16,7 +16,7 @@ import structlog
 from ascend_supervisor.events import Event, Level, Output, Report, SupervisorExited
 from ascend_supervisor.plumbing.console import Console, Rendered
 from ascend_supervisor.plumbing.terminal import Shown, divided, harmless
-from ascend_supervisor.plumbing.to_json import to_json
+from ascend_supervisor.plumbing.to_json import escaped, to_json
 from ascend_supervisor.spec import ProcessSpec
 
 LINE_BYTES = 8 * 1024 - 256
@@ -177,14 +177,14 @@ class JsonLines:
             rest, seq = self.rest(moment, seq)
             self._pending = begun
             shown += rest
-        return shown, seq
+        return escaped(shown), seq
 
     def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:
         pending, self._pending = self._pending, b""
         if not pending:
             return b"", seq
         shown, seq = _pieces([_text(pending)], self._head(moment), seq, unfinished=True)
-        return shown, seq
+        return escaped(shown), seq
 
     def _head(self, moment: float) -> bytes:
         """Everything before the message, with a place for seq."""
