@@ -66,6 +66,17 @@ def report_diagnostics(report: Report, loop: asyncio.AbstractEventLoop) -> None:
     )
 
 
+def unshown(whose: str, error: Exception) -> Diagnostic:
+    """The event for output that is missing on stdout, because it could not be rendered."""
+    text = "".join(traceback.format_exception(error))
+    return Diagnostic(
+        "console",
+        f"output of {whose} is missing on stdout, its log has it: this is a defect of "
+        f"ascend_supervisor, please report it: {error!r}; more of the kind is not reported",
+        text,
+    )
+
+
 def defect(error: BaseException) -> Defect:
     """The event for an exception that nobody expected."""
     text = "".join(traceback.format_exception(error))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from ascend_supervisor.events import OutputDropped, Report
+from ascend_supervisor.diagnostics import unshown
+from ascend_supervisor.events import OutputDropped, Report, who
 from ascend_supervisor.plumbing.console import Console, Lines, Mirror
 from ascend_supervisor.plumbing.terminal import coloured, harmless
 from ascend_supervisor.quantities import LogLevel, RankSet
@@ -52,6 +53,7 @@ class Outlets:
             self._stdout,
             self._lines(spec, generation),
             lambda lines: self.report(OutputDropped(spec.rank, lines, SLOW_READER, spec.program)),
+            lambda error: self.report(unshown(who(spec.rank, spec.program), error)),
         )
 
     @property

@@ -12,6 +12,7 @@ import os
 import select
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from ascend_supervisor.plumbing.pump import widen_pipe
@@ -28,7 +29,8 @@ Rendered = bytes | bytearray
 class Lines(Protocol):
     """One rank's output as the console shows it; keeps the line that is not complete yet.
 
-    Both give the bytes to write and the number of the next line.
+    Both give the bytes to write and the number of the next line. What raises has shown nothing, and
+    can go on with the next chunk.
     """
 
     def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:
@@ -77,12 +79,23 @@ class Console:
 
 
 class Mirror:
-    """One rank's way to the console. ``dropped`` is told of lines that found no room."""
+    """One rank's way to the console. ``dropped`` is told of lines that found no room.
 
-    def __init__(self, console: Console, lines: Lines, dropped: Callable[[int], None]) -> None:
+    ``failed`` is told of the first defect in rendering: it costs the chunk, and never the job.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        lines: Lines,
+        dropped: Callable[[int], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
         self._console = console
         self._lines = lines
         self._tell_dropped = dropped
+        self._tell_failed = failed
+        self._has_failed = False
         self._dropped = 0
 
     def take(self, chunk: bytes) -> None:
@@ -92,7 +105,7 @@ class Mirror:
             self._dropped += max(chunk.count(b"\n"), 1)
             return
         self._tell()
-        self._put(self._lines.render(chunk, time.time(), self._console.seq))
+        self._put(partial(self._lines.render, chunk))
 
     def end(self) -> None:
         """Nothing follows."""
@@ -100,10 +113,16 @@ class Mirror:
         self._tell()
 
     def _put_rest(self) -> None:
-        self._put(self._lines.rest(time.time(), self._console.seq))
+        self._put(self._lines.rest)
 
-    def _put(self, rendered: tuple[Rendered, int]) -> None:
-        data, self._console.seq = rendered
+    def _put(self, rendered: Callable[[float, int], tuple[Rendered, int]]) -> None:
+        try:
+            data, self._console.seq = rendered(time.time(), self._console.seq)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the job goes on)
+            if not self._has_failed:
+                self._has_failed = True
+                self._tell_failed(error)
+            return
         if data:
             self._console.put(data)
 
