@@ -15,14 +15,13 @@ import anyio
 
 from ascend_supervisor.errors import CannotWrite, Unavailable, scarcity
 from ascend_supervisor.events import Event, LogBlocked, LogLost, LogRotated, Report
+from ascend_supervisor.plumbing.clock import TICK_SECONDS
 from ascend_supervisor.plumbing.log_file import LogFile, Rotation
 from ascend_supervisor.plumbing.log_writer import LogWriter
 from ascend_supervisor.spec import ProcessSpec
 
 OURS = "[ascend_supervisor]"
 """What every line of ours in a rank's log begins with."""
-LOOK_SECONDS = 1.0
-"""How often it is looked for logs that cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class RankLogs:
     async def watch(self) -> NoReturn:
         """Tell of logs that cannot be written, also where the ranks say little; never returns."""
         while True:
-            await anyio.sleep(LOOK_SECONDS)
+            await anyio.sleep(TICK_SECONDS)
             for log in self._logs.values():
                 log.look()
 

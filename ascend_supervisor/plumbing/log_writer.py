@@ -108,8 +108,8 @@ class LogWriter:
     def look(self) -> None:
         """Tell, once, of a disk that has written nothing for ``stall_seconds``.
 
-        To be called now and then: who says little is not to find out at the end. It is told again
-        when it has been well in between.
+        It is told again when the disk has written in between. To be called every TICK_SECONDS, or
+        whoever says little finds out at the end.
         """
         if stall := self._writer.stall():
             self._tell_blocked(stall)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,12 +15,13 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from ascend_supervisor.plumbing.clock import TICK_SECONDS, RunningTime
 from ascend_supervisor.plumbing.threads import start_thread
 
 Item = TypeVar("Item")
 
 STALL_SECONDS = 5.0
-"""A write that has taken this long makes no progress."""
+"""A write that has taken this long makes no progress; time in which we stood still is left out."""
 
 
 class Writer(Generic[Item]):
@@ -43,7 +43,8 @@ class Writer(Generic[Item]):
         self._stall_seconds = stall_seconds
         self._items: deque[tuple[Item, int]] = deque()
         self._ready = threading.Condition()
-        self._progress = time.monotonic()
+        self._time = RunningTime()
+        self._progress = self._time.now()
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._closed = False
         self.queued = 0
@@ -54,7 +55,7 @@ class Writer(Generic[Item]):
         """Queue an item that counts as ``size``, at least 1."""
         with self._ready:
             if not self.queued:
-                self._progress = time.monotonic()
+                self._progress = self._time.now()
             self._items.append((item, max(size, 1)))
             self.queued += max(size, 1)
             self._ready.notify()
@@ -76,7 +77,7 @@ class Writer(Generic[Item]):
                 return False
             step = self._next_step()
             if self.queued > limit:
-                with anyio.move_on_after(self._patience()):
+                with anyio.move_on_after(min(self._patience(), TICK_SECONDS)):
                     await step.wait()
         return True
 
@@ -92,9 +93,9 @@ class Writer(Generic[Item]):
             self._ready.notify()
 
     def _patience(self) -> float:
-        if not self.queued:
-            return self._stall_seconds
-        return self._stall_seconds - (time.monotonic() - self._progress)
+        with self._ready:
+            running = self._time.now() - self._progress
+        return self._stall_seconds - running if self.queued else self._stall_seconds
 
     def _next_step(self) -> asyncio.Event:
         step = asyncio.Event()
@@ -118,7 +119,7 @@ class Writer(Generic[Item]):
     def _wake(self, *, made_progress: bool) -> None:
         with self._ready:
             if made_progress:
-                self._progress = time.monotonic()
+                self._progress = self._time.now()
             waiters, self._waiters = self._waiters, []
         for loop, step in waiters:
             with suppress(RuntimeError):  # that loop has ended meanwhile

@@ -1,4 +1,7 @@
-"""The wall clock is set an hour forward or back under a job: no delay and no budget moves."""
+"""The wall clock is set an hour forward or back under a job: no delay and no budget moves.
+
+Nor is time counted in which the supervisor itself stood still.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.plumbing.log_writer import BUFFER_BYTES
+from ascend_supervisor.plumbing.pump import PIPE_BYTES
+from ascend_supervisor.plumbing.writer import STALL_SECONDS
 from tests.faults.test_signals import (
     OURS,
     SAVING,
     everybody_is_up,
+    heard,
     make_room,
     pipe_for_log,
     rank_1_has_failed,
@@ -268,4 +274,40 @@ def test_a_clock_set_forward_does_not_make_a_disk_one_that_stands_still(
         said = OURS.sub(b"", the_rest(log))
     assert len(said) == NEARLY_ALL + TOO_MUCH
     ended_untouched(job, 0)
+    assert not job.all("log.blocked")
+
+
+BLOCK_BYTES = 64 * 1024
+KEPT = (BUFFER_BYTES + PIPE_BYTES) // BLOCK_BYTES
+"""Blocks: when so many are written, our buffer and the rank's own pipe are full."""
+BLOCKS = 2 * KEPT
+WRITES_BLOCKS = f"""
+import os, signal
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+for _ in range({BLOCKS}):
+    block = b"x" * {BLOCK_BYTES}
+    while block:
+        block = block[os.write(1, block):]
+    with open("../../../written", "a") as written:
+        written.write(".")
+"""
+
+
+# As Ctrl-Z does it, a frozen cgroup, or docker pause.
+def test_a_supervisor_that_stood_still_does_not_take_the_disk_for_one_that_does(
+    bad_day, place, way
+):
+    with pipe_for_log(place, way.uid) as log:
+        job = bad_day("--standalone", "1", "--console-ranks", "none", *python(WRITES_BLOCKS))
+        written = place / "written"
+        wait_until(lambda: written.exists() and written.stat().st_size >= KEPT)
+        job.send(signal.SIGSTOP)
+        time.sleep(STALL_SECONDS + 1)
+        job.send(signal.SIGCONT)
+        for times in (1, 2):  # it has looked at its clock when it hears this
+            job.send(signal.SIGUSR1)
+            heard(job, times)
+        said = OURS.sub(b"", the_rest(log))
+    assert len(said) == BLOCKS * BLOCK_BYTES
+    told_end(job, 0)
     assert not job.all("log.blocked")
