@@ -42,15 +42,13 @@ def _open_standard_streams() -> None:
     """Open /dev/null as each of stdin, stdout and stderr that is closed.
 
     Otherwise the next file that is opened gets the number: events would be written to a socket.
+    Python keeps None for such a stream, by which one tells that it was closed.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
-    # Python has None in their place.
-    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 class _Heard:

@@ -98,7 +98,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: 
             raise
         # There is no way to tell events yet: a loop and its writers need files and threads.
         sys.unraisablehook = lambda _: None  # a loop that is half made cannot even be closed
-        sys.stderr.write(f"ascend_supervisor: cannot start: {lacking}\n")
+        tell(f"ascend_supervisor: cannot start: {lacking}")
         return UNAVAILABLE
 
 

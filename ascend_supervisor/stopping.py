@@ -6,8 +6,8 @@ kubelet to PID 1. So a repeated SIGTERM is the same request, and only a person i
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
+from signal import Signals
 
 from ascend_supervisor.outcome import SIGNAL_BASE, Failure
 
@@ -27,9 +27,9 @@ class StopSignal:
 
 def is_impatient(number: int, now: float, first: StopSignal) -> bool:
     """Whether one more signal to stop, after ``first``, asks to kill what is left."""
-    if number == signal.SIGINT:
+    if number == Signals.SIGINT:
         return now - first.at >= IMPATIENT_SECONDS
-    return number == signal.SIGQUIT
+    return number == Signals.SIGQUIT
 
 
 def explainable_until(failure: Failure) -> float | None:
@@ -38,11 +38,11 @@ def explainable_until(failure: Failure) -> float | None:
     It explains a death by SIGTERM, also as a shell reports it (143), unless a framework says that
     it ended the process itself.
     """
-    by_sigterm = failure.status.exit_code == SIGNAL_BASE + signal.SIGTERM
+    by_sigterm = failure.status.exit_code == SIGNAL_BASE + Signals.SIGTERM
     return failure.ended_at + SAME_STOP_SECONDS if by_sigterm and not failure.reason else None
 
 
 def explains(stop: StopSignal, failure: Failure) -> bool:
     """Whether the failure belongs to the same request to stop, so that it is none."""
     until = explainable_until(failure)
-    return stop.number == signal.SIGTERM and until is not None and stop.at <= until
+    return stop.number == Signals.SIGTERM and until is not None and stop.at <= until

@@ -28,7 +28,7 @@ PURE = (
         "reporters.status",
         "text",
     ),
-    *("testimony", "declared"),
+    *("testimony", "declared", "stopping"),
 )
 WORLDLY = frozenset(
     {
@@ -37,7 +37,7 @@ WORLDLY = frozenset(
         "ctypes",
     }
 )
-NOT_WORLDLY = frozenset({("outcome", "signal.Signals")})
+NOT_WORLDLY = frozenset({("outcome", "signal.Signals"), ("stopping", "signal.Signals")})
 """A table of names, no act."""
 
 OF_THE_PROGRAM = frozenset(
