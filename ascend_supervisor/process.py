@@ -24,6 +24,7 @@ from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.directories import make_directories
 from ascend_supervisor.plumbing.pid import Pid
 from ascend_supervisor.plumbing.proc import children, environ, stat
+from ascend_supervisor.plumbing.process_groups import ProcessGroups
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.spec import ProcessSpec
 
@@ -42,8 +43,10 @@ class Process:
         self.identity = _identity(child.pid)
         """None where the machine had no room to look."""
         self._child = child
-        self._groups = {child.pid}
-        """Process groups that may not be empty: its own, and those of the workers of a launcher."""
+        self._leads = True
+        """Whether the number of its group is its own still, as it is until its end is noted."""
+        self._groups = ProcessGroups()
+        """What it left of its own, and those of the workers of a launcher that was signalled."""
 
     @property
     def pid(self) -> int:
@@ -57,16 +60,20 @@ class Process:
     async def ended(self) -> ExitStatus:
         return await self._child.ended()
 
+    def note_end(self) -> None:
+        """To be called soon after its end: then it is seen who is left in its group."""
+        if self._leads and self.status is not None:
+            self._leads = False
+            self._groups.add_left_behind(self.pid)
+
     @property
     def group_is_empty(self) -> bool:
         """Whether it and everything that stayed in its process group is gone, zombies included.
 
         In those of its workers too, where it is a launcher that was signalled.
         """
-        if self.status is not None:
-            # For ever: the number of an empty group may be somebody else's soon.
-            self._groups = {group for group in self._groups if not _is_empty(group)}
-        return not self._groups
+        self.note_end()
+        return not self._leads and self._groups.are_empty
 
     def send(self, number: int) -> None:
         """Signal the group, or the leader where the signal is not meant for helpers.
@@ -76,33 +83,35 @@ class Process:
         """
         workers = self._workers()
         if number in FOR_THE_GROUP:
-            if self.group_is_empty:
-                return
-            self._groups |= workers
-            for group in self._groups:
-                _send_group(group, number)
-                _send_group(group, signal.SIGCONT)
+            self.note_end()
+            self._groups.add(workers)
+            for each in (number, signal.SIGCONT):
+                if self._leads:
+                    _send_group(self.pid, each)
+                self._groups.send(each)
         elif self.status is None:
-            for pid in workers or {self.pid}:
+            for pid in workers:
+                pid.send(number)
+            if not workers:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
+                    os.kill(self.pid, number)
 
     def ranks_of_workers(self) -> dict[int, int]:
         """The ranks of a launcher's workers that live now, by their pids, where they have one."""
         ranks = {}
         for pid in self._workers():
-            told = environ(pid)
+            told = environ(pid.number)
             rank = told.get(b"RANK_ID") or told.get(b"RANK") or b""
             if rank.isdigit():
-                ranks[pid] = int(rank)
+                ranks[pid.number] = int(rank)
         return ranks
 
-    def _workers(self) -> set[int]:
+    def _workers(self) -> set[Pid]:
         """The children of a launcher that lead a session, as those of torchrun and msrun do."""
         if self.spec.testimony is None or self.status is not None:
             return set()
         try:
-            return {pid for pid in children(self.pid) if _leads_session(pid)}
+            return set(filter(None, map(_session_leader, children(self.pid))))
         except OSError:  # no room to look: what the launcher does not end is swept at last
             return set()
 
@@ -118,19 +127,10 @@ def _send_group(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _leads_session(number: int) -> bool:
+def _session_leader(number: int) -> Pid | None:
+    """The process with this number, if it leads a session."""
     found = stat(number)
-    return found is not None and found.session == number
-
-
-def _is_empty(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # all that is left in it runs as somebody else
-        pass
-    return False
+    return Pid(number, found.start) if found and found.session == number else None
 
 
 def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> None:

@@ -224,6 +224,7 @@ class WorkerGroup:
         if process in self._noted:
             return
         self._noted.add(process)
+        process.note_end()
         process.pump.drain()
         runtime = self._around.clock.now() - process.started_at
         oom = self._oom_killed(status)

@@ -278,3 +278,60 @@ def test_what_others_started_is_left_alone(supervised, tmp_path, before: Way):
     if not before.is_pid_1:  # else the kernel has ended all
         for name in ("child", "orphan"):
             os.kill(int((tmp_path / name).read_text()), signal.SIGTERM)
+
+
+TORCHRUN = """#!{python} -S
+import os, pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, lambda *_: None)  # it takes its time
+worker = subprocess.Popen(["sleep", "600"], start_new_session=True)
+pathlib.Path({place!r}, "worker").write_text(f"{{worker.pid}}\\n")
+worker.wait()
+time.sleep(600)
+"""
+RECYCLES = """
+import os, pathlib, signal, subprocess, sys, time
+place, last = pathlib.Path(sys.argv[1]), pathlib.Path("/proc/sys/kernel/ns_last_pid")
+job = subprocess.Popen(sys.argv[2:])
+worker = place / "worker"
+while not (worker.exists() and worker.read_text().endswith("\\n")):
+    time.sleep(0.01)
+number = int(worker.read_text())
+job.send_signal(signal.SIGTERM)
+while pathlib.Path("/proc", str(number)).exists():
+    time.sleep(0.01)
+while True:
+    last.write_text(str(number - 1))
+    stranger = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=2)
+    if stranger.pid == number:
+        break
+    stranger.kill()
+    stranger.wait()
+job.send_signal(signal.SIGQUIT)  # we have no patience
+code = job.wait()
+(place / "stranger").write_text(str(stranger.poll()))
+sys.exit(code)
+"""
+NS_LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not NS_LAST_PID.exists(),
+    reason="to choose the next pid needs root and a kernel with CONFIG_CHECKPOINT_RESTORE",
+)
+def test_the_number_of_a_dead_worker_is_not_signalled_when_somebody_else_has_it(
+    supervised, tmp_path
+):
+    if PID_1.missing is not None:
+        pytest.skip(PID_1.missing)
+    launcher = tmp_path / "torchrun"
+    launcher.write_text(TORCHRUN.format(python=sys.executable, place=str(tmp_path)))
+    launcher.chmod(0o755)
+    recycles = tmp_path / "recycles.py"
+    recycles.write_text(RECYCLES)
+    job = supervised(
+        *("--standalone", "1", "--method", "torchrun", "--grace", "600", "--", "train.py"),
+        before=(*PID_1.before, sys.executable, str(recycles), str(tmp_path)),
+        environ={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert job.end() == 143, job.stderr
+    assert (tmp_path / "stranger").read_text() == "None"
