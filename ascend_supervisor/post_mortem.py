@@ -66,8 +66,8 @@ def _exhibits(spec: ProcessSpec) -> Iterator[Exhibit]:
     with suppress(OSError):
         paths = islice(Path(directory).glob(pattern), MOST_EXHIBITS)
         found += [(path.stat().st_mtime_ns, path) for path in paths]
-    for changed_ns, path in sorted(found):
-        yield Exhibit(path.relative_to(directory), changed_ns, *_ends(path))
+    for _, path in sorted(found):
+        yield Exhibit(path.relative_to(directory), *_ends(path))
 
 
 def _ends(path: Path) -> tuple[bytes, bytes]:

@@ -16,11 +16,10 @@ from ascend_supervisor.outcome import ExitStatus
 class Exhibit:
     """The beginning and the end of a file that a launcher or a worker left.
 
-    ``path`` is relative to where it was looked for; ``changed_ns`` since the epoch.
+    ``path`` is relative to where it was looked for.
     """
 
     path: PurePath
-    changed_ns: int
     head: bytes
     tail: bytes = b""
 

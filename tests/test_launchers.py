@@ -218,7 +218,7 @@ def summary(code: int, other: int = -15) -> list[str]:
 
 def error(local_rank: int, text: str) -> Exhibit:
     content = f'{{"message": {{"message": "{text}"}}}}'.encode()
-    return Exhibit(PurePath(f"run_x/attempt_0/{local_rank}/error.json"), 0, content)
+    return Exhibit(PurePath(f"run_x/attempt_0/{local_rank}/error.json"), content)
 
 
 def test_without_error_files_the_culprit_is_whom_torchrun_names():
@@ -361,7 +361,7 @@ WORKERS = MsrunTestimony(
 
 
 def worker_log(rank: int, head: bytes, tail: bytes = b"last words\n") -> Exhibit:
-    return Exhibit(PurePath(f"worker_{rank}.log"), 0, head, tail)
+    return Exhibit(PurePath(f"worker_{rank}.log"), head, tail)
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_why_mindspore_ends_a_process_is_in_its_words(lines, heard, reason):
 
 
 def test_why_mindspore_ended_a_worker_of_msrun_is_in_the_log_of_the_scheduler():
-    scheduler = Exhibit(PurePath("scheduler.log"), 0, b"(9,7f)", MISSED.encode())
+    scheduler = Exhibit(PurePath("scheduler.log"), b"(9,7f)", MISSED.encode())
     worker = worker_log(4, b"(70,7f)", ENDS_ITSELF.encode())
     culprit = WORKERS.culprit(NAMED, [scheduler, worker], {})
     assert culprit is not None
@@ -411,7 +411,7 @@ def test_why_mindspore_ended_a_worker_of_msrun_is_in_the_log_of_the_scheduler():
 
 
 def test_the_scheduler_of_msrun_is_no_rank():
-    scheduler = Exhibit(PurePath("scheduler.log"), 0, b"(70,7f)", MISSED.encode())
+    scheduler = Exhibit(PurePath("scheduler.log"), b"(70,7f)", MISSED.encode())
     culprit = WORKERS.culprit(NAMED, [scheduler], {71: 5})
     assert culprit is not None
     assert culprit.rank is None

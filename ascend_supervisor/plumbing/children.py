@@ -56,7 +56,6 @@ class Children:
         self._living: dict[int, Child] = {}
         self._change = anyio.Event()
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self.orphans = 0
 
     def spawn(
         self, argv: Sequence[str], *, environ: Mapping[str, str], cwd: str, output: int
@@ -96,9 +95,7 @@ class Children:
                 continue
             reaped = True
             child = self._living.pop(pid, None)
-            if child is None:
-                self.orphans += 1
-            else:
+            if child is not None:
                 child.end(wait_status)
         if reaped:
             self._change.set()
