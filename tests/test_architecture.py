@@ -251,6 +251,13 @@ def test_what_is_pure_touches_no_world():
     assert sum(map(is_pure, OURS)) > len(PURE)
 
 
+def test_what_the_page_calls_pure_is_held_to_it():
+    rooms = [line for line in ARCHITECTURE.read_text().splitlines() if line.startswith("| `")]
+    called = {line.split("`")[1].removesuffix(".py") for line in rooms if "pure" in line}
+    assert {"policy", "rank_table", "launchers/"} <= called
+    assert {name for name in called if name not in PURE} == set()
+
+
 @pytest.mark.parametrize(
     ("name", "source", "target"),
     [
@@ -343,6 +350,14 @@ def test_one_call_waits_for_processes_and_one_only_looks():
         "os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)",
     ]
     assert [text for text in texts if "popen.wait" in text] == []
+
+
+def test_what_reads_the_state_file_signals_nobody():
+    signals = {"os.kill", "os.killpg", "signal.pidfd_send_signal", ".send_signal", ".terminate"}
+    readers = {"ctl", "state_file", "follow", "text", "table_files"}
+    found = {name for name in OURS if mentions(OURS[name]) & signals}
+    assert found
+    assert found & readers == set()
 
 
 def test_one_module_starts_threads():

@@ -159,6 +159,27 @@ async def test_an_error_file_of_an_earlier_life_is_not_believed(stage):
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        "b''",
+        "b'{'",
+        "b'[]'",
+        "b'\\xff'",
+        "b'{\"message\": 5}'",
+        'b\'{"message": {"text": "no"}}\'',
+        "b'{\"message\": \"' + 65536 * b'x' + b'\"}'",
+    ],
+)
+async def test_an_error_file_that_is_not_as_expected_is_ignored(stage, content):
+    path = stage.root / "0.json"
+    source = f"open({str(path)!r}, 'wb').write({content}); raise SystemExit(1)"
+    outcome = await stage.run([stage.spec(0, source, error_file=path)])
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.exception is None
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
     ("before", "after", "said"), [(3, 3, False), (3, 4, True), (None, None, None)]
 )
 async def test_an_oom_kill_is_told_as_a_fact_or_not_at_all(stage, before, after, said):

@@ -232,6 +232,15 @@ def test_nothing_else_of_the_environment_changes(name):
         assert spec.environ.keys() <= PROMISED
 
 
+def test_names_in_a_table_never_become_paths():
+    named = document(ONE_CARD)
+    pod = named["group_list"][0]["instance_list"][0]
+    pod["pod_name"], pod["server_id"] = "../../pod/-0", "/etc/server"
+    for usual, spec in zip(plan(ONE_CARD), plan(named), strict=True):
+        environ = {**spec.environ, "MASTER_ADDR": usual.environ["MASTER_ADDR"]}
+        assert replace(spec, environ=environ) == usual
+
+
 def test_without_any_device_one_process_runs_and_no_table_is_named():
     idle = document(TWO_GROUPS)
     idle["group_count"] = "1"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +94,25 @@ def test_secrets_of_command_and_environment_are_told_nowhere(supervised):
         assert not [
             text for text in [*map(str, job.events), job.stderr, *written] if secret in text
         ]
+
+
+def test_no_port_is_opened(supervised):
+    job = supervised("--standalone", "1", *python(WAITING))
+    job.wait_for("output", message="up")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ports = network_sockets()
+        assert os.fstat(listening.fileno()).st_ino in ports
+        sockets = [name for name in job.open_files if name.startswith("socket:[")]
+        assert not {int(name[len("socket:[") : -1]) for name in sockets} & ports
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+
+
+def network_sockets() -> set[int]:
+    """The inodes of the sockets here that have a port."""
+    tables = [Path("/proc/net", name) for name in ("tcp", "tcp6", "udp", "udp6")]
+    lines = [line for table in tables if table.exists() for line in table.read_text().splitlines()]
+    return {int(line.split()[9]) for line in lines if line.split()[9].isdigit()}
 
 
 def test_a_rank_finds_no_role_of_its_pod_in_its_environment(supervised):
