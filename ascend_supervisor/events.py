@@ -213,6 +213,23 @@ class OutputDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OutputUnread(Event):
+    name: ClassVar[str] = "output.unread"
+    level: ClassVar[Level] = "warning"
+    rank: int | None
+    path: str
+    reason: str
+    program: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"the end of {self.path}, the log of {who(self.rank, self.program)}, is missing on "
+            f"stdout: {self.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LogBlocked(Event):
     name: ClassVar[str] = "log.blocked"
     level: ClassVar[Level] = "error"

@@ -82,8 +82,7 @@ async def run_generation(
                         left = await _WindingDown(group, interrupts, patience, around).run(outcome)
                     tasks.cancel_scope.cancel()
     finally:
-        with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
-            await group.last_words()
+        await group.last_words(LAST_WORDS_SECONDS)
         group.finish()  # only now: a pump that was just woken would read from a closed pipe
     failure = await group.told_failure()
     if isinstance(outcome, Crashed) and failure is not None:

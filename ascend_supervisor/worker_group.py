@@ -178,10 +178,13 @@ class WorkerGroup:
             with anyio.move_on_after(LOOK_AGAIN_SECONDS):
                 await self._around.children.change()
 
-    async def last_words(self) -> None:
-        """Mirror what is left of the logs that workers wrote themselves."""
+    async def last_words(self, seconds: float) -> None:
+        """Mirror what is left of the logs that workers wrote themselves.
+
+        What has not been read after ``seconds`` is told.
+        """
         for logs in self._worker_logs:
-            await logs.finish()
+            await logs.finish(seconds)
 
     def finish(self) -> None:
         """When the tasks are over: tell each end that was not told, close the pipes, emptied."""
@@ -206,7 +209,11 @@ class WorkerGroup:
     def _attend_to_workers(self, process: Process, tasks: TaskGroup) -> None:
         tasks.start_soon(self._take_the_census, process)
         if process.spec.worker_logs:
-            logs = WorkerLogs(process.spec, lambda spec: self._around.mirror(spec, self.generation))
+            logs = WorkerLogs(
+                process.spec,
+                lambda spec: self._around.mirror(spec, self.generation),
+                self._around.report,
+            )
             self._worker_logs.append(logs)
             tasks.start_soon(logs.run)
 

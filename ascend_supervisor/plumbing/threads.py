@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import anyio.to_thread
 
@@ -36,3 +37,36 @@ async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | 
         if str(error) != _FULL:
             raise
         raise Unavailable(NO_ROOM) from error
+
+
+class Errand(Generic[T]):
+    """``function``, called in a thread; to be made in a running event loop.
+
+    Whoever waits for its result may be cancelled, and come back: the call goes on, and its result
+    is kept.
+    """
+
+    def __init__(
+        self, function: Callable[[], T], limiter: anyio.CapacityLimiter | None = None
+    ) -> None:
+        self._task = asyncio.ensure_future(in_thread(function, limiter))
+        self._task.add_done_callback(_looked_at)
+
+    @property
+    def is_done(self) -> bool:
+        return self._task.done()
+
+    async def result(self) -> T:
+        """What ``function`` gives; raises Unavailable, or what it raises."""
+        await asyncio.wait((self._task,))
+        return self._task.result()
+
+    def then(self, act: Callable[[], None]) -> None:
+        """Call ``act`` in the event loop when the call is over."""
+        self._task.add_done_callback(lambda _: act())
+
+
+def _looked_at(task: asyncio.Task[T]) -> None:
+    """Nobody may wait for it any more; that it raised is then of no interest."""
+    if not task.cancelled():
+        task.exception()
