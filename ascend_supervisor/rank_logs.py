@@ -66,7 +66,7 @@ class RankLogs:
         try:
             await log.opened()
         except OSError as error:
-            del self._logs[log.path]
+            self._logs.pop(log.path).close()
             if lacking := scarcity(error):
                 raise Unavailable(f"{spec.name}: cannot open its log: {lacking}") from error
             raise CannotWrite(

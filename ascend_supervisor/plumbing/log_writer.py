@@ -116,6 +116,10 @@ class LogWriter:
         elif not self._writer.refusal:
             self._told_blocked = False
 
+    def close(self) -> None:
+        """Nothing follows: the thread ends when all is written, or when it was refused to open."""
+        self._writer.close()
+
     def take(self, chunk: bytes) -> None:
         """Queue ``chunk``, or discard and count it where the disk is stuck and the buffer full."""
         if self._writer.queued + len(chunk) > BUFFER_BYTES and (why := self._writer.obstacle()):
@@ -192,6 +196,7 @@ class LogWriter:
         try:
             self._file.open()
         except OSError as error:
+            self._file.close()  # it may have been made, on a disk that has no room for a line
             self._opened.set_exception(error)
         else:
             self._opened.set_result(None)
