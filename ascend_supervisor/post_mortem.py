@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from os import SEEK_END
 from pathlib import Path
 
 from ascend_supervisor.outcome import Failure
+from ascend_supervisor.plumbing.regular_file import open_regular_file
 from ascend_supervisor.spec import ProcessSpec
 from ascend_supervisor.testimony import Exhibit, raised
 
@@ -71,11 +72,11 @@ def _exhibits(spec: ProcessSpec) -> Iterator[Exhibit]:
 
 
 def _ends(path: Path) -> tuple[bytes, bytes]:
-    """Its beginning and its end; empty where it cannot be read."""
+    """Its beginning and its end; empty where it cannot be read, or is no regular file."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular_file(path), "rb") as file:
             head = file.read(HEAD_BYTES)
-            file.seek(max(file.seek(0, SEEK_END) - TAIL_BYTES, 0))
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
             return head, file.read(TAIL_BYTES)
     except OSError:
         return b"", b""

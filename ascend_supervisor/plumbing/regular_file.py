@@ -9,11 +9,17 @@ from pathlib import Path
 
 def read_regular_file(path: Path | str, most: int) -> bytes:
     """The bytes of a regular file of at most ``most``; raises OSError, also for what is neither."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is not a regular file")
+    with os.fdopen(open_regular_file(path), "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise OSError(f"it is larger than {most} bytes")
     return content
+
+
+def open_regular_file(path: Path | str) -> int:
+    """A descriptor to read a regular file; raises OSError, also for what is none."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError("it is not a regular file")
+    return descriptor

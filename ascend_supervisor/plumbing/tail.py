@@ -8,11 +8,11 @@ from __future__ import annotations
 import errno
 import os
 import select
-import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ascend_supervisor.plumbing.regular_file import open_regular_file
 from ascend_supervisor.plumbing.terminal import Shown, divided
 
 POLL_SECONDS = 0.2
@@ -58,7 +58,7 @@ class Tail:
 
     def _open_first(self) -> bool:
         try:
-            self._go_on(_opened(self.path))
+            self._go_on(open_regular_file(self.path))
         except OSError as error:
             self.trouble = error
             return False
@@ -94,7 +94,7 @@ class Tail:
     def _opened_after_current(self) -> int:
         while True:
             number = self._number_of_current()
-            file = _opened(self._numbered(number - 1) if number else self.path)
+            file = open_regular_file(self._numbered(number - 1) if number else self.path)
             if number == self._number_of_current():
                 return file
             os.close(file)  # a rotation came between
@@ -186,12 +186,3 @@ def _wait() -> None:
     poll.register(STDOUT, 0)
     if poll.poll(POLL_SECONDS * 1000):
         raise BrokenPipeError
-
-
-def _opened(path: Path) -> int:
-    """A descriptor of a regular file; raises OSError."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError("it is not a regular file")
-    return file

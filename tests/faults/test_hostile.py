@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.rank_tables import A5, LAB, ONE_CARD, SUPER_POD, TEMPLATE_1, document
-from tests.running import DEADLINE_SECONDS, Running
+from tests.running import DEADLINE_SECONDS, Running, python
 
 MIB = 1 << 20
 MOST_BYTES = 64 * MIB
@@ -402,6 +402,30 @@ def test_the_largest_numbers_are_as_good_as_others(bad_day, way, place):
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert not [*job.all("supervisor.defect"), *job.all("diagnostic")]
+
+
+RESTARTS = 15
+MAKES_A_PIPE = """
+import os, sys, time
+os.mkfifo(os.environ["TORCHELASTIC_ERROR_FILE"])
+if int(os.environ["TORCHELASTIC_RESTART_COUNT"]) == int(sys.argv[1]):
+    print("up", flush=True)
+    time.sleep(600)
+sys.exit(1)
+"""
+
+
+def test_an_error_file_that_is_a_pipe_keeps_no_thread(bad_day, way):
+    """Whoever opens it to read waits for a writer that never comes."""
+    budget = ("--restarts", "99", "--restart-delay", "0", "--min-uptime", "0")
+    words = python(MAKES_A_PIPE)
+    job = bad_day("--standalone", "1", *budget, *words, str(RESTARTS))
+    job.wait_for("process.exited")
+    threads = job.threads
+    job.wait_for("output", message="up")
+    assert job.threads < threads + RESTARTS // 2
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
 
 
 def test_settings_that_never_come_are_not_waited_for(way, tmp_path):
