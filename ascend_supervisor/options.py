@@ -207,8 +207,8 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 "whose output stdout repeats: all, none, or a list such as 0,8-15",
                 default="all",
             ),
-            Option("log-max-size", SIZE, "a rank's log is rotated at this size", default="1GiB"),
-            Option("log-keep", whole("N"), "rotated logs kept for each rank", default="5"),
+            Option("log-max-size", SIZE, "a rank's log is rotated at this size", default="256MiB"),
+            Option("log-keep", whole("N"), "rotated logs kept for each rank", default="3"),
             Option(
                 "log-level",
                 choice("LEVEL", get_args(LogLevel)),

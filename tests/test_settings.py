@@ -43,7 +43,7 @@ def test_the_defaults_are_those_of_the_interface() -> None:
     assert read.no_restart_on == {125, 126, 127}
     assert (read.grace, read.drain, read.release_delay) == (20, 0, None)
     assert (read.console, read.console_ranks, read.log_level) == ("auto", ALL_RANKS, "info")
-    assert (read.log_max_size, read.log_keep) == (1024**3, 5)
+    assert (read.log_max_size, read.log_keep) == (256 * 1024**2, 3)
     assert read.standalone is None
     assert read.method == "ranktable"
 
