@@ -34,9 +34,10 @@ from ascend_supervisor.generation import Patience
 from ascend_supervisor.interrupts import HEARD, Interrupts
 from ascend_supervisor.methods import LAUNCHERS_OF_OTHERS, launcher_of
 from ascend_supervisor.outlets import Format, Outlets
-from ascend_supervisor.place import Place, mounted_log_dir, names_of, place_of
+from ascend_supervisor.place import CACHE, Place, mounted_log_dir, names_of, place_of
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import MonotonicClock
+from ascend_supervisor.plumbing.directories import can_be_made
 from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix, start_guardian
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.masking import masked_words
@@ -68,7 +69,7 @@ RELEASE_SECONDS = 10.0
 """CANN's EJ0001: wait so long after the last process before the devices are used again."""
 
 ANSWER_SECONDS = 2.0
-"""A disk may take so long to say whether there is a directory."""
+"""A disk may take so long to say whether there is a directory, or can be."""
 
 Listen = Callable[[Mapping[int, Callable[[], None]]], None]
 """Calls the handlers for signals from now on; to be called with the event loop running."""
@@ -179,11 +180,13 @@ async def _exited(job: Callable[[], Job], around: Surroundings) -> SupervisorExi
 
 def _place(settings: Settings, environ: Mapping[str, str]) -> Place:
     mounted = mounted_log_dir(environ)
+    usual = mounted is None and settings.work_dir is None
     return place_of(
         environ,
         socket.gethostname(),
-        mounted_log_exists=mounted is not None and _is_directory(Path(mounted)),
+        mounted_log_exists=mounted is not None and _presumably(Path(mounted).is_dir),
         here=_here(),
+        cache=CACHE if usual and _presumably(partial(can_be_made, Path(CACHE))) else None,
         log_dir=settings.log_dir,
         work_dir=settings.work_dir,
         state_file=settings.state_file,
@@ -249,16 +252,16 @@ def _job(
     )
 
 
-def _is_directory(path: Path) -> bool:
-    """Whether it is one, or on a file system that does not say so in time: then it is expected."""
+def _presumably(holds: Callable[[], bool]) -> bool:
+    """Whether it holds of a directory; also where the file system does not say so in time."""
     found = [True]
     answered = Event()
 
     def ask() -> None:
-        found[0] = path.is_dir()
+        found[0] = holds()
         answered.set()
 
-    start_thread(ask, "the log directory")
+    start_thread(ask, "a directory")
     answered.wait(ANSWER_SECONDS)
     return found[0]
 

@@ -11,7 +11,8 @@ from ascend_supervisor.errors import SettingsRefused
 
 TABLE_FILE = "jobstart_hccl.json"
 USUAL_LOG_DIR = "/tmp/log"  # noqa: S108  (published; log_file.py follows no link planted there)
-USUAL_WORK_DIR = "/cache"
+CACHE = PurePath("/cache")
+"""The usual work directory: the published contract, where the platform gives no mount."""
 POD_BYTES = 60
 NAME_BYTES = 150
 """Of 255 that a file name may have: the rest of a log's name, and a rotation's number, follow."""
@@ -35,13 +36,16 @@ def place_of(
     *,
     mounted_log_exists: bool,
     here: PurePath,
+    cache: PurePath | None = CACHE,
     log_dir: PurePath | None = None,
     work_dir: PurePath | None = None,
     state_file: PurePath | None = None,
 ) -> Place:
     """Where this job's files are; explicit directories come before the platform's.
 
-    What is relative starts in ``here``: the ranks have working directories of their own.
+    ``cache`` is the usual work directory, None where it cannot be made: then the ranks work beside
+    the logs, each pod's apart, because several may share that directory. What is relative starts
+    in ``here``: the ranks have working directories of their own.
 
     Raises SettingsRefused for a name that would leave the log directory.
     """
@@ -51,11 +55,12 @@ def place_of(
     usual_logs = f"{mount}/log" if mount and mounted_log_exists else USUAL_LOG_DIR
     logs = here / (log_dir or usual_logs)
     own = here / mount if mount else logs / job_id
+    usual_work = own / "workspace" if mount else cache or own / "workspace" / pod
     return Place(
         job_id=job_id,
         pod=pod,
         log_dir=logs,
-        work_dir=here / (work_dir or (f"{mount}/workspace" if mount else USUAL_WORK_DIR)),
+        work_dir=here / (work_dir or usual_work),
         table_file=own / "rank_table" / TABLE_FILE,
         state_file=here / (state_file or logs / f"{job_id}-supervisor-{_short(pod)}.json"),
     )

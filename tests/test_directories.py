@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.plumbing.directories import make_directories
+from ascend_supervisor.plumbing.directories import can_be_made, make_directories
 
 STRANGER = 1234
 
@@ -47,6 +47,16 @@ def test_a_file_is_no_directory(tmp_path):
         make_directories(tmp_path / "file")
     with pytest.raises(NotADirectoryError):
         make_directories(tmp_path / "file" / "below")
+
+
+def test_what_can_be_made_is_known_before_it_is_made(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    assert can_be_made(tmp_path)
+    assert can_be_made(tmp_path / "a" / "b")
+    assert not can_be_made(tmp_path / "file" / "a")
+    assert not can_be_made(tmp_path / "link")
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_directory_of_somebody_else_where_everybody_may_write_is_refused(open_to_all):

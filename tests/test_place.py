@@ -56,6 +56,13 @@ def test_without_a_platform_there_are_defaults():
     )
 
 
+def test_where_the_usual_work_directory_cannot_be_made_each_pod_has_its_own_beside_the_logs():
+    work = PurePath("/tmp/log/job/workspace/host-1")
+    assert place({}, cache=None).work_dir == work
+    assert place({}, cache=None, work_dir=PurePath("/work")).work_dir == PurePath("/work")
+    assert place(MODELARTS, cache=None).work_dir == place(MODELARTS).work_dir
+
+
 def test_a_mount_without_a_log_directory_does_not_take_the_logs():
     found = place(MODELARTS, mounted=False)
     assert (found.log_dir, found.work_dir) == (PurePath("/tmp/log"), PurePath(MOUNT, "workspace"))

@@ -28,6 +28,12 @@ def make_directories(path: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
+def can_be_made(path: Path) -> bool:
+    """Whether ``path`` is a directory in which we may make others, or may become one. May block."""
+    nearest = next(place for place in (path, *path.parents) if os.path.lexists(place))
+    return os.access(f"{nearest}/.", os.W_OK | os.X_OK)
+
+
 def _refuse_planted(directory: Path) -> None:
     above = directory.parent.stat()
     if not above.st_mode & stat.S_IWOTH:

@@ -288,6 +288,17 @@ def refused(job: Running, code: int, sentence: str) -> list[str]:
     return found
 
 
+# For root there is no directory that cannot be made.
+@pytest.mark.parametrize("way", ["unprivileged"], indirect=True)
+def test_where_the_usual_work_directory_cannot_be_made_there_is_another(bad_day, place):
+    logs = place / "modelarts" / "log"
+    options = ("--standalone", "2", "--log-dir", str(logs), "--console", "json")
+    job = bad_day(*options, "--", "pwd", environ={"MA_MOUNT_PATH": ""})
+    assert job.end() == 0, job.stderr
+    work = logs / "modelarts-job-test" / "workspace" / "job-test-0"
+    assert [job.said(rank) for rank in range(2)] == [[f"{work}/device{rank}"] for rank in range(2)]
+
+
 # Before it is somebody else who may not enter.
 @pytest.mark.parametrize("way", ["unprivileged"], indirect=True)
 def test_a_directory_that_a_rank_may_not_enter_ends_those_before_it(bad_day, way, place):
