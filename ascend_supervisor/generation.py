@@ -29,6 +29,8 @@ from ascend_supervisor.outcome import (
 from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.race import first
 from ascend_supervisor.plumbing.sweep import sweep_descendants
+from ascend_supervisor.plumbing.threads import in_thread
+from ascend_supervisor.process import prepare_all
 from ascend_supervisor.spec import ProcessSpec
 from ascend_supervisor.stopping import explainable_until, explains
 from ascend_supervisor.worker_group import Surroundings, WorkerGroup
@@ -56,6 +58,16 @@ Ending = Callable[[], Awaitable[Outcome]]
 """Waits until a generation must end, and says why."""
 
 
+async def prepare(specs: Sequence[ProcessSpec], around: Surroundings) -> None:
+    """Make what a generation needs: directories, files and logs; look up its commands.
+
+    Raises a Refusal; nothing of the generation has been told then.
+    """
+    await in_thread(partial(prepare_all, specs, around.environ))
+    for spec in specs:
+        await around.logs.open(spec)
+
+
 async def run_generation(
     specs: Sequence[ProcessSpec],
     generation: int,
@@ -64,7 +76,7 @@ async def run_generation(
     patience: Patience,
     endings: Sequence[Ending] = (),
 ) -> Outcome:
-    """Run until the first reason to end; nothing of it is left when this returns."""
+    """Run what was prepared until the first reason to end; nothing is left when this returns."""
 
     async def interrupted() -> Outcome:
         return Interrupted(await interrupts.stop())

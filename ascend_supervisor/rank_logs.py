@@ -57,8 +57,8 @@ class RankLogs:
         self._report = report
         self._logs: dict[Path, LogWriter] = {}
 
-    async def open(self, spec: ProcessSpec, generation: int) -> LogWriter:
-        """The log of ``spec``, with a line that says that ``generation`` begins.
+    async def open(self, spec: ProcessSpec) -> None:
+        """Make the log of ``spec``, unless an earlier generation has.
 
         Raises CannotWrite, or Unavailable where no more files can be opened.
         """
@@ -73,6 +73,10 @@ class RankLogs:
                 f"{spec.name}: cannot write its log {log.path}: {error.strerror or error}; "
                 "choose another directory with --log-dir"
             ) from error
+
+    def begin(self, spec: ProcessSpec, generation: int) -> LogWriter:
+        """The log of ``spec``, which is open, with a line that says that ``generation`` begins."""
+        log = self._logs[Path(spec.log)]
         log.notice(self._line(f"generation {generation} of {spec.name} begins"))
         return log
 

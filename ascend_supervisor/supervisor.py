@@ -1,4 +1,4 @@
-"""The story: get ready, plan, run, decide; again, or the end."""
+"""The story: get ready, plan, prepare, run, decide; again, or the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ascend_supervisor.events import (
     StopWaiting,
     SupervisorExited,
 )
-from ascend_supervisor.generation import Patience, run_generation
+from ascend_supervisor.generation import Patience, prepare, run_generation
 from ascend_supervisor.identity import Identity, find_entry
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.launchers import WITHOUT_ADDRESS, Here, Launcher, without_address
@@ -119,7 +119,10 @@ async def _interrupted(job: Job) -> Interrupted | _Plan:
 
 
 async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
-    """Wait until ``generation`` may start, and plan it; raises a Refusal."""
+    """Wait until ``generation`` may start, plan and prepare it; raises a Refusal.
+
+    What is refused is refused here, before the generation is told to start.
+    """
     await anyio.lowlevel.checkpoint()  # told to stop already? then not a word more
     report = job.around.report
     if generation == 0:
@@ -152,6 +155,7 @@ async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
         report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
     if table.document and table.world_size:
         await in_thread(partial(keep_copy, table, job.place.table_file))
+    await prepare(specs, job.around)
     return _Plan(specs, holds_all_ranks=table.holds_all(entry))
 
 

@@ -23,7 +23,7 @@ from ascend_supervisor.plumbing.proc import description
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.plumbing.threads import in_thread
 from ascend_supervisor.post_mortem import examined
-from ascend_supervisor.process import Process, prepare_all, start
+from ascend_supervisor.process import Process, start
 from ascend_supervisor.rank_logs import RankLogs
 from ascend_supervisor.spec import ProcessSpec
 from ascend_supervisor.worker_logs import WorkerLogs
@@ -69,10 +69,12 @@ class WorkerGroup:
         self._oom_kills = around.oom_kills()
 
     async def start(self, specs: Sequence[ProcessSpec], tasks: TaskGroup) -> None:
-        """Start all, in order; a signal is heard between two of them. Raises a Refusal."""
+        """Start all, in order; a signal is heard between two of them. Raises a Refusal.
+
+        What they need has been prepared.
+        """
         self._expected = sum(spec.significant for spec in specs)
-        await in_thread(partial(prepare_all, specs, self._around.environ))
-        logs = [await self._around.logs.open(spec, self.generation) for spec in specs]
+        logs = [self._around.logs.begin(spec, self.generation) for spec in specs]
         for spec, log in zip(specs, logs, strict=True):
             mirror = None if spec.worker_logs else self._around.mirror(spec, self.generation)
             new_pump = partial(Pump, log, mirror)

@@ -14,9 +14,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ascend_supervisor.errors import NOT_FOUND, UNAVAILABLE
+from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
 from ascend_supervisor.events import Event, ProcessExited, ProcessStarted
-from ascend_supervisor.generation import Ending, Patience, run_generation
+from ascend_supervisor.generation import Ending, Patience, prepare, run_generation
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import (
     Completed,
@@ -72,7 +72,18 @@ class Stage:
         drain: float = 0.0,
         grace: float = 20.0,
     ) -> Outcome:
-        around = Surroundings(
+        with anyio.fail_after(40):
+            await self.prepare(specs)
+            return await run_generation(
+                specs, 0, self.around, self.interrupts, Patience(drain, grace), endings
+            )
+
+    async def prepare(self, specs: Sequence[ProcessSpec]) -> None:
+        await prepare(specs, self.around)
+
+    @property
+    def around(self) -> Surroundings:
+        return Surroundings(
             children=self.children,
             ownership=Ownership("nobody's", frozenset()),
             logs=self.logs,
@@ -82,10 +93,6 @@ class Stage:
             clock=self.clock,
             report=self.events.append,
         )
-        with anyio.fail_after(40):
-            return await run_generation(
-                specs, 0, around, self.interrupts, Patience(drain, grace), endings
-            )
 
     async def up(self, *ranks: int) -> None:
         """Wait until these ranks have said so."""
@@ -198,12 +205,11 @@ async def test_an_oom_kill_is_told_as_a_fact_or_not_at_all(stage, before, after,
     assert outcome.failure.oom_killed is said
 
 
-async def test_a_command_that_is_missing_starts_nothing(stage):
+async def test_a_command_that_is_missing_is_refused_before_anything_is_started(stage):
     specs = [stage.spec(0, WAIT), stage.spec(1, "", argv=("no-such-program",))]
-    outcome = await stage.run(specs)
-    assert isinstance(outcome, NotStarted)
-    assert outcome.exit_code == NOT_FOUND
-    assert stage.exits == {}
+    with pytest.raises(CommandNotFound, match="rank 1: 'no-such-program' was not found in PATH"):
+        await stage.run(specs)
+    assert stage.events == []
 
 
 async def test_a_spawn_that_fails_ends_those_before_it(stage):
@@ -215,14 +221,16 @@ async def test_a_spawn_that_fails_ends_those_before_it(stage):
 
 
 async def test_a_machine_without_room_for_another_process_is_a_fault(stage):
+    specs = [stage.spec(rank, WAIT) for rank in range(8)]
+    await stage.prepare(specs)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(list(Path("/proc/self/fd").iterdir()))
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 6, hard))
     try:
-        outcome = await stage.run([stage.spec(rank, WAIT) for rank in range(8)])
+        outcome = await stage.run(specs)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert isinstance(outcome, (Fault, NotStarted))
+    assert isinstance(outcome, Fault), outcome
 
 
 async def test_a_fault_from_outside_ends_the_group(stage):

@@ -359,7 +359,7 @@ def test_a_read_only_log_directory_is_refused(bad_day, way, place):
             assert str(disk) in sentence
             assert "Read-only file system" in sentence or "Permission denied" in sentence
             assert tale.job.events[-1]["root_cause"] in sentence
-            assert not tale.job.all("process.started")
+            assert not tale.job.all("generation.started")
         sentences = [tale.job.stderr.splitlines()[-1] for tale in tales]
         assert "cannot write its log" in sentences[0]
 
@@ -509,7 +509,7 @@ def it_was_frozen_before_the_directories_were_made(
 ) -> None:
     disk.freeze()
     tale = tell(("say 1",), logs=disk.target / "logs", mount=str(disk.source.parent / "mount"))
-    tale.job.wait_for("generation.started")
+    tale.job.wait_for("rank_table.ready")
     stops(tale)
 
 
@@ -554,5 +554,5 @@ def it_freezes_before_the_next_generation(disk: Hanging, tell: Callable[..., Tal
     tale = tell((SAYS_AND_FAILS,), *AGAIN, "1", logs=disk.target / "logs", mount=str(mount))
     tale.job.wait_for("restart.scheduled")
     disk.freeze()
-    list(islice(tale.job.each("generation.started"), 2))
+    list(islice(tale.job.each("rank_table.ready"), 2))
     stops(tale)
