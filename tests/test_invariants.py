@@ -371,6 +371,7 @@ def test_12_what_was_there_before_is_never_signalled(supervised, tmp_path, end):
     """``sh -c 'sshd & exec ascend-supervisor ...'``: its children are ours from then on."""
     job = supervised(
         *("--standalone", "2", "--restarts", "1", "--restart-delay", "0", "--min-uptime", "0"),
+        *("--grace", "0.5"),
         *python(ESCAPES + end),
         before=("sh", "-c", BESIDE, sys.executable, WITNESS),
     )

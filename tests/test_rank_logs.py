@@ -37,7 +37,7 @@ async def refused(log: Path) -> None:
     logs = RankLogs(Rotation(1 << 30, 1), "a test", lambda _: None)
     for _ in range(TIMES):
         with pytest.raises(CannotWrite, match=str(log)):
-            await logs.open(spec(log), 0)
+            await logs.open(spec(log))
     await logs.finish()
 
 
@@ -62,7 +62,8 @@ async def test_a_log_that_can_be_opened_has_a_thread_until_the_end(tmp_path):
     log = tmp_path / "fine.txt"
     logs = RankLogs(Rotation(1 << 30, 1), "a test", lambda _: None)
     for generation in range(TIMES):
-        await logs.open(spec(log), generation)
+        await logs.open(spec(log))
+        logs.begin(spec(log), generation)
     assert len(writers(log)) == 1
     await logs.finish()
     await until(lambda: not writers(log))

@@ -21,7 +21,7 @@ def put(content: bytes) -> None:
 
     Raises CannotWrite, or BrokenPipeError where nobody reads it any more.
     """
-    if sys.stdout is None:  # closed before we began; by now the descriptor may be somebody else's
+    if sys.stdout is None:  # closed before we began; the descriptor is /dev/null or somebody else's
         raise CannotWrite(f"stdout cannot be written: {os.strerror(errno.EBADF)}")
     try:
         _write(STDOUT, content)
