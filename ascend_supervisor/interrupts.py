@@ -25,7 +25,7 @@ class Interrupts:
         self._report = report
         self._reopen_logs = reopen_logs
         self._clock = clock
-        self._forward: Callable[[int], None] | None = None
+        self._forward: Callable[[int], bool] | None = None
         self._stop = anyio.Event()
         self._hurry = anyio.Event()
         self.stop_signal: StopSignal | None = None
@@ -45,8 +45,8 @@ class Interrupts:
         await self._hurry.wait()
 
     @contextmanager
-    def forwarding(self, send: Callable[[int], None]) -> Iterator[None]:
-        """Meanwhile SIGUSR1 and SIGUSR2 go to ``send``."""
+    def forwarding(self, send: Callable[[int], bool]) -> Iterator[None]:
+        """Meanwhile SIGUSR1 and SIGUSR2 go to ``send``, which gives whether somebody got them."""
         self._forward = send
         try:
             yield
@@ -58,9 +58,8 @@ class Interrupts:
             self._reopen_logs()
             return "the log files are opened anew"
         if number in FORWARDED:
-            if self._forward is None:
+            if self._forward is None or not self._forward(number):
                 return "no rank runs that it could be forwarded to"
-            self._forward(number)
             return "forwarded to the ranks"
         now = self._clock.now()
         if self.stop_signal is None:

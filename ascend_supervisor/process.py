@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from ascend_supervisor.plumbing.binary import is_foreign
 from ascend_supervisor.plumbing.children import Child, Children
 from ascend_supervisor.plumbing.directories import make_directories
 from ascend_supervisor.plumbing.pid import Pid
-from ascend_supervisor.plumbing.proc import children, environ, stat
+from ascend_supervisor.plumbing.proc import catches, children, environ, stat
 from ascend_supervisor.plumbing.process_groups import ProcessGroups
 from ascend_supervisor.plumbing.pump import Pump
 from ascend_supervisor.spec import ProcessSpec
@@ -75,26 +75,38 @@ class Process:
         self.note_end()
         return not self._leads and self._groups.are_empty
 
-    def send(self, number: int) -> None:
+    def send(self, number: int) -> bool:
         """Signal the group, or the leader where the signal is not meant for helpers.
 
         A process that was stopped (SIGSTOP) is continued, or it would not hear it. The workers of
-        a launcher hear it from us: not every launcher tells them.
+        a launcher hear it from us: not every launcher tells them. Gives whether somebody got it.
         """
         workers = self._workers()
-        if number in FOR_THE_GROUP:
-            self.note_end()
-            self._groups.add(workers)
-            for each in (number, signal.SIGCONT):
-                if self._leads:
-                    _send_group(self.pid, each)
-                self._groups.send(each)
-        elif self.status is None:
-            for pid in workers:
-                pid.send(number)
-            if not workers:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(self.pid, number)
+        if number not in FOR_THE_GROUP:
+            return self._send_to_leader(number, workers)
+        self.note_end()
+        self._groups.add(workers)
+        for each in (number, signal.SIGCONT):
+            if self._leads:
+                _send_group(self.pid, each)
+            self._groups.send(each)
+        return not self.group_is_empty
+
+    def _send_to_leader(self, number: int, workers: Collection[Pid]) -> bool:
+        """What is no rank, and has no handler for it, would only die of it: nobody gets it then.
+
+        So it is with a launcher in its first seconds, before it has workers. QUIT asks for the end
+        all the same.
+        """
+        if self.status is not None:
+            return False
+        if workers:
+            return sum(pid.send(number) for pid in workers) > 0
+        if self.spec.rank is None and not catches(self.pid, number):
+            return number == signal.SIGQUIT and self.send(signal.SIGTERM)
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
+        return True
 
     def ranks_of_workers(self) -> dict[int, int]:
         """The ranks of a launcher's workers that live now, by their pids, where they have one."""

@@ -104,10 +104,12 @@ class WorkerGroup:
             return Crashed(self.failure)
         return Completed() if self._doubt is None else Fault(self._doubt, UNAVAILABLE)
 
-    def send(self, number: int) -> None:
-        """Signal the ranks that are left; what only serves them has no handler for it."""
-        for process in self._ranks:
-            process.send(number)
+    def send(self, number: int) -> bool:
+        """Signal the ranks that are left; what only serves them has no handler for it.
+
+        Gives whether somebody got it.
+        """
+        return sum(process.send(number) for process in self._ranks) > 0
 
     def stop_with(self, number: int) -> None:
         """Signal the ranks; what ends from now on ends because of it.

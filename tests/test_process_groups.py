@@ -79,8 +79,8 @@ def test_what_a_leader_leaves_behind_is_signalled_until_it_is_gone(group):
 
 def test_a_group_that_was_left_empty_is_none(group):
     groups = ProcessGroups()
-    assert group.helper.send(signal.SIGKILL)
     group.end_leader()
+    assert group.helper.send(signal.SIGKILL)
     assert ended_by(group.helper) == signal.SIGKILL
     groups.add_left_behind(group.pid.number)
     assert groups.are_empty

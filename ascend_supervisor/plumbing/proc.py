@@ -112,6 +112,16 @@ def is_zombie(pid: int, proc: Path = PROC) -> bool:
     return found is not None and found.is_dead
 
 
+def catches(pid: int, number: int, proc: Path = PROC) -> bool:
+    """Whether it has a handler for this signal; not where nobody can look."""
+    try:
+        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    caught = (line.partition(":")[2] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(next(caught, "0"), 16) >> (number - 1) & 1)
+
+
 def environ(pid: int, proc: Path = PROC) -> Mapping[bytes, bytes]:
     """The environment it was started with; empty when we may not know."""
     try:

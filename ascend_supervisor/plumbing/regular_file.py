@@ -19,7 +19,8 @@ def read_regular_file(path: Path | str, most: int) -> bytes:
 def open_regular_file(path: Path | str) -> int:
     """A descriptor to read a regular file; raises OSError, also for what is none."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError("it is not a regular file")
-    return descriptor
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError("it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")

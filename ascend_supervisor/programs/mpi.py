@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 UNAVAILABLE = 69
@@ -130,18 +131,44 @@ def run(command: Sequence[str]) -> tuple[int, bool]:
     """
     process = None
     told = []
+    for_mpirun: list[int] = []
 
-    def pass_on(number: int, _: object) -> None:
+    def hear(number: int, _: object) -> None:
         told.append(number)
-        if process is not None and number in TO_US_ALONE:
-            process.send_signal(number)
+        if number in TO_US_ALONE:
+            for_mpirun.append(number)
+        pass_on()
+
+    def pass_on() -> None:
+        while process is not None and for_mpirun:
+            tell(process, for_mpirun.pop(0))
 
     for number in (signal.SIGTERM, signal.SIGINT, *TO_US_ALONE):
-        signal.signal(number, pass_on)
+        signal.signal(number, hear)
     process = subprocess.Popen(command)
+    pass_on()
     code = process.wait()
     stopped = not TO_US_ALONE.issuperset(told)
     return (code if code >= 0 else SIGNAL_BASE - code), stopped
+
+
+def tell(mpirun: subprocess.Popen[bytes], number: int) -> None:
+    """Pass a signal on, unless mpirun has hardly started, and would die of it."""
+    if catches(mpirun.pid, number):
+        mpirun.send_signal(number)
+    elif number == signal.SIGQUIT:  # it asks for the end all the same
+        mpirun.terminate()
+    else:
+        say(f"{signal.Signals(number).name} is dropped: mpirun does not listen to it")
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal; one that is gone has none."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = (line.partition(":")[2] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(next(caught, "0"), 16) >> (number - 1) & 1)
 
 
 TO_US_ALONE = frozenset({signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT})

@@ -601,3 +601,78 @@ def answering(stage: Stage) -> Iterator[None]:
     finally:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGQUIT):
             loop.remove_signal_handler(number)
+
+
+# A signal of the user's, where those whom it is for are not there yet.
+
+LAUNCHER = """#!{python} -S
+import os, signal, subprocess, sys, time
+open({here!r}, "w").close()
+while not os.path.exists({go!r}):
+    time.sleep(0.01)
+WORKER = "import signal, sys, time; heard = []"
+WORKER += "; signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))"
+WORKER += "; open(sys.argv[1], 'w').close()\\nwhile not heard: time.sleep(0.01)"
+words = [sys.executable, "-S", "-c", WORKER, {listens!r}]
+sys.exit(subprocess.call(words, start_new_session=True))
+"""
+"""As torchrun and msrun do it: no handler, and workers that lead sessions, after a while."""
+MPIRUN = "#!/bin/sh\n: > {here}\nuntil [ -e {go} ]; do sleep 0.05; done\n"
+
+
+@pytest.fixture
+def launching(bad_day, place) -> Callable[[str], Running]:
+    """A job whose launcher, which we write, has no workers before ``place / "go"`` is there."""
+
+    def start(method: str) -> Running:
+        launcher = place / method
+        source = MPIRUN if method == "mpirun" else LAUNCHER
+        files = {name: str(place / name) for name in ("here", "go", "listens")}
+        launcher.write_text(source.format(python=sys.executable, **files))
+        launcher.chmod(0o755)
+        job: Running = bad_day(
+            *("--standalone", "1", "--method", method, "--grace", FOR_EVER, "--", "train.py"),
+            environ={"PATH": f"{place}:{os.environ['PATH']}"},
+        )
+        wait_until((place / "here").exists)
+        return job
+
+    return start
+
+
+# Who we are has nothing to do with what a launcher has started.
+in_one_way = pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+
+
+@in_one_way
+@pytest.mark.parametrize("method", ["torchrun", "msrun"])
+def test_a_launcher_without_workers_does_not_die_of_a_signal_for_them(launching, place, method):
+    job = launching(method)
+    job.send(signal.SIGUSR1)
+    told = job.wait_for("signal.received", signal="SIGUSR1")
+    assert told["effect"] == "no rank runs that it could be forwarded to"
+    (place / "go").touch()
+    wait_until((place / "listens").exists)
+    job.send(signal.SIGUSR1)
+    assert job.end() == 0
+    assert job.all("signal.received")[1]["effect"] == "forwarded to the ranks"
+
+
+@in_one_way
+def test_mpirun_that_does_not_listen_yet_does_not_die_of_a_signal_for_its_ranks(launching, place):
+    job = launching("mpirun")
+    job.send(signal.SIGUSR1)
+    dropped = "ascend_supervisor: SIGUSR1 is dropped: mpirun does not listen to it"
+    job.wait_for("output", message=dropped)
+    (place / "go").touch()
+    assert job.end() == 0
+
+
+@in_one_way
+@pytest.mark.parametrize("method", ["torchrun", "mpirun"])
+def test_a_launcher_without_workers_is_ended_by_sigquit_without_a_grace(launching, method):
+    job = launching(method)
+    job.send(signal.SIGQUIT)
+    assert job.end() == 131
+    exited = job.wait_for("process.exited")
+    assert (exited["signal"], exited["status"]) in {("SIGTERM", None), (None, 143)}
