@@ -8,7 +8,7 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -57,6 +57,7 @@ from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.log import Origin
 from ascend_supervisor.sentences import printable
 from ascend_supervisor.settings import Help, Settings, Version, read_settings
+from ascend_supervisor.single_instance import Holder, SingleInstance
 from ascend_supervisor.sources import CONFIG_BYTES
 from ascend_supervisor.supervisor import Job, refused, supervise
 from ascend_supervisor.usage import help_text
@@ -119,7 +120,7 @@ async def _main(
     origin = Origin(place.job_id, place.pod, os.getpid())
     outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
     records = Records(place, settings.termination_log, outlets)
-    report = fan_out((outlets.report, *records.reports))
+    report = fan_out((outlets.report, records.report))
     report_diagnostics(report, asyncio.get_running_loop())
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
     logs = RankLogs(Rotation(settings.log_max_size, settings.log_keep), about, report)
@@ -145,7 +146,9 @@ async def _main(
         tasks.start_soon(children.keep_reaping)
         tasks.start_soon(records.keep)
         tasks.start_soon(logs.watch)
-        exited = await _exited(partial(_job, settings, environ, place, around, interrupts), around)
+        claim = partial(_claim, settings, place, records, around, interrupts)
+        job = partial(_job, settings, environ, place, around, interrupts)
+        exited = await _exited(claim, job, around)
         await logs.finish()
         await records.finish()
         report(exited)
@@ -158,9 +161,29 @@ async def _main(
     leave(exited.exit_code)
 
 
-async def _exited(job: Callable[[], Job], around: Surroundings) -> SupervisorExited:
+async def _claim(
+    settings: Settings,
+    place: Place,
+    records: Records,
+    around: Surroundings,
+    interrupts: Interrupts,
+) -> None:
+    """Begin the records once no other supervisor has this place; raises Unavailable.
+
+    Told to stop while it is waited for the other one, we write nothing.
+    """
+    ourselves = Holder.ourselves(place.pod, max(settings.drain, settings.grace))
+    instance = SingleInstance(Path(place.state_file), ourselves, around.clock, around.report)
+    if await instance.claim(interrupts.stop):
+        records.begin()
+
+
+async def _exited(
+    claim: Callable[[], Awaitable[None]], job: Callable[[], Job], around: Surroundings
+) -> SupervisorExited:
     """The end of the job, whatever it is; nothing that was started is left."""
     try:
+        await claim()
         return await supervise(job())
     except Refusal as refusal:
         return refused(refusal)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import anyio
 
 from ascend_supervisor import __version__
-from ascend_supervisor.events import Diagnostic, Report
+from ascend_supervisor.events import Diagnostic, Event, Report
 from ascend_supervisor.outlets import Outlets
 from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.atomic_file import remove_remnants, write_atomically
@@ -30,15 +30,29 @@ LOOK_SECONDS = 10.0
 
 
 class Records:
-    """``reports`` keep both files; that one cannot be written is told, and stops nothing."""
+    """``report`` keeps both files; that one cannot be written is told, and stops nothing.
+
+    Before ``begin`` nothing is written: the place may be another supervisor's.
+    """
 
     def __init__(self, place: Place, termination: Path | None, outlets: Outlets) -> None:
         self._outlets = outlets
         self._ended = False
         self._loop = asyncio.get_running_loop()
-        self._state = state = Path(place.state_file)
-        self._state_file = state_file = self._file(_state_writer(state), "the state file", state)
-        self._files: list[LatestFile[Any]] = [state_file]
+        self._place = place
+        self._termination = termination
+        self._files: list[LatestFile[Any]] = []
+        self._reports: list[Report] = []
+        self._begun = anyio.Event()
+
+    def begin(self) -> None:
+        """Write the first state, and from now on what every event makes of it."""
+        place = self._place
+        state = Path(place.state_file)
+        state_file = self._file(_state_writer(state), "the state file", state)
+        self._files.append(state_file)
+        self._state_file = state_file
+        self._begun.set()
         initial = Status(
             job_id=place.job_id,
             pod=place.pod,
@@ -46,16 +60,21 @@ class Records:
             start_time=start_time(os.getpid()),
             version=__version__,
         )
-        self.reports: list[Report] = [status_file(state_file.put, initial)]
-        path = termination or (TERMINATION_LOG if TERMINATION_LOG.exists() else None)
+        self._reports.append(status_file(state_file.put, initial))
+        path = self._termination or (TERMINATION_LOG if TERMINATION_LOG.exists() else None)
         if path is not None:
             file = self._file(partial(write_termination_log, path), "the termination log", path)
             self._files.append(file)
-            self.reports.append(termination_log(file.put))
+            self._reports.append(termination_log(file.put))
+
+    def report(self, event: Event) -> None:
+        for report in self._reports:
+            report(event)
 
     async def keep(self, seconds: float = LOOK_SECONDS) -> NoReturn:
         """Write the state file again, within ``seconds``, when somebody has removed it."""
-        await self._state_file.keep(partial(os.path.lexists, self._state), seconds)
+        await self._begun.wait()
+        await self._state_file.keep(partial(os.path.lexists, self._place.state_file), seconds)
 
     async def finish(self) -> None:
         """Wait until both are written, or cannot be."""

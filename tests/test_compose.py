@@ -33,6 +33,10 @@ def surroundings(events: list[Event]) -> Surroundings:
     )
 
 
+async def claim() -> None:
+    """Nobody else has this place."""
+
+
 async def test_a_defect_of_ours_ends_with_70_is_told_and_leaves_no_rank():
     events: list[Event] = []
     around = surroundings(events)
@@ -44,7 +48,7 @@ async def test_a_defect_of_ours_ends_with_70_is_told_and_leaves_no_rank():
         raise LookupError("nobody\nexpected this")
 
     with anyio.fail_after(20):
-        exited = await _exited(broken, around)
+        exited = await _exited(claim, broken, around)
     assert exited.exit_code == DEFECT
     assert exited.refusal is not None
     assert "LookupError" in exited.refusal
@@ -58,5 +62,5 @@ async def test_a_refusal_is_an_end_with_its_own_code_and_one_line():
     def refusing() -> Job:
         raise Unavailable("no\nroom")
 
-    exited = await _exited(refusing, surroundings([]))
+    exited = await _exited(claim, refusing, surroundings([]))
     assert (exited.exit_code, exited.root_cause) == (69, r"no\nroom")
