@@ -313,6 +313,7 @@ class ManualClock:
     """Time that passes when the test says so."""
 
     def __init__(self) -> None:
+        self.sleepers = 0
         self._time = 1000.0
         self._moved = anyio.Event()
 
@@ -321,8 +322,12 @@ class ManualClock:
 
     async def sleep(self, seconds: float) -> None:
         until = self._time + seconds
-        while self._time < until:
-            await self._moved.wait()
+        self.sleepers += 1
+        try:
+            while self._time < until:
+                await self._moved.wait()
+        finally:
+            self.sleepers -= 1
 
     def advance(self, seconds: float) -> None:
         self._time += seconds
@@ -343,8 +348,10 @@ def by_hand(stage: Stage) -> ManualClock:
     return clock
 
 
-async def ended_by_sigterm(stage: Stage, then: Callable[[], object], source: str) -> Outcome:
-    """The outcome when rank 1 dies and ``then`` happens as soon as the group has ended."""
+async def ended_by_sigterm(
+    stage: Stage, clock: ManualClock, then: Callable[[], object], source: str
+) -> Outcome:
+    """The outcome when rank 1 dies and ``then`` happens while it is waited for an explanation."""
     outcomes: list[Outcome] = []
     async with anyio.create_task_group() as tasks:
 
@@ -353,7 +360,7 @@ async def ended_by_sigterm(stage: Stage, then: Callable[[], object], source: str
 
         tasks.start_soon(live)
         with anyio.fail_after(30):
-            while stage.exits.keys() != {0, 1}:
+            while not (stage.exits.keys() == {0, 1} and clock.sleepers):
                 await anyio.sleep(0.01)
         assert stage.exits[0].signal == "SIGTERM"  # the others are ended, whatever follows
         then()
@@ -368,18 +375,19 @@ async def test_a_rank_that_sigterm_ended_just_before_ours_came_is_no_failure(
         by_hand.advance(1.9)
         stage.interrupts.hear(signal.SIGTERM)
 
-    assert await ended_by_sigterm(stage, stop, source) == Interrupted(signal.SIGTERM, None)
+    outcome = await ended_by_sigterm(stage, by_hand, stop, source)
+    assert outcome == Interrupted(signal.SIGTERM, None)
 
 
 async def test_a_rank_that_sigterm_ended_is_a_failure_where_none_comes_to_us(stage, by_hand):
-    outcome = await ended_by_sigterm(stage, lambda: by_hand.advance(2.0), ENDED_BY_SIGTERM)
+    outcome = await ended_by_sigterm(stage, by_hand, lambda: by_hand.advance(2), ENDED_BY_SIGTERM)
     assert isinstance(outcome, Crashed)
     assert (outcome.failure.rank, outcome.failure.status.signal) == (1, signal.SIGTERM)
 
 
 async def test_another_signal_to_stop_does_not_hide_the_failure(stage, by_hand):
     outcome = await ended_by_sigterm(
-        stage, lambda: stage.interrupts.hear(signal.SIGINT), ENDED_BY_SIGTERM
+        stage, by_hand, lambda: stage.interrupts.hear(signal.SIGINT), ENDED_BY_SIGTERM
     )
     assert isinstance(outcome, Interrupted)
     assert outcome.failure is not None

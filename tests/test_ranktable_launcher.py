@@ -320,6 +320,7 @@ def rank_0_at(**names: Any) -> RankTable:
         ({"server_id": "uid-7", "server_ip": "10.0.0.5"}, "10.0.0.5"),
         ({"server_id": "uid-7", "host_ip": "unknown"}, None),
         ({"server_id": "node-7.example"}, None),
+        ({"server_id": "127.0.0.1"}, None),
         ({"server_id": "fd00::1"}, "fd00::1"),
         ({"server_id": "uid-7", "pod_ip": "fe80::1%\x00"}, None),
     ],

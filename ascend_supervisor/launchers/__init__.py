@@ -151,15 +151,18 @@ def master_address(table: RankTable, environ: Mapping[str, str]) -> str | None:
     """Where rank 0 is met; None where nobody says it and the job has several servers.
 
     The names of the platform come first, then the addresses in the table: a pod's own before its
-    host's. What is alone, as with --standalone, needs no name.
+    host's. The table of --standalone gives 127.0.0.1 and needs no name of the platform.
     """
     entry = _entry_of_rank_0(table)
+    is_alone = entry is not None and table.holds_all(entry)
     known = _address(table, entry)
     if known == LOOPBACK:
-        return LOOPBACK
+        known = None
+        if is_alone:
+            return LOOPBACK
     first_host = environ.get("VC_WORKER_HOSTS", "").split(",")[0].strip()
-    alone = LOOPBACK if entry is not None and table.holds_all(entry) else None
-    return first_host or environ.get("MASTER_ADDR") or known or alone
+    named = first_host or environ.get("MASTER_ADDR") or known
+    return named or (LOOPBACK if is_alone else None)
 
 
 def needed_address(method: str, table: RankTable, environ: Mapping[str, str]) -> str:
