@@ -7,7 +7,8 @@ from typing import Literal
 
 from ascend_supervisor.diagnostics import unshown
 from ascend_supervisor.events import OutputDropped, Report, who
-from ascend_supervisor.plumbing.console import Console, Lines, Mirror
+from ascend_supervisor.plumbing.console import Console, Plain
+from ascend_supervisor.plumbing.mirror import Lines, Mirror
 from ascend_supervisor.plumbing.terminal import coloured, harmless
 from ascend_supervisor.quantities import LogLevel, RankSet
 from ascend_supervisor.reporters.log import (
@@ -22,7 +23,6 @@ from ascend_supervisor.sentences import printable
 from ascend_supervisor.spec import ProcessSpec
 
 Format = Literal["json", "text", "raw", "none"]
-SLOW_READER = "whoever reads our stdout is slower than the ranks write"
 
 
 class Outlets:
@@ -49,12 +49,14 @@ class Outlets:
         shown = spec.rank is None or spec.rank in self._ranks
         if self._format == "none" or not shown:
             return None
-        return Mirror(
-            self._stdout,
-            self._lines(spec, generation),
-            lambda lines: self.report(OutputDropped(spec.rank, lines, SLOW_READER, spec.program)),
-            lambda error: self.report(unshown(who(spec.rank, spec.program), error)),
-        )
+
+        def dropped(lines: int, why: str) -> None:
+            self.report(OutputDropped(spec.rank, lines, why, spec.program))
+
+        def failed(error: Exception) -> None:
+            self.report(unshown(who(spec.rank, spec.program), error))
+
+        return Mirror(self._stdout, self._lines(spec, generation), dropped, failed)
 
     @property
     def for_machines(self) -> bool:
@@ -64,7 +66,7 @@ class Outlets:
     def complain(self, sentence: str) -> None:
         """Say on stderr why we refuse."""
         line = f"ascend_supervisor: {printable(sentence)}\n"
-        self._stderr.put(line.encode(errors="backslashreplace"))
+        self._stderr.put(Plain(line.encode(errors="backslashreplace")))
 
     async def finish(self) -> None:
         """Wait until all is written, unless nobody reads it."""

@@ -16,7 +16,7 @@ from ascend_supervisor.events import ProcessExited, ProcessStarted, Report
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock
-from ascend_supervisor.plumbing.console import Mirror
+from ascend_supervisor.plumbing.mirror import Mirror
 from ascend_supervisor.plumbing.ownership import Known, Ownership
 from ascend_supervisor.plumbing.pid import Pid
 from ascend_supervisor.plumbing.proc import description

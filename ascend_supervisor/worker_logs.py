@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +14,7 @@ import anyio
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import OutputUnread, Report
-from ascend_supervisor.plumbing.console import Mirror
+from ascend_supervisor.plumbing.mirror import Mirror
 from ascend_supervisor.plumbing.tail import POLL_SECONDS, Tail
 from ascend_supervisor.plumbing.threads import Errand
 from ascend_supervisor.spec import ProcessSpec
@@ -86,6 +87,8 @@ class _Mirrored:
         self._mirror = mirror
         self._pieces = tail.more()
         self._errand: Errand[_Read] | None = None
+        self._waiting: deque[bytes] = deque()
+        """What was read, and waits for room on the console."""
 
     @property
     def path(self) -> Path:
@@ -93,6 +96,7 @@ class _Mirrored:
 
     async def catch_up(self) -> None:
         """Mirror what there is by now; goes on where an earlier call was cancelled."""
+        await self._show()
         goes_on = True
         while goes_on:
             goes_on = await self._mirror_more()
@@ -100,6 +104,8 @@ class _Mirrored:
 
     def finish(self) -> None:
         """Nothing follows; a read that still hangs is left behind."""
+        while self._waiting:
+            self._mirror.take(self._waiting.popleft())
         self._mirror.end()
         if self._errand is None:
             self._tail.close()
@@ -114,10 +120,15 @@ class _Mirrored:
         except Unavailable as refusal:
             read = _Read((), str(refusal), goes_on=False)
         self._errand = None
-        for piece in read.pieces:
-            self._mirror.take(piece)
+        self._waiting.extend(read.pieces)
         self.trouble = read.trouble
+        await self._show()
         return read.goes_on
+
+    async def _show(self) -> None:
+        while self._waiting:
+            await self._mirror.room()
+            self._mirror.take(self._waiting.popleft())
 
 
 def _read(tail: Tail, pieces: Iterator[bytes]) -> _Read:

@@ -1,115 +1,205 @@
-"""A rank's way to the console, where rendering fails: by a part that the test brings."""
+"""What a slow reader costs: whole lines, which are counted exactly, and never an event."""
 
 from __future__ import annotations
 
+import json
 import os
-import sys
-from collections.abc import Callable
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
 
+import anyio
 import pytest
 
-from ascend_supervisor.diagnostics import unshown
-from ascend_supervisor.plumbing.children import Children
-from ascend_supervisor.plumbing.console import Console, Lines, Mirror, Rendered
-from ascend_supervisor.plumbing.pump import Pump
+from ascend_supervisor.events import OutputDropped, SignalReceived
+from ascend_supervisor.plumbing.console import CUT, MIRROR_BYTES, SLOW_READER, Console
+from ascend_supervisor.plumbing.mirror import Lines, Mirror
+from ascend_supervisor.reporters.log import JsonLines, Origin, RawLines, TextLines, json_log
+from ascend_supervisor.spec import ProcessSpec
+
+DEADLINE = 30.0
+ORIGIN = Origin("job", "host", 7)
+SPEC = ProcessSpec(("python",), PurePath("/w"), PurePath("/l"), rank=3, local_rank=1)
+FORMS: dict[str, Callable[[], Lines]] = {
+    "json": lambda: JsonLines(SPEC, 0, ORIGIN),
+    "text": lambda: TextLines(SPEC),
+    "raw": RawLines,
+}
 
 
-class Upset:
-    """Shows a chunk as it is, but not one that holds what it is ``upset_by``."""
+def numbered(count: int) -> list[bytes]:
+    """Lines of which none is like another; some are shown in pieces."""
+    return [
+        b"line %d %b end %d" % (number, b"x" * (9000 if number % 50 == 0 else 90), number)
+        for number in range(count)
+    ]
 
-    def __init__(self, upset_by: bytes) -> None:
-        self._upset_by = upset_by
-        self._pending = b""
 
-    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002
-        lines, end, self._pending = (self._pending + chunk).rpartition(b"\n")
-        self._look_at(lines)
-        return lines + end, seq + lines.count(b"\n") + len(end)
-
-    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002
-        pending, self._pending = self._pending, b""
-        self._look_at(pending)
-        return pending, seq
-
-    def _look_at(self, data: bytes) -> None:
-        if self._upset_by in data:
-            raise LookupError("nobody expected this")
+def reads(data: bytes, size: int = 10_007) -> Iterator[bytes]:
+    """As a pipe gives it: cut anywhere."""
+    return (data[begin : begin + size] for begin in range(0, len(data), size))
 
 
 class Reader:
-    """A console on a pipe, and what came through it."""
+    """Takes nothing until it is told to."""
 
-    def __init__(self) -> None:
-        self._read_end, self._write_end = os.pipe()
-        self.console = Console(self._write_end)
-        self.told: list[Exception] = []
+    def __init__(self, fd: int) -> None:
+        self.data = bytearray()
+        self._fd = fd
+        self._thread = threading.Thread(target=self._read, daemon=True)
 
-    def mirror(self, lines: Lines) -> Mirror:
-        return Mirror(self.console, lines, lambda _: None, self.told.append)
+    def start(self) -> None:
+        self._thread.start()
 
-    async def shown(self) -> bytes:
-        assert await self.console.finish()
-        os.close(self._write_end)
-        with os.fdopen(self._read_end, "rb") as pipe:
-            return pipe.read()
+    def join(self) -> bytes:
+        """Everything, once nobody writes any more."""
+        self._thread.join(DEADLINE)
+        assert not self._thread.is_alive()
+        return bytes(self.data)
+
+    def _read(self) -> None:
+        with os.fdopen(self._fd, "rb", buffering=0) as pipe:
+            while piece := pipe.read(1 << 16):
+                self.data += piece
 
 
-async def test_a_defect_in_rendering_costs_the_chunk_and_is_told_once():
-    reader = Reader()
-    mirror = reader.mirror(Upset(b"bad"))
-    for chunk in (b"one\n", b"bad\n", b"two\nbegun", b" and bad\n", b"three\n", b"bad again"):
+@contextmanager
+def console_and_reader() -> Iterator[tuple[Console, Reader]]:
+    read_end, write_end = os.pipe()
+    yield Console(write_end), Reader(read_end)
+    os.close(write_end)
+
+
+def mirror_of(console: Console, form: str, told: list[int]) -> Mirror:
+    """A rank's; ``told`` gets the counts, and a console of JSON the events."""
+    report = json_log(console, ORIGIN, "info")
+
+    def dropped(count: int, why: str) -> None:
+        told.append(count)
+        assert why == SLOW_READER
+        if form == "json":
+            report(OutputDropped(3, count, why))
+
+    return Mirror(console, FORMS[form](), dropped, unexpected)
+
+
+def unexpected(error: Exception) -> None:
+    raise AssertionError(error)
+
+
+async def until_it_must_drop(console: Console, mirror: Mirror, chunks: Iterator[bytes]) -> None:
+    """Take what comes until the reader is found slow."""
+    for chunk in chunks:
         mirror.take(chunk)
-    mirror.end()
-    assert reader.console.seq == 3
-    assert await reader.shown() == b"one\ntwo\nthree\n"
-    (error,) = reader.told
-    assert isinstance(error, LookupError)
+        await mirror.room()
+        if console.obstacle:
+            return
+    raise AssertionError("the reader took it all")
 
 
-@pytest.mark.parametrize("upset_by", [b"bad", b""])
-async def test_a_process_is_heard_to_its_end_though_it_cannot_be_shown(upset_by):
-    """An exception out of a pump would end the job with 70."""
-    reader, log = Reader(), Log()
-    pump = Pump(log, reader.mirror(Upset(upset_by)))
-    source = "import sys\nfor word in ('one', 'bad', 'two'): print(word, flush=True)"
-    children = Children()
-    child = children.spawn(
-        (sys.executable, "-c", source), environ={}, cwd="/", output=pump.write_end
-    )
-    pump.started()
-    await pump.run()
-    while child.status is None:
-        children.reap()
-    pump.finish()
-    assert child.status.ok
-    assert log.taken == b"one\nbad\ntwo\n"
-    assert b"bad" not in await reader.shown()
-    assert len(reader.told) == 1
+def whole_lines(form: str, shown: bytes) -> list[bytes]:
+    """The lines of the rank of which all was shown."""
+    if form == "raw":
+        return [line for line in shown.split(b"\n")[:-1] if not line.endswith(CUT[:-1])]
+    if form == "text":
+        assert {line[:9] for line in shown.split(b"\n")[:-1]} == {b"[rank 3] "}
+        return [line[9:] for line in shown.split(b"\n")[:-1] if not line.endswith(CUT[:-1])]
+    found, begun = [], b""
+    for event in map(json.loads, shown.splitlines()):
+        if event["event"] == "output":
+            begun += event["message"].encode()
+            if not event.get("partial"):
+                found.append(begun)
+                begun = b""
+        else:
+            begun = b""  # what was dropped does not go on
+    return found
 
 
-class Log:
-    """Takes everything."""
+@pytest.mark.parametrize("form", FORMS)
+async def test_lines_are_dropped_whole_and_counted_exactly(form):
+    """The reader stands still, and goes on."""
+    lines = numbered(150_000)
+    chunks = reads(b"".join(line + b"\n" for line in lines))
+    told: list[int] = []
+    with console_and_reader() as (console, reader):
+        mirror = mirror_of(console, form, told)
+        with anyio.fail_after(DEADLINE):
+            await until_it_must_drop(console, mirror, chunks)
+            for _ in range(100):
+                mirror.take(next(chunks))
+            reader.start()
+            while console.obstacle:
+                mirror.take(next(chunks))
+                await anyio.sleep(0.001)
+            for chunk in chunks:
+                await mirror.room()
+                mirror.take(chunk)
+            mirror.end()
+            assert await console.finish()
+    shown = whole_lines(form, reader.join())
+    assert told
+    assert len(shown) + sum(told) == len(lines)
+    # In order, none joined to another, none cut.
+    numbers = [int(line.split()[1]) for line in shown]
+    assert numbers == sorted(set(numbers))
+    assert shown == [lines[number] for number in numbers]
 
-    def __init__(self) -> None:
-        self.taken = b""
 
-    def take(self, chunk: bytes) -> None:
-        self.taken += chunk
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_line_without_an_end_is_dropped_whole(form):
+    told: list[int] = []
+    with console_and_reader() as (console, reader):
+        mirror = mirror_of(console, form, told)
+        with anyio.fail_after(DEADLINE):
+            await until_it_must_drop(console, mirror, iter([b"y" * (MIRROR_BYTES + 2**21)]))
+            mirror.take(b"z" * 100)
+            reader.start()
+            while console.obstacle:
+                await anyio.sleep(0.001)
+            mirror.take(b"zzz")
+            mirror.take(b"zzz\nfollows\n")
+            mirror.end()
+            assert await console.finish()
+    shown = reader.join()
+    assert b"z" not in re.sub(rb'"ts":"[^"]*"', b"", shown)
+    assert told == [1]
+    assert whole_lines(form, shown)[-1] == b"follows"
+    if form != "json":
+        assert CUT in shown
 
-    async def room(self) -> None:
-        pass
 
-
-def raised(act: Callable[[], object]) -> Exception:
-    with pytest.raises(Exception) as caught:  # noqa: PT011
-        act()
-    return caught.value
-
-
-def test_it_is_told_as_a_warning_that_asks_to_report_it():
-    event = unshown("rank 3", raised(lambda: Upset(b"").rest(0.0, 0)))
-    assert event.severity == "warning"
-    assert "output of rank 3 is missing on stdout" in event.msg
-    assert "please report it: LookupError('nobody expected this')" in event.msg
-    assert event.traceback is not None
-    assert "_look_at" in event.traceback
+@pytest.mark.parametrize("form", FORMS)
+async def test_what_waits_at_the_end_is_dropped_up_to_a_whole_line(form):
+    lines = numbered(60_000)
+    told: list[int] = []
+    with console_and_reader() as (console, reader):
+        report = json_log(console, ORIGIN, "info")
+        mirror = Mirror(console, FORMS[form](), lambda count, _: told.append(count), unexpected)
+        for chunk in reads(b"".join(line + b"\n" for line in lines)):
+            mirror.take(chunk)
+        mirror.end()
+        if form == "json":
+            report(SignalReceived("SIGHUP", "an event of ours"))
+        console.drop_output()
+        reader.start()
+        with anyio.fail_after(DEADLINE):
+            assert await console.finish()
+            console.tell_dropped()
+            report(OutputDropped(3, sum(told), SLOW_READER))
+            assert await console.finish()
+    shown = reader.join()
+    assert 0 < sum(told) < len(lines)
+    if form == "json":
+        events = [json.loads(line) for line in shown.splitlines()]
+        assert [event["seq"] for event in events] == list(range(len(events)))
+        assert [event["event"] for event in events[-2:]] == ["signal.received", "output.dropped"]
+    else:
+        shown, last, _ = shown.rsplit(b"\n", 2)
+        shown += b"\n"
+        assert json.loads(last)["event"] == "output.dropped"
+    whole = whole_lines(form, shown)
+    assert whole == lines[: len(whole)]
+    assert len(whole) + sum(told) == len(lines)

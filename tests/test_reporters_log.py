@@ -32,7 +32,8 @@ from ascend_supervisor.events import (
     SupervisorExited,
     SupervisorStarted,
 )
-from ascend_supervisor.plumbing.console import Console, Lines
+from ascend_supervisor.plumbing.console import Console
+from ascend_supervisor.plumbing.mirror import Lines
 from ascend_supervisor.plumbing.terminal import coloured, harmless
 from ascend_supervisor.reporters.log import (
     JsonLines,

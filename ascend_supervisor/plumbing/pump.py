@@ -31,9 +31,14 @@ class Sink(Protocol):
 
 
 class Echo(Protocol):
-    """A way to the console: Mirror."""
+    """A way to the console: Mirror. ``portion`` is what it wants to be given at once, in bytes."""
+
+    @property
+    def portion(self) -> int: ...
 
     def take(self, chunk: bytes) -> None: ...
+
+    async def room(self) -> None: ...
 
     def end(self) -> None: ...
 
@@ -60,6 +65,8 @@ class Pump:
         while True:
             await self._log.room()
             await anyio.wait_readable(self._read_end)
+            if self._echo:
+                await self._echo.room()
             if self._read() == 0:
                 return
 
@@ -85,7 +92,8 @@ class Pump:
     def _read(self) -> int | None:
         """How many bytes came: 0 at the end, None when there are none now."""
         try:
-            chunk = os.read(self._read_end, CHUNK_BYTES)
+            size = self._echo.portion if self._echo else CHUNK_BYTES
+            chunk = os.read(self._read_end, size)
         except BlockingIOError:
             return None
         if chunk:

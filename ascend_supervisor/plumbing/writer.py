@@ -45,7 +45,9 @@ class Writer(Generic[Item]):
         self._ready = threading.Condition()
         self._time = RunningTime()
         self._progress = self._time.now()
-        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._waiters: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._unwritten = 0
+        """Of the item that is being written."""
         self._closed = False
         self.queued = 0
         self.refusal: str | None = None
@@ -75,11 +77,19 @@ class Writer(Generic[Item]):
         while self.queued > limit:
             if self.obstacle():
                 return False
-            step = self._next_step()
+            step = self._step_below(limit)
             if self.queued > limit:
                 with anyio.move_on_after(min(self._patience(), TICK_SECONDS)):
                     await step.wait()
         return True
+
+    def progressed(self, size: int) -> None:
+        """For ``write`` to say that so much of its item is done: an item may be large."""
+        with self._ready:
+            done = min(size, self._unwritten)
+            self._unwritten -= done
+            self.queued -= done
+        self._wake(made_progress=True)
 
     def refuse(self, reason: str | None) -> None:
         """For ``write`` to say that it is being refused, and (None) that it goes on."""
@@ -97,10 +107,11 @@ class Writer(Generic[Item]):
             running = self._time.now() - self._progress
         return self._stall_seconds - running if self.queued else self._stall_seconds
 
-    def _next_step(self) -> asyncio.Event:
+    def _step_below(self, limit: int) -> asyncio.Event:
+        """Set when no more than ``limit`` is queued, or writing is refused."""
         step = asyncio.Event()
         with self._ready:
-            self._waiters.append((asyncio.get_running_loop(), step))
+            self._waiters.append((limit, asyncio.get_running_loop(), step))
         return step
 
     def _run(self) -> None:
@@ -110,17 +121,18 @@ class Writer(Generic[Item]):
                     if self._closed:
                         return
                     self._ready.wait()
-                item, size = self._items.popleft()
+                item, self._unwritten = self._items.popleft()
             self._write(item)
-            with self._ready:
-                self.queued -= size
-            self._wake(made_progress=True)
+            self.progressed(self._unwritten)
 
     def _wake(self, *, made_progress: bool) -> None:
         with self._ready:
             if made_progress:
                 self._progress = self._time.now()
             waiters, self._waiters = self._waiters, []
-        for loop, step in waiters:
-            with suppress(RuntimeError):  # that loop has ended meanwhile
-                loop.call_soon_threadsafe(step.set)
+            for limit, loop, step in waiters:
+                if self.queued > limit and not self.refusal:
+                    self._waiters.append((limit, loop, step))
+                    continue
+                with suppress(RuntimeError):  # that loop has ended meanwhile
+                    loop.call_soon_threadsafe(step.set)

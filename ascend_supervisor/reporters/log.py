@@ -14,7 +14,7 @@ import orjson
 import structlog
 
 from ascend_supervisor.events import Event, Level, Output, Report, SupervisorExited
-from ascend_supervisor.plumbing.console import Console, Rendered
+from ascend_supervisor.plumbing.console import CUT, Console, Numbered, Plain, Rendered
 from ascend_supervisor.plumbing.terminal import Shown, divided, harmless
 from ascend_supervisor.plumbing.to_json import escaped, to_json
 from ascend_supervisor.spec import ProcessSpec
@@ -24,6 +24,8 @@ LINE_BYTES = 8 * 1024 - 256
 CUT_TO = 50
 PARTIAL_BYTES = 16 * 1024
 """An unfinished line that grows beyond this is shown in parts."""
+PARTIAL_END = b',"partial":true}\n'
+"""Ends an event whose line goes on; within a message quotes are escaped."""
 PIECE_CHARACTERS = 1024
 """Characters that surely fit into a line: JSON needs six bytes for one at the most."""
 LEVELS: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -40,12 +42,12 @@ class Origin:
 
 def json_log(console: Console, origin: Origin, level: Level) -> Report:
     """A report that writes JSON lines to ``console``, from ``level`` on."""
-    return _log(_Sink(console), origin, level, [_render_json])
+    return _log(_Sink(console, Numbered), origin, level, [_render_json])
 
 
 def text_log(console: Console, origin: Origin, level: Level) -> Report:
     """A report for people at a terminal: time, level and sentence."""
-    return _log(_Sink(console, numbered=False), origin, level, [_render_text])
+    return _log(_Sink(console, Plain), origin, level, [_render_text])
 
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], Any]
@@ -86,15 +88,12 @@ def _log(sink: _Sink, origin: Origin, level: Level, rendering: list[Processor]) 
 class _Sink:
     """What structlog calls a logger: takes rendered lines, whatever their level."""
 
-    def __init__(self, console: Console, *, numbered: bool = True) -> None:
+    def __init__(self, console: Console, kind: type[Numbered | Plain]) -> None:
         self._console = console
-        self._numbered = numbered
+        self._kind = kind
 
     def _take(self, line: bytes) -> None:
-        if self._numbered:
-            line = b'{"seq":%d,%b' % (self._console.seq, line[1:])
-            self._console.seq += 1
-        self._console.put(line)
+        self._console.put(self._kind(line))
 
     debug = info = warning = error = _take
 
@@ -186,6 +185,14 @@ class JsonLines:
         shown, seq = _pieces([_text(pending)], self._head(moment), seq, unfinished=True)
         return escaped(shown), seq
 
+    def cut(self) -> Rendered:
+        """Nothing: the parts that were shown are partial."""
+        self._pending = b""
+        return b""
+
+    def ends(self, shown: Rendered) -> int:
+        return shown.count(b"\n") - shown.count(PARTIAL_END)
+
     def _head(self, moment: float) -> bytes:
         """Everything before the message, with a place for seq."""
         ts = _ts(datetime.fromtimestamp(moment, timezone.utc)).encode()
@@ -222,7 +229,7 @@ def _pieces(
         for cut in cuts:
             more = unfinished or cut != cuts[-1]
             message = orjson.dumps(line[cut : cut + PIECE_CHARACTERS])
-            shown += head % seq + message + (b',"partial":true}\n' if more else b"}\n")
+            shown += head % seq + message + (PARTIAL_END if more else b"}\n")
             seq += 1
     return shown, seq
 
@@ -234,13 +241,18 @@ class TextLines:
         self._prefix = f"[{spec.name}] ".encode()
         self._shown = shown
         self._pending = b""
+        self._begun = False
+        """Whether a part of the incomplete line was shown."""
 
     def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002  (no time, no number)
         if self._pending:
             chunk = self._pending + chunk
         end = chunk.rfind(b"\n") + 1
-        if not end and len(chunk) > PARTIAL_BYTES:
+        if end:
+            self._begun = False
+        elif len(chunk) > PARTIAL_BYTES:
             end = len(divided(chunk)[0])
+            self._begun = True
         lines, self._pending = chunk[:end], chunk[end:]
         return self._labelled(lines), seq
 
@@ -255,6 +267,14 @@ class TextLines:
         shown = self._shown(lines).removesuffix(b"\n")
         return b"%b%b\n" % (self._prefix, shown.replace(b"\n", b"\n" + self._prefix))
 
+    def cut(self) -> Rendered:
+        self._pending = b""
+        begun, self._begun = self._begun, False
+        return self._prefix + CUT if begun else b""
+
+    def ends(self, shown: Rendered) -> int:
+        return shown.count(b"\n")
+
 
 class RawLines:
     """A rank's output as it is."""
@@ -264,6 +284,12 @@ class RawLines:
 
     def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002
         return b"", seq
+
+    def cut(self) -> Rendered:
+        return CUT
+
+    def ends(self, shown: Rendered) -> int:
+        return shown.count(b"\n")
 
 
 def _before_character(data: bytes) -> tuple[bytes, bytes]:

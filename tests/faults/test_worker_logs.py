@@ -12,7 +12,8 @@ import anyio.lowlevel
 import pytest
 
 from ascend_supervisor.events import Event, OutputUnread
-from ascend_supervisor.plumbing.console import Console, Mirror
+from ascend_supervisor.plumbing.console import Console
+from ascend_supervisor.plumbing.mirror import Mirror
 from ascend_supervisor.reporters.log import RawLines
 from ascend_supervisor.spec import ProcessSpec, WorkerLog
 from ascend_supervisor.worker_logs import WorkerLogs
@@ -44,7 +45,7 @@ class Watched:
         return WorkerLogs(launcher, self._mirror, self.events.append)
 
     def _mirror(self, _: ProcessSpec) -> Mirror:
-        return Mirror(self.console, RawLines(), lambda _: None, self._failed)
+        return Mirror(self.console, RawLines(), lambda *_: None, self._failed)
 
     def _failed(self, error: Exception) -> None:
         raise error
