@@ -69,6 +69,8 @@ DEFECT_SECONDS = 10.0
 RELEASE_SECONDS = 10.0
 """CANN's EJ0001: wait so long after the last process before the devices are used again."""
 
+LAST_WORDS_SECONDS = 10.0
+"""How long after the last process we wait for the reader of what ranks said."""
 ANSWER_SECONDS = 2.0
 """A disk may take so long to say whether there is a directory, or can be."""
 
@@ -149,14 +151,12 @@ async def _main(
         claim = partial(_claim, settings, place, records, around, interrupts)
         job = partial(_job, settings, environ, place, around, interrupts)
         exited = await _exited(claim, job, around)
+        until = anyio.current_time() + LAST_WORDS_SECONDS
         await logs.finish()
+        records.report(exited)  # these do not wait for whoever reads stdout
         await records.finish()
-        report(exited)
-        records.end()
-        if outlets.for_machines and exited.refusal:
-            outlets.complain(exited.refusal)
-        await records.finish()
-        await outlets.finish()
+        await outlets.finish_output(until - anyio.current_time(), interrupts.hurry)
+        await outlets.end(exited)
         tasks.cancel_scope.cancel()
     leave(exited.exit_code)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
+import anyio
+
 from ascend_supervisor.diagnostics import unshown
-from ascend_supervisor.events import OutputDropped, Report, who
+from ascend_supervisor.events import OutputDropped, Report, SupervisorExited, who
 from ascend_supervisor.plumbing.console import Console, Plain
 from ascend_supervisor.plumbing.mirror import Lines, Mirror
+from ascend_supervisor.plumbing.race import first
 from ascend_supervisor.plumbing.terminal import coloured, harmless
 from ascend_supervisor.quantities import LogLevel, RankSet
 from ascend_supervisor.reporters.log import (
@@ -23,6 +27,8 @@ from ascend_supervisor.sentences import printable
 from ascend_supervisor.spec import ProcessSpec
 
 Format = Literal["json", "text", "raw", "none"]
+HURRIED_SECONDS = 1.0
+"""What ranks said is written for so long after somebody has lost patience."""
 
 
 class Outlets:
@@ -67,6 +73,38 @@ class Outlets:
         """Say on stderr why we refuse."""
         line = f"ascend_supervisor: {printable(sentence)}\n"
         self._stderr.put(Plain(line.encode(errors="backslashreplace")))
+
+    async def finish_output(self, seconds: float, hurry: Callable[[], Awaitable[None]]) -> None:
+        """Wait until all that ranks said is written, for at most ``seconds``.
+
+        When ``hurry`` returns, for HURRIED_SECONDS at most; or until the reader has stood still for
+        too long. What is left is dropped and told, so that the events have their turn.
+        """
+
+        async def written() -> bool:
+            return await self._stdout.finish()
+
+        async def hurried() -> bool:
+            await hurry()
+            await anyio.sleep(HURRIED_SECONDS)
+            return False
+
+        with anyio.move_on_after(seconds):
+            if await first(written, hurried):
+                return
+        self._stdout.drop_output()
+        await self._stdout.finish()
+        self._stdout.tell_dropped()
+
+    async def end(self, exited: SupervisorExited) -> None:
+        """Tell the last event, and wait until it is written, unless nobody reads it.
+
+        A refusal stands on stderr too, where people have not been told.
+        """
+        self.report(exited)
+        if self.for_machines and exited.refusal:
+            self.complain(exited.refusal)
+        await self.finish()
 
     async def finish(self) -> None:
         """Wait until all is written, unless nobody reads it."""

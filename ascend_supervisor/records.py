@@ -37,7 +37,6 @@ class Records:
 
     def __init__(self, place: Place, termination: Path | None, outlets: Outlets) -> None:
         self._outlets = outlets
-        self._ended = False
         self._loop = asyncio.get_running_loop()
         self._place = place
         self._termination = termination
@@ -68,6 +67,7 @@ class Records:
             self._reports.append(termination_log(file.put))
 
     def report(self, event: Event) -> None:
+        """Write down ``event``; nothing that comes after the last one changes anything."""
         for report in self._reports:
             report(event)
 
@@ -82,19 +82,11 @@ class Records:
             await file.finish()
         await anyio.lowlevel.checkpoint()  # let a thread's complaint arrive
 
-    def end(self) -> None:
-        """The last event has been told: what goes wrong from now on is told on stderr alone."""
-        self._ended = True
-
-    def _tell(self, event: Diagnostic) -> None:
-        if not self._ended:
-            self._outlets.report(event)
-
     def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
         def failed(error: OSError) -> None:
             text = f"{path} cannot be written: {error.strerror or error}"
             self._outlets.complain(text)  # the last write comes after the last event
-            self._loop.call_soon_threadsafe(self._tell, Diagnostic(name, text, None))
+            self._loop.call_soon_threadsafe(self._outlets.report, Diagnostic(name, text, None))
 
         return LatestFile(write, failed, name)
 

@@ -1,19 +1,102 @@
-"""What whoever reads our stdout does on a bad day."""
+"""What whoever reads our stdout does on a bad day: reads slowly, not at all, or is a full disk."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import threading
+import time
 from collections import Counter
 
 import pytest
 
-from tests.running import DEADLINE_SECONDS, python
+from ascend_supervisor.compose import LAST_WORDS_SECONDS
+from tests.faults.test_signals import state_file, state_of
+from tests.running import DEADLINE_SECONDS, Event, python, wait_until
 
 ORDINARY = pytest.mark.parametrize("way", ["ordinary"], indirect=True)
 """What a reader does is the same to us in all ways."""
 
+
+class SlowReader:
+    """Takes ``rate`` bytes a second for as long as the supervisor runs, then the rest."""
+
+    def __init__(self, rate: int) -> None:
+        self._read_end, self.write_end = os.pipe()
+        self._step = max(rate // 20, 1)
+        self._over = threading.Event()
+        self._data = bytearray()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def begin(self) -> None:
+        """To be called when the supervisor has the write end."""
+        os.close(self.write_end)
+        self._thread.start()
+
+    def everything(self) -> bytes:
+        """When the supervisor has ended."""
+        self._over.set()
+        self._thread.join(DEADLINE_SECONDS)
+        assert not self._thread.is_alive()
+        return bytes(self._data)
+
+    def _read(self) -> None:
+        with os.fdopen(self._read_end, "rb", buffering=0) as pipe:
+            while piece := pipe.read(1 << 20 if self._over.is_set() else self._step):
+                self._data += piece
+                self._over.wait(0.05)
+
+
+LINES = 300_000
 FLOODED = 3_000_000
+TALK = f"""
+import sys
+for number in range({LINES}):
+    sys.stdout.write("%d of rank: a line that is long enough to fill what waits\\n" % number)
+"""
+
+
+def assert_all_is_told(data: bytes) -> list[Event]:
+    """Whole events, numbered without a gap, the last one at the end; every line is counted."""
+    events: list[Event] = [json.loads(line) for line in data.splitlines()]
+    assert [event["seq"] for event in events] == list(range(len(events)))
+    assert events[-1]["event"] == "supervisor.exited"
+    shown = sum(event["event"] == "output" for event in events)
+    dropped = sum(event["lines"] for event in events if event["event"] == "output.dropped")
+    assert dropped > 0
+    assert shown + dropped == LINES
+    return events
+
+
+@ORDINARY
+@pytest.mark.parametrize("rate", [5_000, 200_000, 1_000_000])
+def test_a_slow_reader_gets_every_event_and_holds_nobody(bad_day, rate):
+    reader = SlowReader(rate)
+    job = bad_day("--standalone", "1", *python(TALK), stdout=reader.write_end, deadline=60)
+    reader.begin()
+    assert job.end() == 0
+    names = [event["event"] for event in assert_all_is_told(reader.everything())]
+    for name in ("supervisor.started", "process.started", "process.exited", "generation.ended"):
+        assert names.count(name) == 1
+
+
+@ORDINARY
+def test_who_has_no_patience_does_not_wait_for_a_slow_reader(bad_day):
+    reader = SlowReader(50_000)
+    job = bad_day("--standalone", "1", *python(TALK), stdout=reader.write_end)
+    reader.begin()
+    wait_until(lambda: state_file(job).exists() and state_of(job)["phase"] == "ended")
+    began = time.monotonic()
+    while job.process.poll() is None:
+        job.send(signal.SIGQUIT)
+        time.sleep(0.2)
+    assert job.end() == 0
+    assert time.monotonic() - began < LAST_WORDS_SECONDS / 2
+    assert_all_is_told(reader.everything())
+
+
+# It is as fast as can be.
 
 FLOOD = """
 import os
