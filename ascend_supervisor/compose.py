@@ -333,6 +333,7 @@ async def _tell(refusal: Refusal, environ: Mapping[str, str]) -> None:
     outlets = Outlets(console, ALL_RANKS, "info", Origin(job_id, pod, os.getpid()))
     if outlets.for_machines:
         outlets.report(refused(refusal))
+        await outlets.finish()
     for fault in refusal.faults:
         outlets.complain(fault)
     await outlets.finish()

@@ -42,8 +42,10 @@ class Outlets:
         self._format = console
         self._ranks = ranks
         self._origin = origin
-        self._stdout = Console(1)
-        self._stderr = Console(2)
+        if os.path.sameopenfile(1, 2):  # one thread writes: nothing lands inside a line
+            self._stdout = self._stderr = Console(1)
+        else:
+            self._stdout, self._stderr = Console(1, self._refused), Console(2)
         self._events = self._stdout if console in {"json", "text"} else self._stderr
         if console == "json":
             self.report: Report = json_log(self._events, origin, level)
@@ -99,17 +101,24 @@ class Outlets:
     async def end(self, exited: SupervisorExited) -> None:
         """Tell the last event, and wait until it is written, unless nobody reads it.
 
-        A refusal stands on stderr too, where people have not been told.
+        The sentence stands on stderr too where no people have been told, or stdout is gone.
         """
         self.report(exited)
-        if self.for_machines and exited.refusal:
-            self.complain(exited.refusal)
+        sentence = exited.refusal if self.for_machines else None
+        told = await self._events.finish()
+        if not told and exited.exit_code and self._events is self._stdout:
+            sentence = exited.root_cause or exited.msg
+        if sentence:
+            self.complain(sentence)
         await self.finish()
 
     async def finish(self) -> None:
         """Wait until all is written, unless nobody reads it."""
         await self._stdout.finish()
         await self._stderr.finish()
+
+    def _refused(self, why: str) -> None:
+        self.complain(f"stdout cannot be written: {why}; it is tried again until the end")
 
     def _lines(self, spec: ProcessSpec, generation: int) -> Lines:
         if self._format == "json":

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from ascend_supervisor.compose import LAST_WORDS_SECONDS
+from tests.faults.facilities import small_disk
 from tests.faults.test_signals import state_file, state_of
 from tests.running import DEADLINE_SECONDS, Event, python, wait_until
 
 ORDINARY = pytest.mark.parametrize("way", ["ordinary"], indirect=True)
 """What a reader does is the same to us in all ways."""
+BOTH_ON_STDOUT = ("sh", "-c", 'exec "$@" 2>&1', "sh")
 
 
 class SlowReader:
@@ -96,6 +100,81 @@ def test_who_has_no_patience_does_not_wait_for_a_slow_reader(bad_day):
     assert_all_is_told(reader.everything())
 
 
+# It refuses.
+
+TALK_AND_FAIL = "print('on its way', flush=True); raise SystemExit(3)"
+THE_CAUSE = "rank 0 failed first, in generation 0: it exited with status 3"
+
+
+@ORDINARY
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_with_a_full_disk_as_stdout_a_failure_is_told_on_stderr(bad_day, form):
+    with Path("/dev/full").open("wb") as full:
+        options = ("--standalone", "1", "--console", form)
+        job = bad_day(*options, *python(TALK_AND_FAIL), stdout=full.fileno())
+        assert job.end() == 3
+    said = job.stderr.splitlines()
+    assert said[0].startswith(
+        "ascend_supervisor: stdout cannot be written: No space left on device"
+    )
+    assert said[1].startswith(f"ascend_supervisor: {THE_CAUSE}")
+    assert job.stderr.count("cannot be written") == 1
+
+
+@ORDINARY
+def test_a_limit_of_file_sizes_silences_no_failure(bad_day, place):
+    limited = ("sh", "-c", 'ulimit -f 1; exec "$@"', "sh")
+    with (place / "events").open("wb") as file:
+        job = bad_day(
+            "--standalone", "1", *python(TALK_AND_FAIL), before=limited, stdout=file.fileno()
+        )
+        assert job.end() == 3
+    assert "stdout cannot be written: File too large" in job.stderr
+    assert THE_CAUSE in job.stderr
+
+
+@ORDINARY
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_when_nobody_reads_any_more_a_failure_is_told_on_stderr(bad_day, form):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    options = ("--standalone", "1", "--console", form)
+    job = bad_day(*options, *python(TALK_AND_FAIL), stdout=write_end)
+    os.close(write_end)
+    assert job.end() == 3
+    assert job.stderr.startswith(f"ascend_supervisor: {THE_CAUSE}")
+
+
+STAYS = """
+import os, sys, time
+print("here", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+"""
+
+
+@ORDINARY
+def test_a_disk_that_has_room_again_gets_every_event(bad_day, place, way):
+    enough = place / "enough"
+    with small_disk(place / "small", way.uid, "1m") as disk:
+        with (disk / "events").open("wb") as file, (disk / "filler").open("wb") as filler:
+            os.posix_fallocate(filler.fileno(), 0, 1 << 20)
+            job = bad_day("--standalone", "1", *python(STAYS), str(enough), stdout=file.fileno())
+            wait_until(lambda: job.log(0).exists() and b"here" in job.log(0).read_bytes())
+            assert (disk / "events").stat().st_size == 0
+            (disk / "filler").unlink()
+            filler.truncate(0)
+            enough.touch()
+            assert job.end() == 0
+        events = [json.loads(line) for line in (disk / "events").read_bytes().splitlines()]
+    assert [event["seq"] for event in events] == list(range(len(events)))
+    names = [event["event"] for event in events]
+    assert names[0] == "supervisor.started"
+    assert names[-1] == "supervisor.exited"
+    assert "output" in names
+    assert job.stderr.count("stdout cannot be written: No space left on device") == 1
+
+
 # It is as fast as can be.
 
 FLOOD = """
@@ -132,3 +211,33 @@ def count_lines(read_end: int, counts: Counter[str]) -> None:
             counts["said"] += (lines + newline).count(b"loss 0.5\n")
             counts["said"] += (lines + newline).count(b'"loss 0.5"}\n')
             counts["dropped"] += lines.count(b"only in the log of rank 0")
+
+
+# stdout and stderr are one.
+
+FLOODS_AND_VANISHES = """
+import os, sys
+for number in range(50_000):
+    print("%d of rank: a line that is long enough to fill what waits" % number)
+os.unlink(sys.argv[0])
+raise SystemExit(1)
+"""
+
+
+@ORDINARY
+def test_on_one_slow_pipe_a_refusal_has_a_line_of_its_own(bad_day, place):
+    program = place / "program"
+    program.write_text(f"#!{sys.executable}\n{FLOODS_AND_VANISHES}")
+    program.chmod(0o755)
+    reader = SlowReader(1_000_000)
+    options = ("--standalone", "1", "--restarts", "1", "--restart-delay", "0")
+    words = (*options, "--", str(program))
+    job = bad_day(*words, before=BOTH_ON_STDOUT, stdout=reader.write_end, deadline=60)
+    reader.begin()
+    assert job.end() == 127
+    lines = reader.everything().splitlines()
+    events = [json.loads(line) for line in lines if line.startswith(b"{")]
+    (sentence,) = [line for line in lines if not line.startswith(b"{")]
+    assert sentence.startswith(b"ascend_supervisor: rank 0: ")
+    assert [event["seq"] for event in events] == list(range(len(events)))
+    assert events[-1]["event"] == "supervisor.exited"
