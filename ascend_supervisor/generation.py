@@ -174,7 +174,7 @@ class _WindingDown:
     async def _tell_remaining(self) -> None:
         while True:
             await self.around.clock.sleep(TELL_SECONDS)
-            self.around.report(StopWaiting(self.group.remaining))
+            self.around.report(StopWaiting(await self.group.remaining()))
 
     async def _sweep(self) -> tuple[str, ...]:
         around, report = self.around, self.around.report

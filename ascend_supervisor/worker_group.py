@@ -21,7 +21,7 @@ from ascend_supervisor.plumbing.ownership import Known, Ownership
 from ascend_supervisor.plumbing.pid import Pid
 from ascend_supervisor.plumbing.proc import description
 from ascend_supervisor.plumbing.pump import Pump
-from ascend_supervisor.plumbing.threads import in_thread
+from ascend_supervisor.plumbing.threads import aside, in_thread
 from ascend_supervisor.post_mortem import examined
 from ascend_supervisor.process import Process, start
 from ascend_supervisor.rank_logs import RankLogs
@@ -155,14 +155,14 @@ class WorkerGroup:
     def is_empty(self) -> bool:
         return all(process.group_is_empty for process in self._processes)
 
-    @property
-    def remaining(self) -> tuple[str, ...]:
+    async def remaining(self) -> tuple[str, ...]:
         """Descriptions of the processes that still run."""
-        return tuple(
-            description(process.pid)
+        pids = [
+            process.pid
             for process in self._processes
             if process.status is None or not process.group_is_empty
-        )
+        ]
+        return await aside(lambda: tuple(map(description, pids)))
 
     @property
     def has_ended(self) -> bool:
@@ -225,7 +225,8 @@ class WorkerGroup:
         """Note who is which rank: when a worker is dead, its launcher may tell only its pid."""
         expected = process.spec.testimony.workers if process.spec.testimony else 0
         while process.status is None and len(self._ranks_by_pid) < expected:
-            self._ranks_by_pid |= process.ranks_of_workers()
+            with suppress(Unavailable):  # no room for a thread now
+                self._ranks_by_pid |= await in_thread(process.ranks_of_workers)
             await self._around.clock.sleep(CENSUS_SECONDS)
 
     async def _watch(self, process: Process) -> None:

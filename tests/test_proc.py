@@ -7,6 +7,8 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -184,6 +186,33 @@ def test_a_description_is_one_line_that_can_be_printed(start):
     text = proc.description(process.pid)
     assert text.isprintable()
     assert len(text) < 300
+
+
+def test_a_process_whose_memory_cannot_be_read_is_asked_once_and_left(tmp_path):
+    """As one that is stuck in a driver: nobody writes to the pipes in place of its files."""
+    folder = tmp_path / "10"
+    folder.mkdir()
+    (folder / "stat").write_text("10 (a) D 1 10" + " 0" * 40)
+    (folder / "wchan").write_text("devdrv_wait")
+    os.mkfifo(folder / "environ")
+    os.mkfifo(folder / "cmdline")
+    before = threading.active_count()
+    for _ in range(20):
+        assert proc.environ(10, tmp_path) == {}
+        expected = "10 (state D in devdrv_wait): its command line cannot be read now"
+        assert proc.description(10, tmp_path) == expected
+    assert threading.active_count() == before + 2
+    (folder / "environ").open("wb").close()  # now both reads come to an end
+    (folder / "cmdline").open("wb").close()
+    end = time.monotonic() + DEADLINE
+    while threading.active_count() > before:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    for name, content in (("environ", b"A=b\0"), ("cmdline", b"train\0--fast\0")):
+        (folder / name).unlink()
+        (folder / name).write_bytes(content)
+    assert proc.environ(10, tmp_path) == {b"A": b"b"}
+    assert proc.description(10, tmp_path).endswith(": train --fast")
 
 
 def test_a_process_that_is_gone_has_nothing(gone):

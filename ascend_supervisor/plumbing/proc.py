@@ -13,10 +13,12 @@ from pathlib import Path
 
 from ascend_supervisor.errors import scarcity
 from ascend_supervisor.plumbing.masking import masked_words
+from ascend_supervisor.plumbing.process_memory import ProcessMemory
 from ascend_supervisor.sentences import printable
 
 COMMAND_CHARACTERS = 200
 PROC = Path("/proc")
+_MEMORY = ProcessMemory(Path.read_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,9 @@ def catches(pid: int, number: int, proc: Path = PROC) -> bool:
 
 
 def environ(pid: int, proc: Path = PROC) -> Mapping[bytes, bytes]:
-    """The environment it was started with; empty when we may not know."""
+    """The environment it was started with; empty when we may not know, or not within a second."""
     try:
-        block = (proc / str(pid) / "environ").read_bytes()
+        block = _MEMORY.read(proc / str(pid) / "environ")
     except OSError as error:
         _raise_if_scarce(error)
         return {}
@@ -163,10 +165,12 @@ def description(pid: int, proc: Path = PROC) -> str:
     if found is None:
         return f"{pid} (gone)"
     try:
-        raw = (proc / str(pid) / "cmdline").read_bytes()[:COMMAND_CHARACTERS]
+        raw = _MEMORY.read(proc / str(pid) / "cmdline")[:COMMAND_CHARACTERS]
         words = raw.decode(errors="backslashreplace").split("\0")
         text = " ".join(masked_words(words)).strip()
         command = printable(text[:COMMAND_CHARACTERS])[:COMMAND_CHARACTERS]
+    except TimeoutError:
+        command = "its command line cannot be read now"
     except OSError:
         command = ""
     try:

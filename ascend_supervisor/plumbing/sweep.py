@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 
@@ -14,6 +15,7 @@ from ascend_supervisor.plumbing import proc
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership
 from ascend_supervisor.plumbing.pid import Pid
+from ascend_supervisor.plumbing.threads import aside
 
 LOOK_AGAIN_SECONDS = 0.001
 LOOK_AGAIN_SECONDS_AT_MOST = 0.05
@@ -53,20 +55,27 @@ async def sweep_descendants(
         children.reap()
         return ownership.ours(known)
 
+    async def frozen() -> list[Pid]:
+        return _freeze(remaining)
+
     looks = QUIET_LOOKS if ownership.takes_in_strangers else 1
     with children.room_to_look():
-        return await _sweep(remaining, looks, seconds, tell_left)
+        return await _sweep(frozen, looks, seconds, tell_left)
 
 
 async def sweep_leftovers(
     place: str, seconds: float, tell_left: Callable[[tuple[str, ...]], None]
 ) -> Swept:
     """Kill what a supervisor that is no more started in this ``place`` (its state file's path)."""
+    seen: set[Pid] = set()
 
     def remaining() -> list[Pid]:
-        return [pid for number in proc.pids() if (pid := _leftover(place, number)) is not None]
+        # Who is about to die has no environment any more: once seen, it counts until it has died.
+        seen.update(pid for number in proc.pids() if (pid := _leftover(place, number)) is not None)
+        return [pid for pid in seen if pid.lives]
 
-    return await _sweep(remaining, 1, seconds, tell_left)
+    # Not in the event loop: what is stuck in a driver may not show its environment.
+    return await _sweep(lambda: aside(partial(_freeze, remaining)), 1, seconds, tell_left)
 
 
 def _leftover(place: str, number: int) -> Pid | None:
@@ -89,7 +98,7 @@ def _is_left_of(place: str, pid: int) -> bool:
 
 
 async def _sweep(
-    remaining: Callable[[], list[Pid]],
+    frozen: Callable[[], Awaitable[list[Pid]]],
     looks: int,
     seconds: float,
     tell_left: Callable[[tuple[str, ...]], None],
@@ -104,7 +113,7 @@ async def _sweep(
         found: list[Pid] = []
         blind: tuple[str, ...] = ()
         try:
-            found = _freeze(remaining)
+            found = await frozen()
             alive = [pid for pid in found if pid.lives]
             _send(alive, signal.SIGKILL)
             killed.update(pid.number for pid in alive)
@@ -116,10 +125,14 @@ async def _sweep(
         await anyio.sleep(pause)
         pause = min(pause * 2, LOOK_AGAIN_SECONDS_AT_MOST)
         if time.monotonic() > tell_at:
-            tell_left((*_descriptions(found), *blind))
+            tell_left((*await _descriptions(found), *blind))
             tell_at += TELL_SECONDS
         if time.monotonic() > end:
-            return Swept(tuple(sorted(killed)), (*_descriptions(found), *blind))
+            return Swept(tuple(sorted(killed)), (*await _descriptions(found), *blind))
+
+
+async def _descriptions(pids: Iterable[Pid]) -> tuple[str, ...]:
+    return await aside(lambda: tuple(proc.description(pid.number) for pid in pids))
 
 
 def _freeze(remaining: Callable[[], list[Pid]]) -> list[Pid]:
@@ -137,7 +150,3 @@ def _freeze(remaining: Callable[[], list[Pid]]) -> list[Pid]:
 def _send(targets: Iterable[Pid], number: int) -> None:
     for pid in targets:
         pid.send(number)
-
-
-def _descriptions(pids: Iterable[Pid]) -> Iterable[str]:
-    return (proc.description(pid.number) for pid in pids)

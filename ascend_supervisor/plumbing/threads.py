@@ -26,6 +26,14 @@ def start_thread(run: Callable[[], None], name: str) -> None:
         raise Unavailable(NO_ROOM) from error
 
 
+async def aside(function: Callable[[], T]) -> T:
+    """What ``function`` gives, in a thread where there is room for one, or else here."""
+    try:
+        return await in_thread(function)
+    except Unavailable:
+        return function()
+
+
 async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | None = None) -> T:
     """What ``function`` gives; it is left behind where it stands when we are cancelled.
 
