@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
 from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.plumbing.threads import in_thread
+from ascend_supervisor.plumbing.threads import Errand
 
 POLL_SECONDS = 1.0
 DEADLINE_SECONDS = 10.0
@@ -42,26 +42,24 @@ class SlowFiles:
     def __init__(self, deadline: float = DEADLINE_SECONDS) -> None:
         self._deadline = deadline
         self._limiter = anyio.CapacityLimiter(1)
-        self._asking = False
+        self._errand: Errand[Any] | None = None
+        self._is_late = False
 
     async def ask(self, question: Callable[[], T]) -> T:
         """The answer; raises Silence, or what ``question`` raises."""
-        if self._asking:
+        earlier = self._errand
+        if earlier is not None and self._is_late and not earlier.is_done:
             raise Silence
-
-        def answer() -> T:
-            try:
-                return question()
-            finally:
-                self._asking = False
-
-        self._asking = True
+        self._is_late = False
         with anyio.move_on_after(self._deadline):
+            if earlier is not None:  # one that was cancelled may not be over yet
+                await earlier.over()
+            self._errand = errand = Errand(question, self._limiter)
             try:
-                return await in_thread(answer, self._limiter)
+                return await errand.result()
             except Unavailable as refusal:
-                self._asking = False
                 raise Silence(str(refusal)) from refusal
+        self._is_late = True
         raise Silence
 
 

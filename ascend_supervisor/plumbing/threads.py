@@ -66,8 +66,12 @@ class Errand(Generic[T]):
 
     async def result(self) -> T:
         """What ``function`` gives; raises Unavailable, or what it raises."""
-        await asyncio.wait((self._task,))
+        await self.over()
         return self._task.result()
+
+    async def over(self) -> None:
+        """Wait for the end of the call, whatever it gives."""
+        await asyncio.wait((self._task,))
 
     def then(self, act: Callable[[], None]) -> None:
         """Call ``act`` in the event loop when the call is over."""
