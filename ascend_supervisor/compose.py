@@ -121,12 +121,12 @@ async def _main(
     ownership = Ownership.from_now_on(mark)
     origin = Origin(place.job_id, place.pod, os.getpid())
     outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
+    children = Children(prefix)
     records = Records(place, settings.termination_log, outlets)
     report = fan_out((outlets.report, records.report))
     report_diagnostics(report, asyncio.get_running_loop())
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
     logs = RankLogs(Rotation(settings.log_max_size, settings.log_keep), about, report)
-    children = Children(prefix)
     clock = MonotonicClock()
     interrupts = Interrupts(report, logs.reopen, clock)
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}

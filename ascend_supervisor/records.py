@@ -18,6 +18,7 @@ from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.atomic_file import remove_remnants, write_atomically
 from ascend_supervisor.plumbing.latest_file import LatestFile
 from ascend_supervisor.plumbing.proc import start_time
+from ascend_supervisor.plumbing.reserve import Reserve
 from ascend_supervisor.reporters.status import Status, as_json, status_file
 from ascend_supervisor.reporters.termination import termination_log, write_termination_log
 
@@ -32,7 +33,9 @@ LOOK_SECONDS = 10.0
 class Records:
     """``report`` keeps both files; that one cannot be written is told, and stops nothing.
 
-    Before ``begin`` nothing is written: the place may be another supervisor's.
+    Before ``begin`` nothing is written: the place may be another supervisor's. A file descriptor is
+    kept for them: the end is told also where there is none left. Making this raises OSError where
+    there is none to begin with.
     """
 
     def __init__(self, place: Place, termination: Path | None, outlets: Outlets) -> None:
@@ -43,6 +46,7 @@ class Records:
         self._files: list[LatestFile[Any]] = []
         self._reports: list[Report] = []
         self._begun = anyio.Event()
+        self._reserve = Reserve()
 
     def begin(self) -> None:
         """Write the first state, and from now on what every event makes of it."""
@@ -88,7 +92,10 @@ class Records:
             self._outlets.complain(text)  # the last write comes after the last event
             self._loop.call_soon_threadsafe(self._outlets.report, Diagnostic(name, text, None))
 
-        return LatestFile(write, failed, name)
+        def ensure(content: Content) -> None:
+            self._reserve.ensure(partial(write, content))
+
+        return LatestFile(ensure, failed, name)
 
 
 def _state_writer(path: Path) -> Callable[[Status], None]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
@@ -52,12 +53,15 @@ class Notice:
     line: bytes
 
 
-class Open:
-    """Make the file."""
+class Step(Enum):
+    """What is done with the file itself."""
+
+    OPEN = "make it"
+    REOPEN = "go on in a new one of the same name"
+    CLOSE = "nothing follows: give the descriptor back"
 
 
-class Reopen:
-    """Go on in a new file of the same name."""
+Item = bytes | Gap | Notice | Step
 
 
 class LogWriter:
@@ -84,10 +88,10 @@ class LogWriter:
         self._told_blocked = False
         self._lock = threading.Lock()
         self._opened: Future[None] = Future()
-        self._writer: Writer[bytes | Gap | Notice | Open | Reopen] = Writer(
+        self._writer: Writer[Item] = Writer(
             self._write, f"log {file.path.name}", stall_seconds=stall_seconds
         )
-        self._writer.put(Open())
+        self._writer.put(Step.OPEN)
 
     @property
     def path(self) -> Path:
@@ -139,7 +143,7 @@ class LogWriter:
         self._writer.put(Notice(line), len(line))
 
     def reopen(self) -> None:
-        self._writer.put(Reopen())
+        self._writer.put(Step.REOPEN)
 
     async def finish(self) -> None:
         """Wait until all is written, or nothing moves any more: then the rest is counted as lost.
@@ -150,12 +154,14 @@ class LogWriter:
             self._finishing = True
             if self._writer.refusal:
                 self._writer.refuse(None)
+        self._writer.put(Step.CLOSE)
         if not await self._writer.below(0):
             reason = self._writer.obstacle() or "the disk was too slow"
             with self._lock:
                 self._given_up = True
                 lost = self._unwritten
-            self._listener.lost(lost, reason)
+            if lost:
+                self._listener.lost(lost, reason)
         self._writer.close()
 
     def _discard(self, size: int, reason: str) -> None:
@@ -174,7 +180,7 @@ class LogWriter:
             self._told_blocked = True
             self._listener.blocked(reason)
 
-    def _write(self, item: bytes | Gap | Notice | Open | Reopen) -> None:
+    def _write(self, item: Item) -> None:
         if self._given_up:  # what has been told as lost is not to come after all
             return
         if isinstance(item, bytes):
@@ -187,10 +193,12 @@ class LogWriter:
             self._close(item)
         elif isinstance(item, Notice):
             self._persist_line(item.line)
-        elif isinstance(item, Open):
+        elif item is Step.OPEN:
             self._open()
-        else:
+        elif item is Step.REOPEN:
             self._reopen()
+        else:
+            self._end()
 
     def _open(self) -> None:
         try:
@@ -204,6 +212,10 @@ class LogWriter:
     def _reopen(self) -> None:
         with suppress(OSError):  # told by the write that follows and cannot
             self._file.reopen()
+
+    def _end(self) -> None:
+        with suppress(OSError):  # a file server may refuse now what it has taken before
+            self._file.close()
 
     def _close(self, gap: Gap) -> None:
         with self._lock:

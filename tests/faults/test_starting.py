@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from tests.running import Running, wait_until
 RANKS = 8
 SIXTH = 5
 AT_ONCE = 6
+STATE = "modelarts-job-test-supervisor-job-test-0.json"
 UNAVAILABLE, CANNOT_WRITE, CANNOT_EXECUTE = 69, 73, 126
 STAYS = 'read line < "$0"; exit 0'
 """A rank that lives until there is a line for it, and needs no other process to do so."""
@@ -173,6 +175,29 @@ def test_whatever_the_limit_a_job_runs_or_says_what_it_lacks(bad_day, way, place
         assert for_ever.end() == UNAVAILABLE
         assert lacking(for_ever.job, UNAVAILABLE), "the state file may have taken one, or not"
         assert outcomes(for_ever.job) == ["fault", "fault", "fault"]
+
+
+# Whose descriptors they are is the same, whoever we are.
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_the_end_is_told_in_every_place_where_no_log_or_pipe_can_be_opened(bad_day, way, place):
+    told = []
+    with ExitStack() as stack:
+        for limit in range(9, 18):
+            home = place / str(limit)
+            options = ("--termination-log", str(home / "end"))
+            crew = Crew(bad_day, way, home, *options, limited=files(limit, way, stack))
+            assert crew.end() == UNAVAILABLE
+            lacking(crew.job, UNAVAILABLE)
+            if not crew.job.events:  # not even an event loop
+                continue
+            told.append(limit)
+            cause = crew.job.events[-1]["root_cause"]
+            state = json.loads((home / "log" / STATE).read_text())
+            assert (state["phase"], state["exit_code"]) == ("ended", UNAVAILABLE)
+            assert state["root_cause"] == cause
+            assert (home / "end").read_text() == f"{cause}\n"
+            assert not crew.job.all("diagnostic")
+    assert set(range(11, 18)) <= set(told)
 
 
 def outcomes(job: Running) -> list[str]:
