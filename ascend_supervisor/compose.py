@@ -44,6 +44,7 @@ from ascend_supervisor.plumbing.masking import masked_words
 from ascend_supervisor.plumbing.memory_cgroup import oom_kills
 from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership, owner_mark
 from ascend_supervisor.plumbing.regular_file import read_regular_file
+from ascend_supervisor.plumbing.reserve import Reserve
 from ascend_supervisor.plumbing.stdout import put, tell
 from ascend_supervisor.plumbing.sweep import sweep_descendants
 from ascend_supervisor.plumbing.threads import start_thread
@@ -122,7 +123,8 @@ async def _main(
     origin = Origin(place.job_id, place.pod, os.getpid())
     outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
     children = Children(prefix)
-    records = Records(place, settings.termination_log, outlets)
+    reserve = Reserve()
+    records = Records(place, settings.termination_log, outlets, reserve)
     report = fan_out((outlets.report, records.report))
     report_diagnostics(report, asyncio.get_running_loop())
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
@@ -148,7 +150,7 @@ async def _main(
         tasks.start_soon(children.keep_reaping)
         tasks.start_soon(records.keep)
         tasks.start_soon(logs.watch)
-        claim = partial(_claim, settings, place, records, around, interrupts)
+        claim = partial(_claim, settings, place, records, reserve, around, interrupts)
         job = partial(_job, settings, environ, place, around, interrupts)
         exited = await _exited(claim, job, around)
         until = anyio.current_time() + LAST_WORDS_SECONDS
@@ -165,6 +167,7 @@ async def _claim(
     settings: Settings,
     place: Place,
     records: Records,
+    reserve: Reserve,
     around: Surroundings,
     interrupts: Interrupts,
 ) -> None:
@@ -173,7 +176,8 @@ async def _claim(
     Told to stop while it is waited for the other one, we write nothing.
     """
     ourselves = Holder.ourselves(place.pod, max(settings.drain, settings.grace))
-    instance = SingleInstance(Path(place.state_file), ourselves, around.clock, around.report)
+    state_file = Path(place.state_file)
+    instance = SingleInstance(state_file, ourselves, reserve, around.clock, around.report)
     if await instance.claim(interrupts.stop):
         records.begin()
 

@@ -33,12 +33,13 @@ LOOK_SECONDS = 10.0
 class Records:
     """``report`` keeps both files; that one cannot be written is told, and stops nothing.
 
-    Before ``begin`` nothing is written: the place may be another supervisor's. A file descriptor is
-    kept for them: the end is told also where there is none left. Making this raises OSError where
-    there is none to begin with.
+    Before ``begin`` nothing is written: the place may be another supervisor's. A descriptor is in
+    ``reserve`` for them: the end is told also where there is no other left.
     """
 
-    def __init__(self, place: Place, termination: Path | None, outlets: Outlets) -> None:
+    def __init__(
+        self, place: Place, termination: Path | None, outlets: Outlets, reserve: Reserve
+    ) -> None:
         self._outlets = outlets
         self._loop = asyncio.get_running_loop()
         self._place = place
@@ -46,7 +47,7 @@ class Records:
         self._files: list[LatestFile[Any]] = []
         self._reports: list[Report] = []
         self._begun = anyio.Event()
-        self._reserve = Reserve()
+        self._reserve = reserve
 
     def begin(self) -> None:
         """Write the first state, and from now on what every event makes of it."""

@@ -26,6 +26,7 @@ from ascend_supervisor.plumbing.filewatch import Silence, SlowFiles
 from ascend_supervisor.plumbing.lock_file import take_lock
 from ascend_supervisor.plumbing.race import first
 from ascend_supervisor.plumbing.regular_file import read_regular_file
+from ascend_supervisor.plumbing.reserve import Reserve
 from ascend_supervisor.plumbing.to_json import to_json
 from ascend_supervisor.sentences import plain
 from ascend_supervisor.state_file import State, StateUnknown, read_state_file
@@ -118,10 +119,18 @@ class Held:
 class SingleInstance:
     """The claim of ``ourselves`` to the place whose state file this is."""
 
-    def __init__(self, state_file: Path, ourselves: Holder, clock: Clock, report: Report) -> None:
+    def __init__(
+        self,
+        state_file: Path,
+        ourselves: Holder,
+        reserve: Reserve,
+        clock: Clock,
+        report: Report,
+    ) -> None:
         self._state_file = state_file
         self._lock = state_file.with_name(state_file.name + SUFFIX)
         self._ourselves = ourselves
+        self._reserve = reserve
         self._clock = clock
         self._report = report
         self._files = SlowFiles(ANSWER_SECONDS)
@@ -185,7 +194,7 @@ class SingleInstance:
         self._report(Diagnostic("the lock of the state file", text, None))
 
     def _try(self) -> Held | Free:
-        """Take the lock unless somebody has it; may block. Raises OSError without resources."""
+        """Take the lock unless somebody has it; may block."""
         state = self._state()
         # Without the lock it may live, too: somebody has removed the file, or there are no locks.
         lives = state is not None and state.supervisor_lives and state.status.pid != os.getpid()
@@ -193,8 +202,6 @@ class SingleInstance:
             if not lives and take_lock(self._lock, to_json(self._ourselves)):
                 return Free()
         except OSError as error:
-            if scarcity(error):
-                raise
             return Free(error.strerror or str(error))
         holder = _described_in(self._lock)
         if state is not None and lives and not _is_of(state, holder):
@@ -202,9 +209,21 @@ class SingleInstance:
         return Held(holder, holder is not None and (holder.is_gone or _is_ending(state, holder)))
 
     def _state(self) -> State | None:
-        with suppress(StateUnknown):
-            return read_state_file(self._state_file)
-        return None
+        """The state file, also where no other file can be opened."""
+        found: list[State] = []
+        with suppress(StateUnknown, OSError):
+            self._reserve.ensure(lambda: found.append(_read(self._state_file)))
+        return found[0] if found else None
+
+
+def _read(state_file: Path) -> State:
+    """Raises StateUnknown, or OSError without resources."""
+    try:
+        return read_state_file(state_file)
+    except StateUnknown as unknown:
+        if isinstance(unknown.__cause__, OSError) and scarcity(unknown.__cause__):
+            raise unknown.__cause__ from None
+        raise
 
 
 def _is_of(state: State, holder: Holder | None) -> bool:

@@ -126,9 +126,10 @@ async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
     await anyio.lowlevel.checkpoint()  # told to stop already? then not a word more
     report = job.around.report
     if generation == 0:
-        swept = await sweep_leftovers(
-            str(job.place.state_file), LEFTOVER_SECONDS, lambda left: report(StopWaiting(left))
-        )
+        with job.around.children.room_to_look():
+            swept = await sweep_leftovers(
+                str(job.place.state_file), LEFTOVER_SECONDS, lambda left: report(StopWaiting(left))
+            )
         if swept.killed:
             report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
         if swept.left:

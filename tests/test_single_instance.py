@@ -17,6 +17,7 @@ from ascend_supervisor.events import Event
 from ascend_supervisor.plumbing.clock import MonotonicClock
 from ascend_supervisor.plumbing.lock_file import take_lock
 from ascend_supervisor.plumbing.proc import is_zombie
+from ascend_supervisor.plumbing.reserve import Reserve
 from ascend_supervisor.single_instance import Holder, SingleInstance
 from tests.running import python, wait_until
 
@@ -74,7 +75,7 @@ def write_state(path: Path, pid: int, start_time: int, phase: str) -> None:
 
 def instance(state_file: Path, events: list[Event]) -> SingleInstance:
     ourselves = Holder.ourselves("pod-0", 20)
-    return SingleInstance(state_file, ourselves, MonotonicClock(), events.append)
+    return SingleInstance(state_file, ourselves, Reserve(), MonotonicClock(), events.append)
 
 
 async def claimed(state_file: Path, events: list[Event]) -> bool:
