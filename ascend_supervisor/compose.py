@@ -32,7 +32,7 @@ from ascend_supervisor.errors import (
 from ascend_supervisor.events import SupervisorExited, SupervisorStarted
 from ascend_supervisor.generation import Patience
 from ascend_supervisor.interrupts import HEARD, Interrupts
-from ascend_supervisor.methods import LAUNCHERS_OF_OTHERS, launcher_of
+from ascend_supervisor.methods import launcher_of
 from ascend_supervisor.outlets import Format, Outlets
 from ascend_supervisor.place import CACHE, Place, mounted_log_dir, names_of, place_of
 from ascend_supervisor.plumbing.children import Children
@@ -116,8 +116,7 @@ async def _main(
 ) -> NoReturn:
     prefix = parent_death_prefix()
     mark = owner_mark(str(place.state_file))
-    if settings.method in LAUNCHERS_OF_OTHERS:
-        start_guardian(f"{OWNER}={mark}")
+    guardian = start_guardian(f"{OWNER}={mark}")
     become_subreaper()
     ownership = Ownership.from_now_on(mark)
     origin = Origin(place.job_id, place.pod, os.getpid())
@@ -142,6 +141,7 @@ async def _main(
         oom_kills=partial(oom_kills, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
         clock=clock,
         report=report,
+        guardian=guardian,
     )
     # The first line, whatever was heard before it; and from here on nothing fails before the last.
     report(_started(settings))
@@ -159,6 +159,7 @@ async def _main(
         await records.finish()
         await outlets.finish_output(until - anyio.current_time(), interrupts.hurry)
         await outlets.end(exited)
+        await guardian.dismiss()
         tasks.cancel_scope.cancel()
     leave(exited.exit_code)
 

@@ -66,9 +66,6 @@ LAUNCHERS: Mapping[str, Callable[[Boot, Settings], Launcher]] = {
     "tensorflow": lambda boot, _: TensorFlowLauncher(boot),
 }
 
-LAUNCHERS_OF_OTHERS = frozenset({"torchrun", "msrun", "mpirun"})
-"""These start the workers: what is no child of ours is not told of our death by the kernel."""
-
 
 def installed(boot: Boot, program: str, module: str) -> tuple[str, ...]:
     """How a launcher that comes with a Python package is called on this machine.

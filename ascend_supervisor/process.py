@@ -81,7 +81,7 @@ class Process:
         A process that was stopped (SIGSTOP) is continued, or it would not hear it. The workers of
         a launcher hear it from us: not every launcher tells them. Gives whether somebody got it.
         """
-        workers = self._workers()
+        workers = self.workers()
         if number not in FOR_THE_GROUP:
             return self._send_to_leader(number, workers)
         self.note_end()
@@ -111,14 +111,14 @@ class Process:
     def ranks_of_workers(self) -> dict[int, int]:
         """The ranks of a launcher's workers that live now, by their pids, where they have one."""
         ranks = {}
-        for pid in self._workers():
+        for pid in self.workers():
             told = environ(pid.number)
             rank = told.get(b"RANK_ID") or told.get(b"RANK") or b""
             if rank.isdigit():
                 ranks[pid.number] = int(rank)
         return ranks
 
-    def _workers(self) -> set[Pid]:
+    def workers(self) -> set[Pid]:
         """The children of a launcher that lead a session, as those of torchrun and msrun do."""
         if self.spec.testimony is None or self.status is not None:
             return set()

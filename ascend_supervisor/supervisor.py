@@ -16,6 +16,7 @@ from ascend_supervisor.events import (
     GenerationStarted,
     OrphansKilled,
     RankTableReady,
+    Report,
     RestartScheduled,
     StopWaiting,
     SupervisorExited,
@@ -26,6 +27,7 @@ from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.launchers import WITHOUT_ADDRESS, Here, Launcher, without_address
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Interrupted, NotStarted, Outcome
 from ascend_supervisor.place import Place
+from ascend_supervisor.plumbing.guardian import earlier_guardians
 from ascend_supervisor.plumbing.race import every, first
 from ascend_supervisor.plumbing.sweep import sweep_leftovers
 from ascend_supervisor.plumbing.threads import in_thread
@@ -127,15 +129,7 @@ async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
     report = job.around.report
     if generation == 0:
         with job.around.children.room_to_look():
-            swept = await sweep_leftovers(
-                str(job.place.state_file), LEFTOVER_SECONDS, lambda left: report(StopWaiting(left))
-            )
-        if swept.killed:
-            report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
-        if swept.left:
-            raise Unavailable(
-                f"what an earlier start left behind cannot be ended: {'; '.join(swept.left)}"
-            )
+            await _end_leftovers(str(job.place.state_file), report)
     await every(*(partial(probe.ready, generation) for probe in job.probes))
     found = await job.table()
     table = found.table
@@ -158,6 +152,20 @@ async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
         await in_thread(partial(keep_copy, table, job.place.table_file))
     await prepare(specs, job.around)
     return _Plan(specs, holds_all_ranks=table.holds_all(entry))
+
+
+async def _end_leftovers(place: str, report: Report) -> None:
+    """End what an earlier start in this place left; raises Unavailable where it stays."""
+
+    def tell_left(left: tuple[str, ...]) -> None:
+        report(StopWaiting(left))
+
+    swept = await sweep_leftovers(place, LEFTOVER_SECONDS, tell_left)
+    if swept.killed:
+        report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
+    left = swept.left or await earlier_guardians(place, LEFTOVER_SECONDS, tell_left)
+    if left:
+        raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
 
 
 async def _pause(job: Job, seconds: float, budget: RestartBudget) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
@@ -16,6 +16,7 @@ from ascend_supervisor.events import ProcessExited, ProcessStarted, Report
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock
+from ascend_supervisor.plumbing.guardian import Guardian
 from ascend_supervisor.plumbing.mirror import Mirror
 from ascend_supervisor.plumbing.ownership import Known, Ownership
 from ascend_supervisor.plumbing.pid import Pid
@@ -47,6 +48,7 @@ class Surroundings:
     oom_kills: Callable[[], int | None]
     clock: Clock
     report: Report
+    guardian: Guardian = field(default_factory=Guardian)
 
 
 class WorkerGroup:
@@ -81,6 +83,8 @@ class WorkerGroup:
             now = self._around.clock.now()
             process = start(spec, new_pump, self._around.children, self._around.environ, now)
             self._processes.append(process)
+            if process.identity is not None:
+                self._around.guardian.watch(process.identity)
             tasks.start_soon(self._watch, process)
             tasks.start_soon(process.pump.run)
             if spec.testimony is not None:
@@ -195,6 +199,7 @@ class WorkerGroup:
         for process in self._processes:
             if process.status is not None:
                 self._note_end(process, process.status)
+                self._tell_guardian(process)
             process.pump.finish()
 
     async def told_failure(self) -> Failure | None:
@@ -224,9 +229,13 @@ class WorkerGroup:
     async def _take_the_census(self, process: Process) -> None:
         """Note who is which rank: when a worker is dead, its launcher may tell only its pid."""
         expected = process.spec.testimony.workers if process.spec.testimony else 0
+        watched: set[Pid] = set()
         while process.status is None and len(self._ranks_by_pid) < expected:
             with suppress(Unavailable):  # no room for a thread now
                 self._ranks_by_pid |= await in_thread(process.ranks_of_workers)
+            for worker in process.workers() - watched:
+                watched.add(worker)
+                self._around.guardian.watch_worker(worker)
             await self._around.clock.sleep(CENSUS_SECONDS)
 
     async def _watch(self, process: Process) -> None:
@@ -237,6 +246,7 @@ class WorkerGroup:
             return
         self._noted.add(process)
         process.note_end()
+        self._tell_guardian(process)
         process.pump.drain()
         runtime = self._around.clock.now() - process.started_at
         oom = self._oom_killed(status)
@@ -264,6 +274,10 @@ class WorkerGroup:
                 spec.program,
             )
         )
+
+    def _tell_guardian(self, process: Process) -> None:
+        if process.identity is not None:
+            self._around.guardian.ended(process.identity)
 
     def _failure(
         self, process: Process, status: ExitStatus, runtime: float, oom: bool | None

@@ -186,6 +186,21 @@ class Running:
                 found.append(int(process.name))
         return found
 
+    @property
+    def guardians(self) -> list[int]:
+        """The programs that end what it leaves when it is killed; as PID 1 it has none."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes()
+                if b"guardian.py" in words and f"@{self.root}/".encode() in words:
+                    found.append(int(process.name))
+        return found
+
+    def kill_guardians(self) -> None:
+        for pid in self.guardians:
+            os.kill(pid, signal.SIGKILL)
+
     def seen_from_here(self, pid: int) -> int:
         """The number that a process of this case has for us, where ``pid`` is its own number."""
         end = time.monotonic() + self._deadline

@@ -227,6 +227,16 @@ def test_6_no_rank_outlives_a_supervisor_that_was_killed(supervised):
     wait_until(lambda: not job.survivors())
 
 
+def test_6_nor_does_what_a_rank_has_forked(supervised):
+    """Unless whoever killed us has killed the guardian, too."""
+    job = supervised("--standalone", "2", *python(ESCAPES + WAIT))
+    for rank in range(2):
+        job.wait_for("output", rank=rank, message="forked")
+    job.send(signal.SIGKILL)
+    assert job.end() == 137
+    wait_until(lambda: not job.survivors())
+
+
 def test_6_the_next_start_ends_what_a_killed_one_left(supervised):
     forks = (
         "import subprocess, sys, time\n"
@@ -236,6 +246,7 @@ def test_6_the_next_start_ends_what_a_killed_one_left(supervised):
     )
     killed = supervised("--standalone", "1", *python(forks))
     killed.wait_for("output", rank=0)
+    killed.kill_guardians()
     killed.send(signal.SIGKILL)
     killed.end()
     assert killed.survivors()

@@ -37,6 +37,7 @@ def marked(mark: str) -> subprocess.Popen[bytes]:
         ("1.x@{here}", True),
         ("{own}@{here}", True),
     ],
+    ids=["dead", "elsewhere", "nonsense", "no owner", "living"],
 )
 async def test_only_what_a_dead_supervisor_of_this_place_started_is_a_leftover(
     mark, left, tmp_path

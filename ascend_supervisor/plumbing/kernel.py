@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ascend_supervisor.plumbing.guardian import Guardian
+
 PR_SET_CHILD_SUBREAPER = 36
 """linux/prctl.h, since Linux 3.4."""
 
@@ -21,17 +23,20 @@ def become_subreaper() -> None:
         raise OSError(number, os.strerror(number))
 
 
-def start_guardian(mark: str) -> int | None:
+def start_guardian(mark: str) -> Guardian:
     """Have all that has ``mark`` (``NAME=value``) in its environment killed when we die, however.
 
-    Gives a file descriptor that nobody may close, or None where there is no guardian: as PID 1 none
-    is needed, and it takes ``setsid``. It is no descendant of ours, so to be called before
-    become_subreaper, and before anybody else waits for children.
+    And what else it is told of. As PID 1 none is needed, and it takes ``setsid``. It is no
+    descendant of ours, so to be called before become_subreaper, and before anybody else waits for
+    children.
     """
     setsid = shutil.which("setsid")
     if os.getpid() == 1 or setsid is None:
-        return None
-    read_end, write_end = os.pipe()
+        return Guardian()
+    try:
+        read_end, write_end = os.pipe()
+    except OSError:
+        return Guardian()
     program = (
         sys.executable,
         "-I",
@@ -52,10 +57,10 @@ def start_guardian(mark: str) -> int | None:
         )
     except (OSError, subprocess.SubprocessError):
         os.close(write_end)
-        return None
+        return Guardian()
     finally:
         os.close(read_end)
-    return write_end
+    return Guardian(write_end)
 
 
 def parent_death_prefix() -> tuple[str, ...]:

@@ -18,6 +18,15 @@ def owner_mark(place: str) -> str:
     return f"{os.getpid()}.{proc.start_time(os.getpid())}@{place}"
 
 
+def is_mark_of_the_dead(mark: str, place: str) -> bool:
+    """Whether this value of OWNER names a supervisor of this ``place`` that is no more."""
+    owner, _, where = mark.partition("@")
+    number, _, start = owner.partition(".")
+    if where != place or not (number.isdecimal() and start.isdecimal()):
+        return False
+    return not Pid(int(number), int(start)).lives
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """Processes that are ours, living or dead, and the pipes they write to (``pipe:[4026]``)."""

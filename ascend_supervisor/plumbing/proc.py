@@ -124,6 +124,25 @@ def catches(pid: int, number: int, proc: Path = PROC) -> bool:
     return bool(int(next(caught, "0"), 16) >> (number - 1) & 1)
 
 
+def name(pid: int, proc: Path = PROC) -> str:
+    """As it calls itself; of a process that is stuck, too, it can be asked for."""
+    try:
+        return (proc / str(pid) / "comm").read_text(errors="replace").removesuffix("\n")
+    except OSError as error:
+        _raise_if_scarce(error)
+        return ""
+
+
+def words(pid: int, proc: Path = PROC) -> list[str]:
+    """Its command line."""
+    try:
+        line = _MEMORY.read(proc / str(pid) / "cmdline")
+    except OSError as error:
+        _raise_if_scarce(error)
+        return []
+    return [os.fsdecode(word) for word in line.removesuffix(b"\0").split(b"\0")]
+
+
 def environ(pid: int, proc: Path = PROC) -> Mapping[bytes, bytes]:
     """The environment it was started with; empty when we may not know, or not within a second."""
     try:
@@ -154,6 +173,16 @@ def holds_file(pid: int, paths: frozenset[str], proc: Path = PROC) -> bool:
             if os.readlink(folder / number) in paths:  # noqa: PTH115  (a str is what is compared)
                 return True
     return False
+
+
+def open_files(pid: int, proc: Path = PROC) -> list[str]:
+    """What its file descriptors stand for."""
+    found = []
+    with suppress(OSError):
+        for link in (proc / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                found.append(str(link.readlink()))
+    return found
 
 
 def description(pid: int, proc: Path = PROC) -> str:

@@ -13,7 +13,7 @@ import anyio
 
 from ascend_supervisor.plumbing import proc
 from ascend_supervisor.plumbing.children import Children
-from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership
+from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership, is_mark_of_the_dead
 from ascend_supervisor.plumbing.pid import Pid
 from ascend_supervisor.plumbing.threads import aside
 
@@ -88,13 +88,7 @@ def _leftover(place: str, number: int) -> Pid | None:
 
 def _is_left_of(place: str, pid: int) -> bool:
     mark = proc.environ(pid).get(OWNER.encode(), b"").decode(errors="surrogateescape")
-    owner, _, where = mark.partition("@")
-    if where != place or not proc.in_our_pid_namespace(pid):
-        return False
-    owner_pid, _, owner_start = owner.partition(".")
-    if not (owner_pid.isdecimal() and owner_start.isdecimal()):
-        return False
-    return not Pid(int(owner_pid), int(owner_start)).lives
+    return is_mark_of_the_dead(mark, place) and proc.in_our_pid_namespace(pid)
 
 
 async def _sweep(

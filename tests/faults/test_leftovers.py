@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import select
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from tests.faults.facilities import cgroup, inside
-from tests.faults.ways import ORDINARY, PID_1, Way
-from tests.running import DEADLINE_SECONDS, Running, python
+from tests.faults.ways import NOBODY, ORDINARY, PID_1, Way, unprivileged
+from tests.running import DEADLINE_SECONDS, Running, python, wait_until
 
 DATA = Path(__file__).parents[1] / "data" / "rank_tables"
 
@@ -158,6 +162,7 @@ def test_a_killed_supervisor_leaves_nothing_in_the_way_of_the_next(bad_day, plac
     for rank in range(4):
         job.wait_for("output", rank=rank)
     ranks = [job.seen_from_here(event["child_pid"]) for event in job.all("process.started")]
+    job.kill_guardians()
     os.kill(job.pid, signal.SIGKILL)
     job.end()
     end = time.monotonic() + DEADLINE_SECONDS
@@ -188,6 +193,7 @@ time.sleep(600)
 def test_a_killed_supervisor_that_nobody_has_waited_for_is_no_more(bad_day, way):
     job = bad_day("--standalone", "1", *python(AWAY))
     job.wait_for("output", rank=0)
+    job.kill_guardians()
     os.kill(job.pid, signal.SIGKILL)
     os.waitid(os.P_PID, job.process.pid, os.WEXITED | os.WNOWAIT)
     assert job.survivors()
@@ -335,3 +341,116 @@ def test_the_number_of_a_dead_worker_is_not_signalled_when_somebody_else_has_it(
     )
     assert job.end() == 143, job.stderr
     assert (tmp_path / "stranger").read_text() == "None"
+
+
+# Ranks that are executed with privileges of their own: the kernel forgets to tell them of our
+# death, and we may not read their environment.
+
+ANOTHER_GROUP = 54321
+
+
+@pytest.fixture
+def nobody(tmp_path_factory):
+    """Words that start a supervisor as nobody, and let what it starts gain privileges."""
+    if os.geteuid():
+        pytest.skip("to start a supervisor as another user, and to make programs privileged: root")
+    way = unprivileged(tmp_path_factory.mktemp("shown"))
+    if way.missing is not None:
+        pytest.skip(way.missing)
+    kept = {"--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"}
+    return tuple(word for word in way.before if word not in kept)
+
+
+@pytest.fixture
+def home():
+    """A directory of nobody's, where privileged programs may be."""
+    directory = Path(tempfile.mkdtemp(prefix="bad-day-"))
+    logs = directory / "modelarts" / "log"
+    logs.mkdir(parents=True)
+    for made in (directory, logs.parent, logs):
+        os.chown(made, NOBODY, -1)
+    if os.statvfs(directory).f_flag & os.ST_NOSUID:
+        pytest.skip(f"{directory} is on a file system without privileged programs (nosuid)")
+    yield directory
+    shutil.rmtree(directory)
+
+
+def with_a_group(program: Path) -> None:
+    os.chown(program, -1, ANOTHER_GROUP)
+    program.chmod(0o2755)
+
+
+def with_a_capability(program: Path) -> None:
+    if shutil.which("setcap") is None:
+        pytest.skip("setcap is missing (Debian's package libcap2-bin)")
+    subprocess.run(("setcap", "cap_net_bind_service+ep", str(program)), check=True)
+
+
+def a_copy(name: str, home: Path, privilege) -> Path:
+    found = shutil.which(name)
+    assert found is not None
+    program = home / f"copy-of-{name}"
+    shutil.copy(found, program)
+    privilege(program)
+    return program
+
+
+@pytest.mark.parametrize("privilege", [with_a_group, with_a_capability])
+@pytest.mark.parametrize("script", ['exec "$@"', '"$@"; exit'], ids=["rank", "child of a rank"])
+def test_a_rank_with_privileges_does_not_outlive_a_killed_supervisor(
+    supervised, nobody, home, privilege, script
+):
+    program = a_copy("sleep", home, privilege)
+    words = ("sh", "-c", script, "sh", str(program), "600")
+    job = supervised("--standalone", "2", "--", *words, root=home, before=nobody)
+    wait_until(lambda: len(running(program)) == 2)
+    os.kill(job.pid, signal.SIGKILL)
+    job.end()
+    wait_until(lambda: not running(program))
+
+
+def test_the_next_start_waits_until_privileged_ranks_are_ended(supervised, nobody, home):
+    program = a_copy("sleep", home, with_a_group)
+    job = supervised("--standalone", "1", "--", str(program), "600", root=home, before=nobody)
+    wait_until(lambda: len(running(program)) == 1)
+    (guardian,) = job.guardians
+    os.kill(guardian, signal.SIGSTOP)
+    os.kill(job.pid, signal.SIGKILL)
+    job.end()
+    again = supervised("--standalone", "1", "--", "true", root=home, before=nobody)
+    again.wait_for("stop.waiting")
+    assert running(program)
+    assert not again.all("process.started")
+    os.kill(guardian, signal.SIGCONT)
+    again.wait_for("process.started")
+    assert not running(program)
+    assert again.end() == 0
+
+
+def test_there_is_no_start_beside_a_rank_that_cannot_be_ended(supervised, nobody, home):
+    """It has become root altogether, and we are nobody."""
+    program = a_copy("setpriv", home, lambda program: program.chmod(0o4755))
+    words = (str(program), "--reuid=0", "--regid=0", "--clear-groups", "sleep", "600")
+    job = supervised("--standalone", "1", "--", *words, root=home, before=nobody)
+    pid = job.wait_for("process.started")["child_pid"]
+    wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
+    os.kill(job.pid, signal.SIGKILL)
+    job.end()
+    again = supervised(
+        "--standalone", "1", "--", "true", root=home, before=nobody, deadline=3 * DEADLINE_SECONDS
+    )
+    assert again.end() == 69
+    sentence = "what an earlier start left behind cannot be ended: "
+    assert re.search(rf"{sentence}{pid} \(state S.*\): sleep 600", again.events[-1]["root_cause"])
+    assert not again.all("process.started")
+    os.kill(pid, signal.SIGKILL)
+
+
+def running(program: Path) -> list[int]:
+    """The processes that run it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "exe").readlink() == program:
+                found.append(int(process.name))
+    return found
