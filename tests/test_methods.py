@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.methods import LAUNCHERS_OF_OTHERS
 from ascend_supervisor.options import METHODS as ALL
 from tests.running import Event, Running, wait_until
 
@@ -60,6 +59,8 @@ METHODS = {
     "torch-ddp": Method("torch-ddp", ranks=(0,)),
     "tensorflow": Method("tensorflow", ranks=(0,)),
 }
+WITH_WORKERS = frozenset({"torchrun", "msrun", "mpirun"})
+"""Their launcher starts the ranks."""
 MARKS = {"torchrun": pytest.mark.e2e, "msrun": pytest.mark.e2e_mindspore}
 """Of those whose launcher comes with a package that is installed beside this interpreter."""
 
@@ -114,7 +115,7 @@ def test_a_job_that_ends_well(train, method):
     assert [event["outcome"] for event in job.all("generation.ended")] == ["completed"]
     assert {event["program"] for event in job.all("process.started")} == {
         method.program,
-        *([] if method.name in LAUNCHERS_OF_OTHERS else [None]),
+        *([] if method.name in WITH_WORKERS else [None]),
     }
     assert not job.survivors()
 
@@ -180,7 +181,7 @@ def test_a_restart_starts_all_anew(train, method):
 
 
 def test_the_others_have_the_drain_after_a_failure(train, method):
-    if len(method.ranks) == 1 or method.name in LAUNCHERS_OF_OTHERS:
+    if len(method.ranks) == 1 or method.name in WITH_WORKERS:
         pytest.skip("the launcher itself ends the others, or there is none")
     job = train(
         f"{SCRIPT}if rank == 1: time.sleep(0.2); sys.exit(4)\n"
@@ -203,7 +204,7 @@ def test_the_plan_says_what_is_run(method, tmp_path):
     )
     processes = json.loads(done.stdout)["processes"]
     ranks = [process["rank"] for process in processes if process["rank"] is not None]
-    assert ranks == ([] if method.name in LAUNCHERS_OF_OTHERS else list(method.ranks))
+    assert ranks == ([] if method.name in WITH_WORKERS else list(method.ranks))
     assert all(str(train) in process["argv"] for process in processes)
 
 
