@@ -8,7 +8,7 @@ from ascend_supervisor.identity import Identity, find_entry
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.place import Place
 from ascend_supervisor.plumbing.to_json import to_json
-from ascend_supervisor.rank_table_file import FoundTable
+from ascend_supervisor.rank_table import FoundTable
 from ascend_supervisor.spec import ProcessSpec
 
 
@@ -30,7 +30,7 @@ def plan_as_json(
             "sha256": found.sha256,
             "world_size": table.world_size,
             "servers": table.servers,
-            "ranks_see": str(place.table_file) if table.document and table.world_size else None,
+            "ranks_see": str(place.table_file) if table.file_for_ranks is not None else None,
         },
         "this_server": {
             "entry": entry.label,

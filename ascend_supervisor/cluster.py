@@ -10,9 +10,9 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.identity import Identity, identity_of
 from ascend_supervisor.launchers.mindspore import RANK_TABLE
 from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
+from ascend_supervisor.rank_table import FoundTable
 from ascend_supervisor.rank_table_file import (
     DECLARED,
-    FoundTable,
     TableFile,
     found_in,
     standalone_table,

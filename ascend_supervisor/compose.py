@@ -20,6 +20,7 @@ import anyio
 from ascend_supervisor import __version__
 from ascend_supervisor.check import plan_as_json
 from ascend_supervisor.cluster import check_cluster, identity, table_now, table_source
+from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.diagnostics import defect, report_diagnostics
 from ascend_supervisor.errors import (
     DEFECT,
@@ -29,15 +30,25 @@ from ascend_supervisor.errors import (
     Unavailable,
     scarcity,
 )
-from ascend_supervisor.events import SupervisorExited, SupervisorStarted
-from ascend_supervisor.generation import Patience
+from ascend_supervisor.events import (
+    Diagnostic,
+    OrphansKilled,
+    StopWaiting,
+    SupervisorExited,
+    SupervisorStarted,
+)
+from ascend_supervisor.generation import Company, run_generation
 from ascend_supervisor.interrupts import HEARD, Interrupts
+from ascend_supervisor.launchers import WITHOUT_ADDRESS, Here, Launcher, without_address
+from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.methods import launcher_of
+from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.outlets import Format, Outlets
 from ascend_supervisor.place import CACHE, Place, mounted_log_dir, names_of, place_of
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import MonotonicClock
 from ascend_supervisor.plumbing.directories import can_be_made
+from ascend_supervisor.plumbing.guardian import earlier_guardians
 from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix, start_guardian
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.masking import masked_words
@@ -46,9 +57,10 @@ from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership, owner_
 from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.plumbing.reserve import Reserve
 from ascend_supervisor.plumbing.stdout import put, tell
-from ascend_supervisor.plumbing.sweep import sweep_descendants
+from ascend_supervisor.plumbing.sweep import sweep_descendants, sweep_leftovers
 from ascend_supervisor.plumbing.threads import start_thread
 from ascend_supervisor.policy import Backoff, RestartBudget
+from ascend_supervisor.preparation import prepare
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.process import changed, check_command
 from ascend_supervisor.quantities import ALL_RANKS
@@ -67,6 +79,8 @@ from ascend_supervisor.worker_group import Surroundings
 DEVICES = Path("/dev")
 DEFECT_SECONDS = 10.0
 """How long the ranks may take to die when it is we who have failed."""
+LEFTOVER_SECONDS = 30.0
+"""How long what an earlier start left behind may take to die."""
 RELEASE_SECONDS = 10.0
 """CANN's EJ0001: wait so long after the last process before the devices are used again."""
 
@@ -259,25 +273,67 @@ def _job(
     release = settings.release_delay
     if release is None:
         release = RELEASE_SECONDS if devices else 0.0
-    return Job(
-        table=table_source(settings, environ, devices, around.clock, around.report),
-        identity=identity(settings, environ),
-        place=place,
-        launcher=launcher_of(settings, environ),
-        budget=RestartBudget(
-            limit=settings.restarts,
-            period=settings.restart_period,
-            backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
-            min_uptime=settings.min_uptime,
-            never=settings.no_restart_on,
-        ),
-        patience=Patience(drain=settings.drain, grace=settings.grace),
-        release=release,
-        probes=[Devices(devices, around.clock, around.report)] if devices else [],
-        around=around,
-        interrupts=interrupts,
-        random=random.random,
+    launcher = launcher_of(settings, environ)
+    budget = RestartBudget(
+        limit=settings.restarts,
+        period=settings.restart_period,
+        backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
+        min_uptime=settings.min_uptime,
+        never=settings.no_restart_on,
     )
+    table = table_source(settings, environ, devices, around.clock, around.report)
+    patience = Patience(drain=settings.drain, grace=settings.grace)
+
+    async def run(life: Life, company: Company) -> Ended:
+        return await run_generation(life, around, interrupts, patience, company)
+
+    return Job(
+        coordinator=Alone(table, identity(settings, environ), budget, around.clock, random.random),
+        probes=[Devices(devices, around.clock, around.report)] if devices else [],
+        sweep=partial(_end_leftovers, str(place.state_file), around),
+        plan=partial(plan_of, launcher, place, ()),
+        prepare=partial(_prepare, place, around),
+        run=run,
+        look=_see_nothing,
+        release=release,
+        interrupts=interrupts,
+        clock=around.clock,
+        report=around.report,
+    )
+
+
+async def _end_leftovers(place: str, around: Surroundings) -> None:
+    """End what an earlier start in this place left; raises Unavailable where it stays."""
+
+    def tell_left(left: tuple[str, ...]) -> None:
+        around.report(StopWaiting(left))
+
+    with around.children.room_to_look():
+        swept = await sweep_leftovers(place, LEFTOVER_SECONDS, tell_left)
+        if swept.killed:
+            around.report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
+        left = swept.left or await earlier_guardians(place, LEFTOVER_SECONDS, tell_left)
+    if left:
+        raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
+
+
+def plan_of(launcher: Launcher, place: Place, equips: Sequence[Equip], start: Start) -> Plan:
+    """What is started here; each of ``equips`` adds to every process of it."""
+    here = Here(start.node_rank, start.entry, place)
+    specs = launcher.plan(start.found.table, here, start.generation)
+    for equip in equips:
+        specs = tuple(map(equip, specs))
+    return Plan(start, specs)
+
+
+async def _prepare(place: Place, around: Surroundings, plan: Plan) -> Plan:
+    if plan.start.generation == 0 and without_address(plan.specs):
+        around.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
+    return await prepare(plan, place.table_file, around)
+
+
+async def _see_nothing(life: Life) -> None:
+    """Nothing looks at the processes of a generation before they are told to stop, yet."""
 
 
 def _presumably(holds: Callable[[], bool]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from signal import Signals
 
 SIGNAL_BASE = 128
@@ -71,19 +72,50 @@ class NotStarted:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """A process failed; ``leftovers`` describes what even SIGKILL did not end."""
+    """A process of this server failed."""
 
     failure: Failure
-    leftovers: tuple[str, ...] = ()
+
+
+class Remedy(Enum):
+    """What a fault costs."""
+
+    CHARGED = "charged"
+    """A restart, charged to the budget."""
+    FREE = "free"
+    """A restart that is not charged: somebody else has asked for it."""
+    FINAL = "final"
+    """No restart would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: ``drain`` from the first failure to TERM, ``grace`` from TERM to KILL.
+
+    ``kill`` bounds the wait for the end of what was killed: a process inside a driver call does
+    not end before the driver lets go.
+    """
+
+    drain: float
+    grace: float
+    kill: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Somebody else says that the generation must end; ``exit_code`` is for when it is the last."""
+    """A reason to end a generation that is no death of a process here.
+
+    ``exit_code`` is for when this generation is the last. ``patience`` None means the job's grace
+    and no drain. ``last_look``: the ranks are looked at before they are told to stop. ``cause`` is
+    the first failure, where another server has told of it.
+    """
 
     reason: str
     exit_code: int
-    leftovers: tuple[str, ...] = ()
+    remedy: Remedy = Remedy.CHARGED
+    patience: Patience | None = None
+    last_look: bool = False
+    cause: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +127,41 @@ class Interrupted:
 
 
 Outcome = Completed | NotStarted | Crashed | Fault | Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A generation when nothing of it runs any more.
+
+    ``uptime`` is in seconds, from its start to its first reason to end. ``faults`` came while it
+    was being ended; ``left`` describes the processes that even SIGKILL did not end.
+    """
+
+    outcome: Outcome
+    uptime: float
+    faults: tuple[Fault, ...] = ()
+    left: tuple[str, ...] = ()
+
+    @property
+    def decisive(self) -> Outcome:
+        """What decides on what follows: the outcome, unless a fault that came later weighs more.
+
+        A final fault weighs more than a free one, and that more than a failure here: it would be
+        charged. Nothing outweighs the end of all ranks, nor a signal to us.
+        """
+        return max((self.outcome, *self.faults), key=_weight)
+
+
+def _weight(outcome: Outcome) -> int:
+    match outcome:
+        case Fault(remedy=Remedy.FINAL):
+            return 2
+        case Fault(remedy=Remedy.FREE):
+            return 1
+        case Crashed() | Fault():
+            return 0
+        case Completed() | NotStarted() | Interrupted():
+            return 3
 
 
 def signal_name(number: int) -> str:

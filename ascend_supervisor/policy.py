@@ -9,16 +9,23 @@ from ascend_supervisor.outcome import (
     SIGNAL_BASE,
     Completed,
     Crashed,
+    Ended,
     ExitStatus,
+    Failure,
     Fault,
     Interrupted,
     NotStarted,
     Outcome,
+    Remedy,
     signal_name,
 )
 
 SAME_DEATHS = 3
 """So many generations in a row that die young and alike end the job: a typo is not an accident."""
+STEADY_SECONDS = 60.0
+"""A generation that ran so long ends a row of free restarts."""
+FREE_SECONDS = 3600.0
+"""A row of free restarts that has lasted so long is charged for: the cluster does not settle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,8 @@ class RestartBudget:
     """``limit`` restarts in any ``period`` seconds (None: in all), and what was spent of it.
 
     ``early_deaths`` counts the generations in a row that died within ``min_uptime`` seconds with
-    the status ``last_death``.
+    the status ``last_death``. ``free`` counts the free restarts of a row that began at
+    ``free_since``.
     """
 
     limit: int
@@ -45,6 +53,8 @@ class RestartBudget:
     spent: tuple[float, ...] = ()
     early_deaths: int = 0
     last_death: ExitStatus | None = None
+    free: int = 0
+    free_since: float = 0.0
 
     def left(self, now: float) -> int:
         """How many restarts are allowed at ``now``."""
@@ -64,28 +74,53 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End with ``exit_code``; ``reason`` is a sentence."""
+    """End with ``exit_code``; ``reason`` is a sentence.
+
+    ``cause`` is the first failure of the job, where it is known from another server.
+    """
 
     exit_code: int
     reason: str
+    cause: Failure | None = None
 
 
 Decision = Restart | Stop
 
 
 def decide(
-    outcome: Outcome,
+    ended: Ended,
     budget: RestartBudget,
     now: float,
     *,
-    uptime: float,
     jitter: float,
     holds_all_ranks: bool,
 ) -> Decision:
-    """What follows ``outcome``.
+    """What follows a generation; ``jitter`` is a random number in [0, 1) (full jitter)."""
+    death = _death(ended.decisive, budget)
+    if isinstance(death, Stop):
+        return death
+    if ended.left:
+        return Stop(death.code, f"what is left cannot be ended: {'; '.join(ended.left)}")
+    if not holds_all_ranks and (budget.limit or death.is_free):
+        return Stop(death.code, "ranks on other servers cannot be restarted from here")
+    if ended.uptime >= STEADY_SECONDS:
+        budget = replace(budget, free=0)
+    if death.is_free and not _flaps(budget, now):
+        return _free(budget, now, jitter)
+    return _charged(budget, now, jitter, death, ended.uptime)
 
-    ``uptime`` is how long the generation ran, ``jitter`` a random number in [0, 1) (full jitter).
-    """
+
+@dataclass(frozen=True, slots=True)
+class _Death:
+    """How a generation ended that may be followed by another."""
+
+    status: ExitStatus
+    code: int
+    is_free: bool = False
+
+
+def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
+    """A Stop where nothing can follow, whatever the budget."""
     match outcome:
         case Completed():
             return Stop(0, "every rank ended with 0")
@@ -93,32 +128,44 @@ def decide(
             return Stop(code or DEFECT, f"not tried again, it would fail the same way: {reason}")
         case Interrupted(signal=number):
             return stopped_by(number)
-        case Crashed(failure=failure, leftovers=leftovers):
-            code = failure.status.exit_code
+        case Crashed(failure=failure):
+            code = failure.status.exit_code or DEFECT
             if failure.status.status in budget.never:
-                return Stop(code or DEFECT, f"status {code} is never tried again (--no-restart-on)")
-            death = failure.status
-            code = code or DEFECT
-        case Fault(exit_code=code, leftovers=leftovers):
-            code = code or UNAVAILABLE
-            death = ExitStatus(code)
-    if leftovers:
-        return Stop(code, f"what is left cannot be ended: {'; '.join(leftovers)}")
-    if budget.limit and not holds_all_ranks:
-        return Stop(code, "ranks on other servers cannot be restarted from here")
-    budget = _with_death(budget, death, uptime)
-    if budget.early_deaths >= SAME_DEATHS and budget.left(now):
-        return Stop(
-            code,
-            f"{SAME_DEATHS} generations in a row ended the same way ({death}) within "
-            f"{budget.min_uptime:g} s: this will not mend itself",
-        )
-    return _spend(budget, now, jitter) or Stop(code, _spent(budget))
+                return Stop(code, f"status {code} is never tried again (--no-restart-on)")
+            return _Death(failure.status, code)
+        case Fault(reason=reason, exit_code=told, remedy=remedy):
+            code = told or UNAVAILABLE
+            if remedy is Remedy.FINAL:
+                return Stop(code, f"not tried again: {reason}")
+            return _Death(ExitStatus(code), code, remedy is Remedy.FREE)
 
 
 def stopped_by(number: int) -> Stop:
     """The end when we were told to stop by a signal."""
     return Stop(SIGNAL_BASE + number, f"told to stop by {signal_name(number)}")
+
+
+def _charged(
+    budget: RestartBudget, now: float, jitter: float, death: _Death, uptime: float
+) -> Decision:
+    budget = _with_death(budget, death.status, uptime)
+    if budget.early_deaths >= SAME_DEATHS and budget.left(now):
+        return Stop(
+            death.code,
+            f"{SAME_DEATHS} generations in a row ended the same way ({death.status}) within "
+            f"{budget.min_uptime:g} s: this will not mend itself",
+        )
+    return _spend(budget, now, jitter) or Stop(death.code, _spent(budget))
+
+
+def _flaps(budget: RestartBudget, now: float) -> bool:
+    return budget.free > 0 and now - budget.free_since >= FREE_SECONDS
+
+
+def _free(budget: RestartBudget, now: float, jitter: float) -> Restart:
+    since = budget.free_since if budget.free else now
+    delay = _longest_delay(budget.backoff, budget.free) * jitter
+    return Restart(delay, replace(budget, free=budget.free + 1, free_since=since))
 
 
 def _with_death(budget: RestartBudget, death: ExitStatus, uptime: float) -> RestartBudget:
@@ -132,10 +179,12 @@ def _spend(budget: RestartBudget, now: float, jitter: float) -> Restart | None:
     recent = budget.recent(now)
     if len(recent) >= budget.limit:
         return None
-    doublings = min(len(recent), 62)
-    most = min(budget.backoff.most, budget.backoff.first * 2**doublings)
-    delay = most * jitter
+    delay = _longest_delay(budget.backoff, len(recent)) * jitter
     return Restart(delay, replace(budget, spent=(*recent, now + delay)))
+
+
+def _longest_delay(backoff: Backoff, restarts: int) -> float:
+    return min(backoff.most, backoff.first * 2.0 ** min(restarts, 62))
 
 
 def _spent(budget: RestartBudget) -> str:

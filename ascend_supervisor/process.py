@@ -205,7 +205,13 @@ def start(
     except OSError as error:
         raise _refusal(spec, error) from error
     try:
-        child = parent.spawn(spec.argv, environ=environ, cwd=str(spec.cwd), output=pump.write_end)
+        child = parent.spawn(
+            spec.argv,
+            environ=environ,
+            cwd=str(spec.cwd),
+            output=pump.write_end,
+            descriptors=spec.descriptors,
+        )
     except OSError as error:
         pump.started()
         pump.finish()

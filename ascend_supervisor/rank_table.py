@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 
 class Format(Enum):
@@ -61,6 +62,11 @@ class RankTable:
     servers: int
     document: bytes
 
+    @property
+    def file_for_ranks(self) -> bytes | None:
+        """What the ranks are handed as a file of their own; None where there is nothing."""
+        return self.document if self.document and self.world_size else None
+
     def holds_all(self, entry: Entry) -> bool:
         """Whether no other entry has a part in the job."""
         if not self.world_size:
@@ -73,3 +79,12 @@ class NotReady:
     """The table is still being written; ``reason`` continues a sentence after "not ready: "."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table, and where it was found; ``sha256`` is of what the file holds."""
+
+    path: Path
+    table: RankTable
+    sha256: str

@@ -27,7 +27,7 @@ from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.filewatch import FileWatch, Signature, Silence, SlowFiles, signature
 from ascend_supervisor.plumbing.regular_file import read_regular_file
 from ascend_supervisor.plumbing.threads import in_thread
-from ascend_supervisor.rank_table import NotReady, RankTable
+from ascend_supervisor.rank_table import FoundTable, NotReady, RankTable
 
 FILE_NAMES = (TABLE_FILE, "hccl.json")
 """What the file may be called where a directory is named."""
@@ -41,13 +41,6 @@ STANDALONE, DECLARED = Path("--standalone"), Path("environment")
 """What stands for the path of a table that came from no file."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTable:
-    path: Path
-    table: RankTable
-    sha256: str
-
-
 def table_places(explicit: str | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Files or directories where the table may be: the first that is named, else the usual ones."""
     named = (
@@ -56,15 +49,15 @@ def table_places(explicit: str | None, environ: Mapping[str, str]) -> tuple[Path
     return (Path(named),) if named else tuple(map(Path, USUAL_PLACES))
 
 
-def keep_copy(table: RankTable, path: PurePath) -> None:
-    """Write what the ranks are handed to ``path``, which they see complete or not at all.
+def keep_copy(document: bytes, path: PurePath) -> None:
+    """Write ``document`` to ``path``, which the ranks see complete or not at all.
 
     Raises CannotWrite.
     """
     try:
-        if not _holds(Path(path), table.document):  # a full disk then keeps no generation
+        if not _holds(Path(path), document):  # a full disk then keeps no generation
             remove_remnants(Path(path))
-            write_atomically(Path(path), table.document, COPY_MODE)
+            write_atomically(Path(path), document, COPY_MODE)
     except OSError as error:
         raise CannotWrite(
             f"cannot write the ranks' copy of the rank table {path}: {error.strerror or error}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.outcome import Crashed, Failure, Fault, Interrupted, NotStarted, Outcome
+from ascend_supervisor.outcome import Crashed, Ended, Failure, Fault, Interrupted, NotStarted
 from ascend_supervisor.plumbing.terminal import harmless_text
 from ascend_supervisor.sentences import printable
 
@@ -11,9 +11,15 @@ MOST_BYTES = 3800
 LINE_CHARACTERS = 300
 
 
-def root_cause(outcome: Outcome) -> str | None:
-    """What failed first, where, when and how, then its last lines; None where nothing failed."""
-    match outcome:
+def root_cause(ended: Ended) -> str | None:
+    """What failed first, where, when and how, then its last lines; None where nothing failed.
+
+    A failure on another server, of which the decisive fault tells, comes before what failed here.
+    """
+    decisive = ended.decisive
+    if isinstance(decisive, Fault) and decisive.cause is not None:
+        return told(decisive.cause)
+    match ended.outcome:
         case Crashed(failure=failure) | Interrupted(failure=Failure() as failure):
             return told(failure)
         case Fault(reason=reason) | NotStarted(reason=reason):

@@ -24,7 +24,7 @@ class ProcessSpec:
 
     ``environ`` holds changes to our own environment; None removes a variable.
     ``directories`` are made before the start, ``cwd`` and the log's parent too; then ``files`` are
-    written, for nobody else to read.
+    written, for nobody else to read. It inherits the ``descriptors``.
     A generation is complete when its ``significant`` processes have ended with 0.
     ``explanation`` finds in its words why its framework ended it.
     ``testimony`` reads what a launcher, which has workers of its own, tells of their end; where
@@ -45,6 +45,7 @@ class ProcessSpec:
     testimony: Testimony | None = None
     worker_logs: tuple[WorkerLog, ...] = ()
     files: Mapping[PurePath, bytes] = field(default_factory=dict)
+    descriptors: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

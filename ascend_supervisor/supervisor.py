@@ -1,63 +1,66 @@
-"""The story: get ready, plan, prepare, run, decide; again, or the end."""
+"""The story: join, get ready, run, settle; again, or the end."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from typing import TypeVar
 
 import anyio
 
-from ascend_supervisor.errors import Refusal, Unavailable
+from ascend_supervisor.coordination import Coordinator
+from ascend_supervisor.errors import Refusal
 from ascend_supervisor.events import (
-    Diagnostic,
     GenerationEnded,
     GenerationStarted,
-    OrphansKilled,
     RankTableReady,
     Report,
     RestartScheduled,
-    StopWaiting,
     SupervisorExited,
 )
-from ascend_supervisor.generation import Patience, prepare, run_generation
-from ascend_supervisor.identity import Identity, find_entry
+from ascend_supervisor.generation import Company, Look
 from ascend_supervisor.interrupts import Interrupts
-from ascend_supervisor.launchers import WITHOUT_ADDRESS, Here, Launcher, without_address
-from ascend_supervisor.outcome import Completed, Crashed, Fault, Interrupted, NotStarted, Outcome
-from ascend_supervisor.place import Place
-from ascend_supervisor.plumbing.guardian import earlier_guardians
+from ascend_supervisor.life import Life, Plan, Start
+from ascend_supervisor.outcome import (
+    Completed,
+    Crashed,
+    Ended,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Outcome,
+)
+from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.race import every, first
-from ascend_supervisor.plumbing.sweep import sweep_leftovers
-from ascend_supervisor.plumbing.threads import in_thread
-from ascend_supervisor.policy import Decision, RestartBudget, Stop, decide, stopped_by
+from ascend_supervisor.policy import Decision, Restart, Stop, stopped_by
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.rank_table_file import FoundTable, keep_copy
-from ascend_supervisor.root_cause import root_cause
+from ascend_supervisor.root_cause import root_cause, told
 from ascend_supervisor.sentences import printable
-from ascend_supervisor.spec import ProcessSpec
-from ascend_supervisor.worker_group import Surroundings
 
-LEFTOVER_SECONDS = 30.0
-"""How long what an earlier start left behind may take to die."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is supervised, and what with. ``release`` is in seconds."""
+    """What is supervised, and what with.
 
-    table: Callable[[], Awaitable[FoundTable]]
-    identity: Identity
-    place: Place
-    launcher: Launcher
-    budget: RestartBudget
-    patience: Patience
-    release: float
+    ``sweep`` ends what an earlier start has left. ``plan`` is pure. ``prepare`` makes ready what
+    the processes of a plan need, and starts none. These three may raise a Refusal. ``release`` is
+    how many seconds the devices need after the last process.
+    """
+
+    coordinator: Coordinator
     probes: Sequence[Probe]
-    around: Surroundings
+    sweep: Callable[[], Awaitable[None]]
+    plan: Callable[[Start], Plan]
+    prepare: Callable[[Plan], Awaitable[Plan]]
+    run: Callable[[Life, Company], Awaitable[Ended]]
+    look: Look
+    release: float
     interrupts: Interrupts
-    random: Callable[[], float]
+    clock: Clock
+    report: Report
 
 
 async def supervise(job: Job) -> SupervisorExited:
@@ -65,120 +68,102 @@ async def supervise(job: Job) -> SupervisorExited:
 
     Nothing that was started is left, whatever the end is. A Refusal is an end like any other.
     """
-    around = job.around
-    budget = job.budget
-    last: Outcome | None = None
-    for generation in count():
-        try:
-            plan = await first(partial(_interrupted, job), partial(_ready, job, generation))
-        except Refusal as refusal:
-            return refused(refusal, generation)
-        if isinstance(plan, Interrupted):
-            return _ended(generation, stopped_by(plan.signal), root_cause(last or plan))
-        around.report(GenerationStarted(generation, budget.left(around.clock.now())))
-        began = around.clock.now()
-        last = await run_generation(
-            plan.specs,
-            generation,
-            around,
-            job.interrupts,
-            job.patience,
-            [partial(probe.failed, generation) for probe in job.probes],
-        )
-        now = around.clock.now()
-        decision = decide(
-            last,
-            budget,
-            now,
-            uptime=now - began,
-            jitter=job.random(),
-            holds_all_ranks=plan.holds_all_ranks,
-        )
-        around.report(_generation_ended(generation, last, now - began, decision))
-        if isinstance(decision, Stop):
-            return _ended(generation + 1, decision, root_cause(last))
-        budget = decision.budget
-        await _pause(job, max(decision.delay, job.release), budget)
-    raise AssertionError  # count() has no end
+    ended: Ended | None = None
+    generations = 0
+    try:
+        async with job.coordinator as servers:
+            await _or_stopped(job, job.sweep)
+            while True:
+                plan = await _or_stopped(job, partial(_get_ready, job, servers))
+                if isinstance(plan, Stop):
+                    return _exited(plan, generations, ended)
+                generations = plan.start.generation + 1
+                decision, ended = await _generation(job, servers, plan)
+                if isinstance(decision, Stop):
+                    return _exited(decision, generations, ended)
+                await _back_off(job, decision)
+    except Refusal as refusal:
+        return refused(refusal, generations)
 
 
 def refused(refusal: Refusal, generations: int = 0) -> SupervisorExited:
     """The end by a refusal: it is its own root cause."""
     sentence = printable(str(refusal))
-    return _ended(generations, Stop(refusal.exit_code, sentence), sentence)
+    return SupervisorExited(refusal.exit_code, sentence, generations, sentence)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a generation consists of."""
+async def _or_stopped(job: Job, act: Callable[[], Awaitable[T]]) -> T | Stop:
+    """What ``act`` gives, unless we are told to stop before that."""
 
-    specs: tuple[ProcessSpec, ...]
-    holds_all_ranks: bool
+    async def stopped() -> Stop:
+        return stopped_by(await job.interrupts.stop())
 
-
-async def _interrupted(job: Job) -> Interrupted | _Plan:
-    return Interrupted(await job.interrupts.stop())
+    return await first(stopped, act)
 
 
-async def _ready(job: Job, generation: int) -> Interrupted | _Plan:
-    """Wait until ``generation`` may start, plan and prepare it; raises a Refusal.
-
-    What is refused is refused here, before the generation is told to start.
-    """
+async def _get_ready(job: Job, servers: Coordinator) -> Plan | Stop:
+    """Wait until a generation may start, and plan it; raises a Refusal."""
     await anyio.lowlevel.checkpoint()  # told to stop already? then not a word more
-    report = job.around.report
-    if generation == 0:
-        with job.around.children.room_to_look():
-            await _end_leftovers(str(job.place.state_file), report)
-    await every(*(partial(probe.ready, generation) for probe in job.probes))
-    found = await job.table()
-    table = found.table
-    node_rank, entry = find_entry(table, job.identity)
-    specs = job.launcher.plan(table, Here(node_rank, entry, job.place), generation)
-    report(
-        RankTableReady(
-            path=str(found.path),
-            format=table.format.value,
-            world_size=table.world_size,
-            servers=table.servers,
-            this_server=entry.label,
-            local_ranks=tuple(device.rank for device in entry.devices),
-            sha256=found.sha256,
-        )
-    )
-    if generation == 0 and without_address(specs):
-        report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
-    if table.document and table.world_size:
-        await in_thread(partial(keep_copy, table, job.place.table_file))
-    await prepare(specs, job.around)
-    return _Plan(specs, holds_all_ranks=table.holds_all(entry))
+    while True:
+        await every(*(probe.released for probe in job.probes))
+        start = await servers.gather()
+        if isinstance(start, Stop):
+            return start
+        plan = job.plan(start)
+        await every(*(partial(probe.ready, plan) for probe in job.probes))
+        if await servers.still(start):
+            plan = await job.prepare(plan)
+            job.report(_rank_table_ready(start))
+            return plan
 
 
-async def _end_leftovers(place: str, report: Report) -> None:
-    """End what an earlier start in this place left; raises Unavailable where it stays."""
+async def _generation(job: Job, servers: Coordinator, plan: Plan) -> tuple[Decision, Ended]:
+    start = plan.start
+    job.report(GenerationStarted(start.generation, start.restarts_left))
+    began = job.clock.now()
+    life = Life(plan)
+    endings = [
+        partial(servers.must_end, start),
+        *(partial(probe.must_end, life) for probe in job.probes),
+    ]
+    ended = await job.run(life, Company(endings, partial(servers.announce, start), job.look))
+    seconds = job.clock.now() - began
+    # In this order: what the job has come to already stands, also where a signal comes now.
+    decision: Decision = await first(partial(servers.settle, start, ended), partial(_stop, job))
+    job.report(_generation_ended(start.generation, ended, seconds, decision))
+    return decision, ended
 
-    def tell_left(left: tuple[str, ...]) -> None:
-        report(StopWaiting(left))
 
-    swept = await sweep_leftovers(place, LEFTOVER_SECONDS, tell_left)
-    if swept.killed:
-        report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
-    left = swept.left or await earlier_guardians(place, LEFTOVER_SECONDS, tell_left)
-    if left:
-        raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
+async def _stop(job: Job) -> Decision:
+    return stopped_by(await job.interrupts.stop())
 
 
-async def _pause(job: Job, seconds: float, budget: RestartBudget) -> None:
-    """Back off, unless a signal to stop comes first."""
-    clock = job.around.clock
-    job.around.report(RestartScheduled(round(seconds, 3), budget.left(clock.now())))
+async def _back_off(job: Job, restart: Restart) -> None:
+    """Wait before the next generation, unless a signal to stop comes first."""
+    seconds = max(restart.delay, job.release)
+    left = restart.budget.left(job.clock.now())
+    job.report(RestartScheduled(round(seconds, 3), left))
     if seconds:
-        await first(partial(clock.sleep, seconds), job.interrupts.stop)
+        await first(partial(job.clock.sleep, seconds), job.interrupts.stop)
+
+
+def _rank_table_ready(start: Start) -> RankTableReady:
+    found, table = start.found, start.found.table
+    return RankTableReady(
+        path=str(found.path),
+        format=table.format.value,
+        world_size=table.world_size,
+        servers=table.servers,
+        this_server=start.entry.label,
+        local_ranks=start.local_ranks,
+        sha256=found.sha256,
+    )
 
 
 def _generation_ended(
-    generation: int, outcome: Outcome, seconds: float, decision: Decision
+    generation: int, ended: Ended, seconds: float, decision: Decision
 ) -> GenerationEnded:
+    outcome = ended.decisive
     failure = outcome.failure if isinstance(outcome, (Crashed, Interrupted)) else None
     return GenerationEnded(
         generation=generation,
@@ -198,5 +183,9 @@ _OUTCOMES: dict[type[Outcome], str] = {
 }
 
 
-def _ended(generations: int, stop: Stop, cause: str | None) -> SupervisorExited:
+def _exited(stop: Stop, generations: int, ended: Ended | None) -> SupervisorExited:
+    if stop.cause is not None:
+        cause: str | None = told(stop.cause)
+    else:
+        cause = None if ended is None else root_cause(ended)
     return SupervisorExited(stop.exit_code, stop.reason, generations, cause)

@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from ascend_supervisor.errors import UNAVAILABLE, Unavailable
 from ascend_supervisor.events import ProcessExited, ProcessStarted, Report
+from ascend_supervisor.life import Activity, Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock
@@ -54,8 +55,9 @@ class Surroundings:
 class WorkerGroup:
     """Its pumps and watchers run in the tasks that ``start`` is given."""
 
-    def __init__(self, generation: int, around: Surroundings) -> None:
-        self.generation = generation
+    def __init__(self, life: Life, around: Surroundings) -> None:
+        self.generation = life.generation
+        self._life = life
         self.failure: Failure | None = None
         self._around = around
         self._processes: list[Process] = []
@@ -79,10 +81,12 @@ class WorkerGroup:
         logs = [self._around.logs.begin(spec, self.generation) for spec in specs]
         for spec, log in zip(specs, logs, strict=True):
             mirror = None if spec.worker_logs else self._around.mirror(spec, self.generation)
-            new_pump = partial(Pump, log, mirror)
             now = self._around.clock.now()
+            activity = Activity(now)
+            new_pump = partial(Pump, log, mirror, partial(self._note, activity))
             process = start(spec, new_pump, self._around.children, self._around.environ, now)
             self._processes.append(process)
+            self._life.processes.append(Living(spec, process.pid, activity))
             if process.identity is not None:
                 self._around.guardian.watch(process.identity)
             tasks.start_soon(self._watch, process)
@@ -100,6 +104,9 @@ class WorkerGroup:
                 )
             )
             await anyio.lowlevel.checkpoint()
+
+    def _note(self, activity: Activity, size: int) -> None:
+        activity.note(size, self._around.clock.now())
 
     async def verdict(self) -> Completed | Crashed | Fault:
         """Wait until a process has failed, or all significant ones have ended with 0."""

@@ -27,7 +27,7 @@ async def test_devices_that_nobody_holds_are_ready_at_once(tmp_path):
     events: list[Event] = []
     (tmp_path / "davinci0").touch()
     with anyio.fail_after(20):
-        await Devices(npus(tmp_path), MonotonicClock(), events.append).ready(0)
+        await Devices(npus(tmp_path), MonotonicClock(), events.append).released()
     assert events == []
 
 
@@ -41,7 +41,7 @@ async def test_a_device_that_is_held_is_waited_for_and_the_holder_told(tmp_path)
             process.stdin.close()
 
         with anyio.fail_after(20):
-            await Devices(npus(tmp_path), MonotonicClock(), report).ready(0)
+            await Devices(npus(tmp_path), MonotonicClock(), report).released()
     (event,) = events
     assert isinstance(event, ReleaseWaiting)
     assert event.remaining[0].startswith(f"{process.pid} (state ")
@@ -73,5 +73,5 @@ class Leaping:
 async def test_a_device_that_is_never_released_is_unavailable(tmp_path):
     with holder(tmp_path) as process:
         with anyio.fail_after(20), pytest.raises(Unavailable, match=f"held by: {process.pid} "):
-            await Devices(npus(tmp_path), Leaping(), lambda _: None).ready(0)
+            await Devices(npus(tmp_path), Leaping(), lambda _: None).released()
         process.kill()

@@ -8,16 +8,19 @@ import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
-from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
-from ascend_supervisor.events import Event, ProcessExited, ProcessStarted
-from ascend_supervisor.generation import Ending, Patience, prepare, run_generation
+from ascend_supervisor.endings import Ending
+from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound, Unavailable
+from ascend_supervisor.events import Defect, Event, ProcessExited, ProcessStarted
+from ascend_supervisor.generation import Announce, Company, run_generation
 from ascend_supervisor.interrupts import Interrupts
+from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
@@ -26,6 +29,8 @@ from ascend_supervisor.outcome import (
     Interrupted,
     NotStarted,
     Outcome,
+    Patience,
+    Remedy,
 )
 from ascend_supervisor.plumbing.children import Children
 from ascend_supervisor.plumbing.clock import Clock, MonotonicClock
@@ -33,12 +38,18 @@ from ascend_supervisor.plumbing.kernel import become_subreaper
 from ascend_supervisor.plumbing.log_file import Rotation
 from ascend_supervisor.plumbing.ownership import Ownership
 from ascend_supervisor.plumbing.proc import descendants
+from ascend_supervisor.preparation import prepare
 from ascend_supervisor.rank_logs import RankLogs
+from ascend_supervisor.rank_table_file import standalone_table
 from ascend_supervisor.spec import ProcessSpec
 from ascend_supervisor.worker_group import Surroundings
 
 WAIT = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
+
+
+async def silent(verdict: Outcome, uptime: float) -> None:
+    """Nobody is told."""
 
 
 @dataclass
@@ -49,6 +60,9 @@ class Stage:
     children: Children = field(default_factory=Children)
     events: list[Event] = field(default_factory=list)
     oom_kills: list[int | None] = field(default_factory=lambda: [None])
+    announce: Announce = silent
+    looks: list[list[int]] = field(default_factory=list)
+    alive_when_looked: list[bool] = field(default_factory=list)
     clock: Clock = field(default_factory=MonotonicClock)
 
     def __post_init__(self) -> None:
@@ -72,14 +86,23 @@ class Stage:
         drain: float = 0.0,
         grace: float = 20.0,
     ) -> Outcome:
-        with anyio.fail_after(40):
-            await self.prepare(specs)
-            return await run_generation(
-                specs, 0, self.around, self.interrupts, Patience(drain, grace), endings
-            )
+        return await self.live(await self.prepare(specs), *endings, drain=drain, grace=grace)
 
-    async def prepare(self, specs: Sequence[ProcessSpec]) -> None:
-        await prepare(specs, self.around)
+    async def live(
+        self, plan: Plan, *endings: Ending, drain: float = 0.0, grace: float = 20.0
+    ) -> Outcome:
+        company = Company(endings, self.announce, self._look)
+        self.lived = Life(plan)
+        with anyio.fail_after(40):
+            self.ended = await run_generation(
+                self.lived, self.around, self.interrupts, Patience(drain, grace), company
+            )
+        return self.ended.outcome
+
+    async def prepare(self, specs: Sequence[ProcessSpec]) -> Plan:
+        found = standalone_table(8)
+        plan = Plan(Start(0, found, 0, found.table.entries[0], 0), tuple(specs))
+        return await prepare(plan, self.root / "table.json", self.around)
 
     @property
     def around(self) -> Surroundings:
@@ -93,6 +116,10 @@ class Stage:
             clock=self.clock,
             report=self.events.append,
         )
+
+    async def _look(self, life: Life) -> None:
+        self.looks.append([process.pid for process in life.processes])
+        self.alive_when_looked.append(not self.exits)
 
     async def up(self, *ranks: int) -> None:
         """Wait until these ranks have said so."""
@@ -313,7 +340,6 @@ class ManualClock:
     """Time that passes when the test says so."""
 
     def __init__(self) -> None:
-        self.sleepers = 0
         self._time = 1000.0
         self._moved = anyio.Event()
 
@@ -322,12 +348,8 @@ class ManualClock:
 
     async def sleep(self, seconds: float) -> None:
         until = self._time + seconds
-        self.sleepers += 1
-        try:
-            while self._time < until:
-                await self._moved.wait()
-        finally:
-            self.sleepers -= 1
+        while self._time < until:
+            await self._moved.wait()
 
     def advance(self, seconds: float) -> None:
         self._time += seconds
@@ -348,10 +370,8 @@ def by_hand(stage: Stage) -> ManualClock:
     return clock
 
 
-async def ended_by_sigterm(
-    stage: Stage, clock: ManualClock, then: Callable[[], object], source: str
-) -> Outcome:
-    """The outcome when rank 1 dies and ``then`` happens while it is waited for an explanation."""
+async def ended_by_sigterm(stage: Stage, then: Callable[[], object], source: str) -> Outcome:
+    """The outcome when rank 1 dies and ``then`` happens, from the end of the group on."""
     outcomes: list[Outcome] = []
     async with anyio.create_task_group() as tasks:
 
@@ -360,10 +380,12 @@ async def ended_by_sigterm(
 
         tasks.start_soon(live)
         with anyio.fail_after(30):
-            while not (stage.exits.keys() == {0, 1} and clock.sleepers):
+            while stage.exits.keys() != {0, 1}:
                 await anyio.sleep(0.01)
         assert stage.exits[0].signal == "SIGTERM"  # the others are ended, whatever follows
-        then()
+        while not outcomes:
+            then()
+            await anyio.sleep(0.01)
     return outcomes[0]
 
 
@@ -375,19 +397,180 @@ async def test_a_rank_that_sigterm_ended_just_before_ours_came_is_no_failure(
         by_hand.advance(1.9)
         stage.interrupts.hear(signal.SIGTERM)
 
-    outcome = await ended_by_sigterm(stage, by_hand, stop, source)
+    outcome = await ended_by_sigterm(stage, stop, source)
     assert outcome == Interrupted(signal.SIGTERM, None)
 
 
 async def test_a_rank_that_sigterm_ended_is_a_failure_where_none_comes_to_us(stage, by_hand):
-    outcome = await ended_by_sigterm(stage, by_hand, lambda: by_hand.advance(2), ENDED_BY_SIGTERM)
+    outcome = await ended_by_sigterm(stage, lambda: by_hand.advance(2), ENDED_BY_SIGTERM)
     assert isinstance(outcome, Crashed)
     assert (outcome.failure.rank, outcome.failure.status.signal) == (1, signal.SIGTERM)
 
 
 async def test_another_signal_to_stop_does_not_hide_the_failure(stage, by_hand):
     outcome = await ended_by_sigterm(
-        stage, by_hand, lambda: stage.interrupts.hear(signal.SIGINT), ENDED_BY_SIGTERM
+        stage, lambda: stage.interrupts.hear(signal.SIGINT), ENDED_BY_SIGTERM
     )
     assert isinstance(outcome, Interrupted)
     assert outcome.failure is not None
+
+
+# What goes along with a generation.
+
+
+async def up_then(stage: Stage, fault: Fault, *ranks: int) -> Fault:
+    await stage.up(*ranks)
+    return fault
+
+
+SOON = Patience(drain=0.0, grace=0.1)
+
+
+async def test_others_hear_of_the_end_before_the_first_process_is_told(stage):
+    told: list[list[int]] = []
+
+    async def announce(verdict: Outcome, uptime: float) -> None:
+        assert isinstance(verdict, Crashed)
+        assert uptime > 0
+        told.append([rank for rank, event in stage.exits.items() if rank is not None])
+
+    stage.announce = announce
+    await stage.run([stage.spec(0, WAIT), stage.spec(1, "raise SystemExit(3)")])
+    assert told == [[1]]
+
+
+async def test_others_hear_of_a_signal_to_us_before_the_ranks_do(stage):
+    async def stop() -> Fault:
+        await stage.up(0)
+        stage.interrupts.hear(signal.SIGTERM)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    exits_when_announced: list[int] = []
+
+    async def announce(verdict: Outcome, uptime: float) -> None:
+        assert verdict == Interrupted(signal.SIGTERM)
+        exits_when_announced.append(len(stage.exits))
+
+    stage.announce = announce
+    assert await stage.run([stage.spec(0, WAIT)], stop) == Interrupted(signal.SIGTERM)
+    assert exits_when_announced == [0]
+
+
+async def test_an_announcement_that_hangs_or_fails_keeps_no_rank_alive(stage):
+    async def hang(verdict: Outcome, uptime: float) -> None:
+        await anyio.sleep_forever()
+
+    async def fail(verdict: Outcome, uptime: float) -> None:
+        raise LookupError("nobody answers")
+
+    for announce in (hang, fail):
+        stage.announce = announce
+        outcome = await stage.run([stage.spec(0, "raise SystemExit(3)")])
+        assert isinstance(outcome, Crashed)
+    (defect,) = (event for event in stage.events if isinstance(event, Defect))
+    assert "nobody answers" in defect.message
+
+
+async def test_a_last_look_sees_the_ranks_before_they_are_told_to_stop(stage):
+    fault = Fault("no progress", UNAVAILABLE, last_look=True)
+    await stage.run(
+        [stage.spec(rank, WAIT) for rank in range(2)], partial(up_then, stage, fault, 0, 1)
+    )
+    ((first, second),) = stage.looks
+    assert {first, second} == {event.child_pid for event in stage.exits.values()}
+    assert stage.alive_when_looked == [True]
+
+
+async def test_without_being_asked_for_there_is_no_last_look(stage):
+    await stage.run([stage.spec(0, WAIT)], partial(up_then, stage, Fault("busy", UNAVAILABLE), 0))
+    assert stage.looks == []
+
+
+async def test_a_fault_that_comes_during_the_drain_is_not_lost_and_may_cut_it_short(stage):
+    fault = Fault("the chip is reset", UNAVAILABLE, Remedy.FREE, SOON)
+
+    async def after_the_failure() -> Fault:
+        while 1 not in stage.exits:
+            await anyio.sleep(0.01)
+        return fault
+
+    specs = [stage.spec(0, STUBBORN), stage.spec(1, "raise SystemExit(1)")]
+    outcome = await stage.run(specs, after_the_failure, drain=600, grace=600)
+    assert isinstance(outcome, Crashed)
+    assert stage.ended.faults == (fault,)
+    assert stage.ended.decisive == fault
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_a_fault_that_comes_during_the_grace_may_cut_it_short(stage):
+    first = Fault("another server stops", UNAVAILABLE)
+    second = Fault("the chip is reset", UNAVAILABLE, Remedy.FREE, SOON)
+    told = (
+        "import signal, time; signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True))\n"
+        "print('up', flush=True)\nwhile True: time.sleep(0.1)"
+    )
+
+    async def in_the_grace() -> Fault:
+        while b"\ntold\n" not in (stage.root / "rank0.txt").read_bytes():
+            await anyio.sleep(0.01)
+        return second
+
+    outcome = await stage.run(
+        [stage.spec(0, told)], partial(up_then, stage, first, 0), in_the_grace, grace=600
+    )
+    assert outcome == first
+    assert stage.ended.faults == (second,)
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_a_patience_that_is_longer_prolongs_nothing(stage):
+    first = Fault("the chip is reset", UNAVAILABLE, patience=SOON)
+    second = Fault("a peer stops", UNAVAILABLE, patience=Patience(drain=600, grace=600))
+    outcome = await stage.run(
+        [stage.spec(0, STUBBORN)],
+        partial(up_then, stage, first, 0),
+        partial(up_then, stage, second, 0),
+        grace=600,
+    )
+    assert outcome == first
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_a_fault_that_comes_between_two_starts_starts_no_more(stage):
+    fault = Fault("the table has changed", UNAVAILABLE, Remedy.FREE)
+
+    async def when_one_runs() -> Fault:
+        while not any(isinstance(event, ProcessStarted) for event in stage.events):
+            await anyio.lowlevel.checkpoint()
+        return fault
+
+    outcome = await stage.run([stage.spec(rank, WAIT) for rank in range(8)], when_one_runs)
+    assert outcome == fault
+    assert 1 <= len(stage.exits) < 8
+
+
+async def test_a_source_that_fails_ends_the_generation_first(stage):
+    async def fail() -> Fault:
+        await stage.up(0)
+        raise LookupError("a defect")
+
+    with pytest.raises(LookupError, match="a defect"):
+        await stage.run([stage.spec(0, WAIT)], fail)
+    assert set(stage.exits) == {0}
+
+
+async def test_what_the_machine_lacked_when_it_was_made_ready_is_a_fault(stage):
+    plan = replace(await stage.prepare([stage.spec(0, WAIT)]), lacking=Unavailable("no room"))
+    outcome = await stage.live(plan)
+    assert outcome == Fault("no room", UNAVAILABLE)
+    assert stage.exits == {}
+
+
+async def test_it_is_known_when_and_how_much_a_process_has_written(stage):
+    source = "import time; print('up', flush=True); time.sleep(0.05); print('x' * 1000)"
+    plan = await stage.prepare([stage.spec(0, source), stage.spec(1, "")])
+    await stage.live(plan)
+    speaks, silent = (process.activity for process in stage.lived.processes)
+    assert (speaks.bytes, silent.bytes) == (1004, 0)
+    assert speaks.spoke_at > silent.spoke_at

@@ -22,12 +22,12 @@ class Upset:
         self._upset_by = upset_by
         self._pending = b""
 
-    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002
+    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:
         lines, end, self._pending = (self._pending + chunk).rpartition(b"\n")
         self._look_at(lines)
         return lines + end, seq + lines.count(b"\n") + len(end)
 
-    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:  # noqa: ARG002
+    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:
         pending, self._pending = self._pending, b""
         self._look_at(pending)
         return pending, seq
@@ -78,7 +78,7 @@ async def test_a_defect_in_rendering_costs_the_chunk_and_is_told_once():
 async def test_a_process_is_heard_to_its_end_though_it_cannot_be_shown(upset_by):
     """An exception out of a pump would end the job with 70."""
     reader, log = Reader(), Log()
-    pump = Pump(log, reader.mirror(Upset(upset_by)))
+    pump = Pump(log, reader.mirror(Upset(upset_by)), lambda _: None)
     source = "import sys\nfor word in ('one', 'bad', 'two'): print(word, flush=True)"
     children = Children()
     child = children.spawn(

@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
+    Ended,
     ExitStatus,
     Failure,
     Fault,
     Interrupted,
     NotStarted,
     Outcome,
+    Remedy,
 )
 from ascend_supervisor.policy import (
+    FREE_SECONDS,
+    STEADY_SECONDS,
     Backoff,
     Decision,
     Restart,
@@ -33,8 +37,12 @@ LONG = 3600.0
 SHORT = 0.5
 
 
-def crash(status: int | None = 1, signal: int | None = None, *leftovers: str) -> Crashed:
-    return Crashed(Failure("rank 0", 0, 0, ExitStatus(status, signal), 1.0), leftovers)
+def crash(status: int | None = 1, signal: int | None = None) -> Crashed:
+    return Crashed(Failure("rank 0", 0, 0, ExitStatus(status, signal), 1.0))
+
+
+def fault(code: int, remedy: Remedy = Remedy.CHARGED) -> Fault:
+    return Fault("the table has changed", code, remedy)
 
 
 def decided(
@@ -45,8 +53,11 @@ def decided(
     uptime: float = LONG,
     jitter: float = 0.5,
     alone: bool = True,
+    faults: tuple[Fault, ...] = (),
+    left: tuple[str, ...] = (),
 ) -> Decision:
-    return decide(outcome, budget, now, uptime=uptime, jitter=jitter, holds_all_ranks=alone)
+    ended = Ended(outcome, uptime, faults, left)
+    return decide(ended, budget, now, jitter=jitter, holds_all_ranks=alone)
 
 
 def history(
@@ -227,10 +238,11 @@ def test_a_server_of_several_never_restarts_its_ranks_alone(outcome, code):
 
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize(
-    ("outcome", "code"), [(crash(7, None, "4711 (D)"), 7), (Fault("hang", 124, ("4711 (D)",)), 124)]
+    ("outcome", "code"), [(crash(7), 7), (Fault("hang", 124), 124), (fault(69, Remedy.FREE), 69)]
 )
 def test_nothing_is_started_on_top_of_what_cannot_be_ended(outcome, code, alone):
-    assert decided(outcome, alone=alone) == Stop(code, "what is left cannot be ended: 4711 (D)")
+    stop = Stop(code, "what is left cannot be ended: 4711 (D)")
+    assert decided(outcome, alone=alone, left=("4711 (D)",)) == stop
 
 
 def test_a_fault_is_charged_to_the_budget_like_a_crash():
@@ -238,6 +250,58 @@ def test_a_fault_is_charged_to_the_budget_like_a_crash():
     assert restart == Restart(
         0.5, replace(BUDGET, spent=(5.5,), last_death=ExitStatus(124), early_deaths=0)
     )
+
+
+def test_a_free_restart_spends_nothing_and_needs_no_budget():
+    for budget in (BUDGET, replace(BUDGET, limit=0), replace(BUDGET, spent=(0.0,) * 9)):
+        restart = decided(fault(69, Remedy.FREE), budget)
+        assert isinstance(restart, Restart)
+        assert restart.budget.left(0.0) == budget.left(0.0)
+        assert restart.budget.last_death == budget.last_death
+
+
+def test_free_restarts_in_a_row_have_the_pace_of_others():
+    deaths = [(float(n), fault(69, Remedy.FREE), SHORT) for n in range(8)]
+    decisions = history(BUDGET, *deaths, jitter=1.0)
+    assert [d.delay for d in decisions if isinstance(d, Restart)] == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_a_generation_that_ran_for_long_begins_a_new_row():
+    deaths = [(0.0, SHORT), (1.0, SHORT), (500.0, STEADY_SECONDS), (501.0, SHORT)]
+    row = [(at, fault(69, Remedy.FREE), uptime) for at, uptime in deaths]
+    decisions = history(BUDGET, *row, jitter=1.0)
+    assert [d.delay for d in decisions if isinstance(d, Restart)] == [1, 2, 1, 2]
+
+
+def test_free_restarts_are_charged_when_an_hour_of_them_has_not_helped():
+    free = fault(69, Remedy.FREE)
+    moments = (0.0, FREE_SECONDS - 1, *(FREE_SECONDS + n for n in range(9)))
+    decisions = history(BUDGET, *[(at, free, SHORT) for at in moments])
+    assert restarts(decisions) == 2 + BUDGET.limit
+    assert decisions[-1] == Stop(69, "the restart budget of 3 is used up")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_final_fault_ends_the_job(alone):
+    final = fault(69, Remedy.FINAL)
+    stop = Stop(69, "not tried again: the table has changed")
+    assert decided(final, alone=alone) == stop
+    assert decided(crash(7), alone=alone, faults=(fault(5, Remedy.FREE), final)) == stop
+
+
+def test_a_free_fault_that_comes_while_a_failed_group_is_ended_makes_the_restart_free():
+    restart = decided(crash(7), replace(BUDGET, limit=0), faults=(fault(69, Remedy.FREE),))
+    assert isinstance(restart, Restart)
+
+
+def test_a_charged_fault_that_comes_later_changes_nothing():
+    assert decided(crash(7), faults=(fault(69),)) == decided(crash(7))
+
+
+@pytest.mark.parametrize("remedy", Remedy)
+@pytest.mark.parametrize("outcome", [Completed(), Interrupted(15), NotStarted(127, "no python")])
+def test_what_is_over_stays_over_whatever_fault_comes_later(outcome, remedy):
+    assert decided(outcome, faults=(fault(69, remedy),)) == decided(outcome)
 
 
 def test_a_question_does_not_change_what_it_is_asked_about():
@@ -258,12 +322,11 @@ failures = st.builds(
     status=statuses,
     runtime_seconds=st.floats(0, 1e6),
 )
-leftovers = st.lists(st.just("4711 (D)"), max_size=2).map(tuple)
 codes = st.integers(0, 255)
 bad_outcomes: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(NotStarted, codes, st.text()),
-    st.builds(Crashed, failures, leftovers),
-    st.builds(Fault, st.text(), codes, leftovers),
+    st.builds(Crashed, failures),
+    st.builds(Fault, st.text(), codes, st.sampled_from(Remedy)),
     st.builds(Interrupted, st.integers(1, 64), st.none() | failures),
 )
 moments = st.floats(0, 1e4)

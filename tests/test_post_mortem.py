@@ -43,14 +43,14 @@ class Everything:
 
     def culprit(
         self,
-        lines: Sequence[str],  # noqa: ARG002
+        lines: Sequence[str],
         exhibits: Sequence[Exhibit],
-        ranks: Mapping[int, int],  # noqa: ARG002
+        ranks: Mapping[int, int],
     ) -> Culprit | None:
         self.seen = exhibits
         return None
 
-    def doubt(self, lines: Sequence[str]) -> str | None:  # noqa: ARG002
+    def doubt(self, lines: Sequence[str]) -> str | None:
         return None
 
 

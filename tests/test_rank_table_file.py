@@ -223,7 +223,7 @@ def test_the_first_place_that_is_named_is_the_one(explicit, environ, first):
 def test_our_copy_is_replaced_whole(tmp_path):
     path = tmp_path / "rank_table" / "jobstart_hccl.json"
     for devices in (8, 1):
-        keep_copy(standalone_table(devices).table, path)
+        keep_copy(standalone_table(devices).table.document, path)
         table = orjson.loads(path.read_bytes())
         assert len(table["server_list"][0]["device"]) == devices
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -234,7 +234,7 @@ def test_a_copy_that_cannot_be_written_leaves_nothing(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
     try:
         with pytest.raises(CannotWrite, match="File too large"):
-            keep_copy(standalone_table(8).table, tmp_path / "copy.json")
+            keep_copy(standalone_table(8).table.document, tmp_path / "copy.json")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []

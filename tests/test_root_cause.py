@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
+    Ended,
     ExitStatus,
     Failure,
     Fault,
     Interrupted,
     NotStarted,
+    Remedy,
 )
 from ascend_supervisor.root_cause import root_cause, told
 from tests.terminals import FORGED, WORDS, steering
@@ -80,7 +82,7 @@ def test_what_a_rank_wrote_is_indented_and_steers_no_terminal():
 
 @pytest.mark.parametrize("outcome", [Fault(STRANGE, 69), NotStarted(73, STRANGE)])
 def test_a_reason_is_one_line_that_steers_no_terminal(outcome):
-    text = root_cause(outcome)
+    text = root_cause(Ended(outcome, 1.0))
     assert text is not None
     assert not steering(text)
     assert "\n" not in text
@@ -110,14 +112,25 @@ def test_a_log_that_is_empty_is_named(last_lines):
         (Completed(), None),
         (NotStarted(127, "rank 0: 'x' was not found"), "rank 0: 'x' was not found"),
         (Crashed(FAILURE), told(FAILURE)),
-        (Crashed(FAILURE, ("4711 (state D)",)), told(FAILURE)),
         (Fault("no progress for 600 s", 124), "no progress for 600 s"),
         (Interrupted(15), None),
         (Interrupted(15, FAILURE), told(FAILURE)),
     ],
 )
 def test_every_outcome_has_its_cause(outcome, text):
-    assert root_cause(outcome) == text
+    assert root_cause(Ended(outcome, 1.0)) == text
+
+
+def test_the_first_failure_on_another_server_comes_before_what_followed_here():
+    elsewhere = replace(FAILURE, name="rank 12 (on pod-1)")
+    fault = Fault("rank 12 failed on pod-1", 1, Remedy.FINAL, cause=elsewhere)
+    assert root_cause(Ended(fault, 1.0)) == told(elsewhere)
+    assert root_cause(Ended(Crashed(FAILURE), 1.0, (fault,))) == told(elsewhere)
+
+
+def test_a_failure_here_comes_before_a_fault_that_tells_of_none():
+    fault = Fault("the table has changed", 69, Remedy.FREE)
+    assert root_cause(Ended(Crashed(FAILURE), 1.0, (fault,))) == told(FAILURE)
 
 
 def test_twenty_usual_lines_are_all_kept():
@@ -163,7 +176,7 @@ def test_it_always_fits_a_termination_log(failure):
 
 @pytest.mark.parametrize("outcome", [Fault("x" * 9000, 124), NotStarted(69, "x" * 9000)])
 def test_a_reason_fits_as_well(outcome):
-    text = root_cause(outcome)
+    text = root_cause(Ended(outcome, 1.0))
     assert text is not None
     size = len(text.encode())
     assert size <= MOST_BYTES

@@ -58,12 +58,19 @@ class Children:
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def spawn(
-        self, argv: Sequence[str], *, environ: Mapping[str, str], cwd: str, output: int
+        self,
+        argv: Sequence[str],
+        *,
+        environ: Mapping[str, str],
+        cwd: str,
+        output: int,
+        descriptors: Sequence[int] = (),
     ) -> Child:
         """Start a process in a session of its own, with ``output`` as its stdout and stderr.
 
         Raises OSError when it cannot be started. Signal handlers, ignored signals and the mask are
-        back to their defaults in it; its stdin is /dev/null.
+        back to their defaults in it; its stdin is /dev/null. Of other descriptors it inherits only
+        ``descriptors``, with their numbers.
         """
         popen = subprocess.Popen(
             (*self._prefix, *argv),
@@ -73,6 +80,7 @@ class Children:
             stdout=output,
             stderr=output,
             start_new_session=True,
+            pass_fds=tuple(descriptors),
         )
         child = Child(popen)
         self._living[child.pid] = child

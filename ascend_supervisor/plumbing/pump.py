@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -44,11 +45,15 @@ class Echo(Protocol):
 
 
 class Pump:
-    """Give ``write_end`` to the process, then call ``started``; ``run`` until ``finish``."""
+    """Give ``write_end`` to the process, then call ``started``; ``run`` until ``finish``.
 
-    def __init__(self, log: Sink, echo: Echo | None) -> None:
+    ``heard`` is told how many bytes came.
+    """
+
+    def __init__(self, log: Sink, echo: Echo | None, heard: Callable[[int], None]) -> None:
         self._log = log
         self._echo = echo
+        self._heard = heard
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read_end, False)
         widen_pipe(self._read_end)
@@ -98,6 +103,7 @@ class Pump:
             return None
         if chunk:
             self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
+            self._heard(len(chunk))
             self._log.take(chunk)
             if self._echo:
                 self._echo.take(chunk)

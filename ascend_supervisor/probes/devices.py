@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import anyio
-
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import ReleaseWaiting, Report
-from ascend_supervisor.outcome import Fault
 from ascend_supervisor.plumbing import proc
 from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.plumbing.threads import in_thread
+from ascend_supervisor.probes import Probe
 
 LOOK_AGAIN_SECONDS = 0.5
 TELL_SECONDS = 10.0
@@ -27,7 +25,7 @@ def npus(devices: Path) -> tuple[str, ...]:
     return tuple(sorted(str(path) for path in found if path.name[7:].isdecimal()))
 
 
-class Devices:
+class Devices(Probe):
     """Waits until no process that we can see holds one of ``paths``."""
 
     def __init__(self, paths: Sequence[str], clock: Clock, report: Report) -> None:
@@ -35,7 +33,7 @@ class Devices:
         self._clock = clock
         self._report = report
 
-    async def ready(self, generation: int) -> None:  # noqa: ARG002  (every generation needs them)
+    async def released(self) -> None:
         """Raises Unavailable when a device is held for MOST_SECONDS, or nobody can look."""
         began = self._clock.now()
         told = -TELL_SECONDS
@@ -52,10 +50,6 @@ class Devices:
                 told = now - began
                 self._report(ReleaseWaiting(holders, round(now - began, 3)))
             await self._clock.sleep(LOOK_AGAIN_SECONDS)
-
-    async def failed(self, generation: int) -> Fault:  # noqa: ARG002
-        await anyio.sleep_forever()
-        raise AssertionError
 
 
 def _holders(paths: frozenset[str]) -> tuple[str, ...]:

@@ -1,0 +1,83 @@
+"""This server decides for itself: it holds every rank, or leaves the others to the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from itertools import count
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
+
+import anyio
+
+from ascend_supervisor.identity import Identity, find_entry
+from ascend_supervisor.life import Start
+from ascend_supervisor.outcome import Ended, Outcome
+from ascend_supervisor.plumbing.clock import Clock
+from ascend_supervisor.policy import Decision, Restart, RestartBudget, decide
+from ascend_supervisor.rank_table import FoundTable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 on
+
+
+class Alone:
+    """``table`` gives the rank table when it is completed, or raises a Refusal; so does ``gather``.
+
+    ``random`` gives numbers in [0, 1).
+    """
+
+    def __init__(
+        self,
+        table: Callable[[], Awaitable[FoundTable]],
+        identity: Identity,
+        budget: RestartBudget,
+        clock: Clock,
+        random: Callable[[], float],
+    ) -> None:
+        self._table = table
+        self._identity = identity
+        self._budget = budget
+        self._clock = clock
+        self._random = random
+        self._numbers = count()
+        self._generation = next(self._numbers)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    async def gather(self) -> Start:
+        found = await self._table()
+        node_rank, entry = find_entry(found.table, self._identity)
+        left = self._budget.left(self._clock.now())
+        return Start(self._generation, found, node_rank, entry, left)
+
+    async def still(self, start: Start) -> bool:  # noqa: ARG002  (nobody else could withdraw it)
+        return True
+
+    async def must_end(self, start: Start) -> NoReturn:  # noqa: ARG002
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def announce(self, start: Start, verdict: Outcome, uptime: float) -> None:
+        pass
+
+    async def settle(self, start: Start, ended: Ended) -> Decision:
+        decision = decide(
+            ended,
+            self._budget,
+            self._clock.now(),
+            jitter=self._random(),
+            holds_all_ranks=start.holds_all_ranks,
+        )
+        if isinstance(decision, Restart):
+            self._budget = decision.budget
+            self._generation = next(self._numbers)
+        return decision
