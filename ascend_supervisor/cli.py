@@ -33,7 +33,7 @@ def main() -> NoReturn:
     _open_standard_streams()
     heard = _Heard()
     sys.setswitchinterval(SWITCH_SECONDS)
-    from ascend_supervisor.compose import run  # noqa: PLC0415  (slow; recording comes first)
+    from ascend_supervisor.run import run  # noqa: PLC0415  (slow; recording comes first)
 
     _leave(run(sys.argv[1:], dict(os.environ), heard.listen, _leave))
 

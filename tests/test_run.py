@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import anyio
+from ascend_supervisor.run import _exited
 
-from ascend_supervisor.compose import _exited
 from ascend_supervisor.errors import DEFECT, Unavailable
 from ascend_supervisor.events import Defect, Event
 from ascend_supervisor.plumbing.children import Children

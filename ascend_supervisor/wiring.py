@@ -1,0 +1,114 @@
+"""From settings to the parts of a job."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from ascend_supervisor.cluster import identity, table_source
+from ascend_supervisor.coordination.alone import Alone
+from ascend_supervisor.errors import (
+    Unavailable,
+)
+from ascend_supervisor.events import (
+    Diagnostic,
+    OrphansKilled,
+    StopWaiting,
+)
+from ascend_supervisor.generation import Company, run_generation
+from ascend_supervisor.interrupts import Interrupts
+from ascend_supervisor.launchers import WITHOUT_ADDRESS, Here, Launcher, without_address
+from ascend_supervisor.life import Equip, Life, Plan, Start
+from ascend_supervisor.methods import launcher_of
+from ascend_supervisor.outcome import Ended, Patience
+from ascend_supervisor.place import Place
+from ascend_supervisor.plumbing.guardian import earlier_guardians
+from ascend_supervisor.plumbing.sweep import sweep_leftovers
+from ascend_supervisor.policy import Backoff, RestartBudget
+from ascend_supervisor.preparation import prepare
+from ascend_supervisor.probes.devices import Devices, npus
+from ascend_supervisor.settings import Settings
+from ascend_supervisor.supervisor import Job
+from ascend_supervisor.worker_group import Surroundings
+
+DEVICES = Path("/dev")
+LEFTOVER_SECONDS = 30.0
+"""How long what an earlier start left behind may take to die."""
+RELEASE_SECONDS = 10.0
+"""CANN's EJ0001: wait so long after the last process before the devices are used again."""
+
+
+def job_of(
+    settings: Settings,
+    environ: Mapping[str, str],
+    place: Place,
+    around: Surroundings,
+    interrupts: Interrupts,
+) -> Job:
+    devices = npus(DEVICES)
+    release = settings.release_delay
+    if release is None:
+        release = RELEASE_SECONDS if devices else 0.0
+    launcher = launcher_of(settings, environ)
+    budget = RestartBudget(
+        limit=settings.restarts,
+        period=settings.restart_period,
+        backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
+        min_uptime=settings.min_uptime,
+        never=settings.no_restart_on,
+    )
+    table = table_source(settings, environ, devices, around.clock, around.report)
+    patience = Patience(drain=settings.drain, grace=settings.grace)
+
+    async def run(life: Life, company: Company) -> Ended:
+        return await run_generation(life, around, interrupts, patience, company)
+
+    return Job(
+        coordinator=Alone(table, identity(settings, environ), budget, around.clock, random.random),
+        probes=[Devices(devices, around.clock, around.report)] if devices else [],
+        sweep=partial(_end_leftovers, str(place.state_file), around),
+        plan=partial(plan_of, launcher, place, ()),
+        prepare=partial(_prepare, place, around),
+        run=run,
+        look=_see_nothing,
+        release=release,
+        interrupts=interrupts,
+        clock=around.clock,
+        report=around.report,
+    )
+
+
+async def _end_leftovers(place: str, around: Surroundings) -> None:
+    """End what an earlier start in this place left; raises Unavailable where it stays."""
+
+    def tell_left(left: tuple[str, ...]) -> None:
+        around.report(StopWaiting(left))
+
+    with around.children.room_to_look():
+        swept = await sweep_leftovers(place, LEFTOVER_SECONDS, tell_left)
+        if swept.killed:
+            around.report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
+        left = swept.left or await earlier_guardians(place, LEFTOVER_SECONDS, tell_left)
+    if left:
+        raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
+
+
+def plan_of(launcher: Launcher, place: Place, equips: Sequence[Equip], start: Start) -> Plan:
+    """What is started here; each of ``equips`` adds to every process of it."""
+    here = Here(start.node_rank, start.entry, place)
+    specs = launcher.plan(start.found.table, here, start.generation)
+    for equip in equips:
+        specs = tuple(map(equip, specs))
+    return Plan(start, specs)
+
+
+async def _prepare(place: Place, around: Surroundings, plan: Plan) -> Plan:
+    if plan.start.generation == 0 and without_address(plan.specs):
+        around.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
+    return await prepare(plan, place.table_file, around)
+
+
+async def _see_nothing(life: Life) -> None:
+    """Nothing looks at the processes of a generation before they are told to stop, yet."""
