@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ascend_supervisor.identity import Identity, find_entry
+from ascend_supervisor.cluster.identity import Identity, find_entry
+from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.launchers import Here, Launcher
-from ascend_supervisor.place import Place
-from ascend_supervisor.plumbing.to_json import to_json
-from ascend_supervisor.rank_table import FoundTable
-from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.paths import Place
 
 
 def plan_as_json(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ascend_supervisor.sentences import printable
+from ascend_supervisor.quoting import printable
 
 Level = Literal["debug", "info", "warning", "error"]
 

@@ -10,8 +10,8 @@ import anyio
 
 from ascend_supervisor.events import Report, SignalReceived
 from ascend_supervisor.outcome import signal_name
-from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.stopping import StopSignal, is_impatient
+from ascend_supervisor.tasks.clock import Clock
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.rank_table import Entry, FoundTable
-from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.launchers.spec import ProcessSpec
 
 
 @dataclass(frozen=True, slots=True)

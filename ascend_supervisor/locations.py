@@ -11,10 +11,10 @@ from threading import Event
 from ascend_supervisor.errors import (
     CannotWrite,
 )
-from ascend_supervisor.place import CACHE, Place, mounted_log_dir, place_of
-from ascend_supervisor.plumbing.directories import can_be_made
-from ascend_supervisor.plumbing.threads import start_thread
-from ascend_supervisor.settings import Settings
+from ascend_supervisor.files.directories import can_be_made
+from ascend_supervisor.paths import CACHE, Place, mounted_log_dir, place_of
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.tasks.threads import start_thread
 
 ANSWER_SECONDS = 2.0
 """A disk may take so long to say whether there is a directory, or can be."""

@@ -17,8 +17,7 @@ import anyio
 
 from ascend_supervisor import __version__
 from ascend_supervisor.check import plan_as_json
-from ascend_supervisor.cluster import check_cluster, identity, table_now
-from ascend_supervisor.diagnostics import defect, report_diagnostics
+from ascend_supervisor.cluster.table_source import check_cluster, identity, table_now
 from ascend_supervisor.errors import (
     DEFECT,
     UNAVAILABLE,
@@ -31,37 +30,38 @@ from ascend_supervisor.events import (
     SupervisorExited,
     SupervisorStarted,
 )
+from ascend_supervisor.files.regular import read_regular_file
+from ascend_supervisor.files.reserve import Reserve
+from ascend_supervisor.files.standard_streams import put, tell
 from ascend_supervisor.interrupts import HEARD, Interrupts
+from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.locations import place_here
-from ascend_supervisor.methods import launcher_of
-from ascend_supervisor.outlets import Format, Outlets
-from ascend_supervisor.place import Place, names_of
-from ascend_supervisor.plumbing.children import Children
-from ascend_supervisor.plumbing.clock import MonotonicClock
-from ascend_supervisor.plumbing.kernel import become_subreaper, parent_death_prefix, start_guardian
-from ascend_supervisor.plumbing.log_file import Rotation
-from ascend_supervisor.plumbing.masking import masked_words
-from ascend_supervisor.plumbing.memory_cgroup import oom_kills
-from ascend_supervisor.plumbing.ownership import OWNER, Known, Ownership, owner_mark
-from ascend_supervisor.plumbing.regular_file import read_regular_file
-from ascend_supervisor.plumbing.reserve import Reserve
-from ascend_supervisor.plumbing.stdout import put, tell
-from ascend_supervisor.plumbing.sweep import sweep_descendants
+from ascend_supervisor.output.log_file import Rotation
+from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.paths import Place, names_of
 from ascend_supervisor.probes.devices import npus
-from ascend_supervisor.process import changed, check_command
-from ascend_supervisor.quantities import ALL_RANKS
-from ascend_supervisor.rank_logs import RankLogs
-from ascend_supervisor.records import Records
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix, start_guardian
+from ascend_supervisor.processes.memory_cgroup import oom_kills
+from ascend_supervisor.processes.ownership import OWNER, Known, Ownership, owner_mark
+from ascend_supervisor.processes.secrets import masked_words
+from ascend_supervisor.processes.sweep import sweep_descendants
+from ascend_supervisor.quoting import printable
 from ascend_supervisor.reporters import fan_out
-from ascend_supervisor.reporters.log import Origin
-from ascend_supervisor.sentences import printable
-from ascend_supervisor.settings import Help, Settings, Version, read_settings
+from ascend_supervisor.reporters.event_log import Origin
+from ascend_supervisor.reporters.python_warnings import defect, report_diagnostics
+from ascend_supervisor.reporters.records import Records
+from ascend_supervisor.reporters.stdout import Format, Outlets
+from ascend_supervisor.settings.precedence import Help, Settings, Version, read_settings
+from ascend_supervisor.settings.sources import CONFIG_BYTES
+from ascend_supervisor.settings.usage import help_text
+from ascend_supervisor.settings.values import ALL_RANKS
 from ascend_supervisor.single_instance import Holder, SingleInstance
-from ascend_supervisor.sources import CONFIG_BYTES
 from ascend_supervisor.supervisor import Job, refused, supervise
-from ascend_supervisor.usage import help_text
+from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.wiring import DEVICES, job_of
-from ascend_supervisor.worker_group import Surroundings
+from ascend_supervisor.workers.group import Surroundings
+from ascend_supervisor.workers.process import changed, check_command
 
 DEFECT_SECONDS = 10.0
 """How long the ranks may take to die when it is we who have failed."""
@@ -217,13 +217,11 @@ def _console(settings: Settings) -> Format:
 def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
     """Print the plan; gives the code that the run would give as far as it can be known."""
     try:
-        plan, specs = plan_as_json(
-            anyio.run(table_now, settings, environ, npus(DEVICES)),
-            identity(settings, environ),
-            place,
-            launcher_of(settings, environ),
-            settings.told,
-        )
+        launcher = launcher_of(settings, environ)
+        needs_file = launcher.needs_table_file
+        found = anyio.run(table_now, settings, environ, npus(DEVICES), needs_file)
+        whoami = identity(settings, environ)
+        plan, specs = plan_as_json(found, whoami, place, launcher, settings.told)
         for spec in specs:
             check_command(spec, changed(environ, spec.environ))
     except Refusal as refusal:

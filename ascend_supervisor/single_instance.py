@@ -17,19 +17,19 @@ from pathlib import Path
 
 import anyio
 
+from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.errors import Unavailable, scarcity
 from ascend_supervisor.events import Diagnostic, Report
-from ascend_supervisor.plumbing import proc
-from ascend_supervisor.plumbing.clock import Clock
-from ascend_supervisor.plumbing.document import Misfit, NotJson, parse_json
-from ascend_supervisor.plumbing.filewatch import Silence, SlowFiles
-from ascend_supervisor.plumbing.lock_file import take_lock
-from ascend_supervisor.plumbing.race import first
-from ascend_supervisor.plumbing.regular_file import read_regular_file
-from ascend_supervisor.plumbing.reserve import Reserve
-from ascend_supervisor.plumbing.to_json import to_json
-from ascend_supervisor.sentences import plain
-from ascend_supervisor.state_file import State, StateUnknown, read_state_file
+from ascend_supervisor.files.lock import take_lock
+from ascend_supervisor.files.regular import read_regular_file
+from ascend_supervisor.files.reserve import Reserve
+from ascend_supervisor.files.to_json import to_json
+from ascend_supervisor.files.untrusted_json import Misfit, NotJson, parse_json
+from ascend_supervisor.files.watch import Silence, SlowFiles
+from ascend_supervisor.processes import proc
+from ascend_supervisor.quoting import plain
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import first
 
 SUFFIX = ".lock"
 LOCK_BYTES = 4096

@@ -19,7 +19,6 @@ from ascend_supervisor.events import (
     RestartScheduled,
     SupervisorExited,
 )
-from ascend_supervisor.generation import Company, Look
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
@@ -31,12 +30,13 @@ from ascend_supervisor.outcome import (
     NotStarted,
     Outcome,
 )
-from ascend_supervisor.plumbing.clock import Clock
-from ascend_supervisor.plumbing.race import every, first
 from ascend_supervisor.policy import Decision, Restart, Stop, stopped_by
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.root_cause import root_cause, told
-from ascend_supervisor.sentences import printable
+from ascend_supervisor.quoting import printable
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import every, first
+from ascend_supervisor.workers.generation import Company, Look
+from ascend_supervisor.workers.root_cause import root_cause, told
 
 T = TypeVar("T")
 

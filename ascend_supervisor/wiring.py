@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ascend_supervisor.cluster import identity, table_source
+from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import (
     Unavailable,
@@ -17,21 +17,21 @@ from ascend_supervisor.events import (
     OrphansKilled,
     StopWaiting,
 )
-from ascend_supervisor.generation import Company, run_generation
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.launchers import WITHOUT_ADDRESS, Here, Launcher, without_address
+from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.life import Equip, Life, Plan, Start
-from ascend_supervisor.methods import launcher_of
 from ascend_supervisor.outcome import Ended, Patience
-from ascend_supervisor.place import Place
-from ascend_supervisor.plumbing.guardian import earlier_guardians
-from ascend_supervisor.plumbing.sweep import sweep_leftovers
+from ascend_supervisor.paths import Place
 from ascend_supervisor.policy import Backoff, RestartBudget
-from ascend_supervisor.preparation import prepare
 from ascend_supervisor.probes.devices import Devices, npus
-from ascend_supervisor.settings import Settings
+from ascend_supervisor.processes.guardian import earlier_guardians
+from ascend_supervisor.processes.sweep import sweep_leftovers
+from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.supervisor import Job
-from ascend_supervisor.worker_group import Surroundings
+from ascend_supervisor.workers.generation import Company, run_generation
+from ascend_supervisor.workers.group import Surroundings
+from ascend_supervisor.workers.preparation import prepare
 
 DEVICES = Path("/dev")
 LEFTOVER_SECONDS = 30.0
@@ -59,7 +59,8 @@ def job_of(
         min_uptime=settings.min_uptime,
         never=settings.no_restart_on,
     )
-    table = table_source(settings, environ, devices, around.clock, around.report)
+    needs_file = launcher.needs_table_file
+    table = table_source(settings, environ, devices, needs_file, around.clock, around.report)
     patience = Patience(drain=settings.drain, grace=settings.grace)
 
     async def run(life: Life, company: Company) -> Ended:

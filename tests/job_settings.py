@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.settings import Help, Settings, Version, read_settings
+from ascend_supervisor.settings.precedence import Help, Settings, Version, read_settings
 
 COMMAND = ("python", "train.py")
 

@@ -9,12 +9,11 @@ from functools import partial
 
 import anyio
 
+from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
-from ascend_supervisor.endings import Faults
 from ascend_supervisor.events import Event, GenerationStarted, SupervisorExited
-from ascend_supervisor.generation import Company
-from ascend_supervisor.identity import Identity
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life, Plan
 from ascend_supervisor.outcome import (
@@ -26,12 +25,13 @@ from ascend_supervisor.outcome import (
     Interrupted,
     Outcome,
 )
-from ascend_supervisor.plumbing.clock import MonotonicClock
-from ascend_supervisor.plumbing.race import first
 from ascend_supervisor.policy import RestartBudget
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.rank_table_file import standalone_table
 from ascend_supervisor.supervisor import Job, supervise
+from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.tasks.race import first
+from ascend_supervisor.workers.endings import Faults
+from ascend_supervisor.workers.generation import Company
 
 Act = Callable[[Life], Awaitable[Outcome]]
 """What the ranks of a generation do, until they end or one fails."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.parsing import parse
-from ascend_supervisor.rank_table import RankTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.options import OPTIONS, Option
-from ascend_supervisor.settings import Settings, read_settings
+from ascend_supervisor.settings.options import OPTIONS, Option
+from ascend_supervisor.settings.precedence import Settings, read_settings
 
 CONF = (Path(__file__).parents[1] / "conf" / "supervisor.toml").read_text(encoding="utf-8")
 SETTING = re.compile(r"^#(?=(\w+) = )", re.MULTILINE)

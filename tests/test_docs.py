@@ -18,9 +18,9 @@ import pytest
 
 import ascend_supervisor
 from ascend_supervisor import errors, events
-from ascend_supervisor.options import OPTIONS, Option
-from ascend_supervisor.plumbing.console import Console
-from ascend_supervisor.reporters.log import Origin, json_log
+from ascend_supervisor.output.console import Console
+from ascend_supervisor.reporters.event_log import Origin, json_log
+from ascend_supervisor.settings.options import OPTIONS, Option
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -360,9 +360,16 @@ def floor_complaints(text: str) -> list[str]:
 
 
 def room_complaints(text: str) -> list[str]:
-    """Whether the table of the rooms names every one."""
-    told = {row[0].removesuffix(".py") for row in rows(chapter(text, "The rooms"))}
-    return differences(sorted(rooms()), sorted(told), "room")
+    """Whether the table of the rooms names every one, and each folder's row what is in it."""
+    table = rows(chapter(text, "The rooms"))
+    told = {row[0].removesuffix(".py") for row in table}
+    complaints = differences(sorted(rooms()), sorted(told), "room")
+    package = Path(ascend_supervisor.__file__).parent
+    for folder, purpose in ((row[0], row[1]) for row in table if row[0].endswith("/")):
+        inside = {path.stem for path in (package / folder).glob("*.py")} - {"__init__", "__main__"}
+        missing = inside - set(re.findall(r"\w+", purpose))
+        complaints += [f"{folder}{name} is not told of" for name in sorted(missing)]
+    return complaints
 
 
 def test_the_floors_hold_every_room():
@@ -375,7 +382,7 @@ def test_the_table_of_rooms_holds_every_room():
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("7 __main__", "7 main"), ("4 generation", "3 generation"), ("6 cli ", "6 cli cli ")],
+    [("12 __main__", "12 main"), ("4 launchers/", "3 launchers/"), ("11 cli", "11 cli cli")],
 )
 def test_wrong_floors_are_found(right, wrong):
     assert floor_complaints(page("docs/ARCHITECTURE.md").replace(right, wrong, 1))
@@ -384,6 +391,11 @@ def test_wrong_floors_are_found(right, wrong):
 def test_a_room_that_is_not_told_of_is_found():
     broken = page("docs/ARCHITECTURE.md").replace("`policy.py`", "`polity.py`")
     assert room_complaints(broken)
+
+
+def test_a_file_of_a_room_that_is_not_told_of_is_found():
+    broken = page("docs/ARCHITECTURE.md").replace("`death_order`", "`death`")
+    assert room_complaints(broken) == ["processes/death_order is not told of"]
 
 
 # The promises and their tests -------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.launchers import Boot
-from ascend_supervisor.methods import installed
+from ascend_supervisor.launchers.choice import installed
 
 MODULE = "torch.distributed.run"
 

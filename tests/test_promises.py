@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from ascend_supervisor.options import METHODS
+from ascend_supervisor.settings.options import METHODS
 from tests.test_docs import (
     FENCE,
     PAGES,
@@ -67,7 +67,7 @@ def test_what_the_page_for_contributors_names_exists():
     ("right", "wrong"),
     [
         ("`METHODS`", "`LAUNCHABLE`"),
-        ("`reporters/status.py`", "`reporters/state.py`"),
+        ("`reporters/state_file.py`", "`reporters/state.py`"),
         ("`make help`", "`make coffee`"),
         ("launchers/<method>.py", "launcher/<method>.py"),
     ],
@@ -125,7 +125,9 @@ def test_every_test_that_a_page_names_exists(path):
 def test_a_test_that_does_not_exist_is_found():
     right = page("docs/security.md")
     assert missing_tests(right.replace("::test_words`", "::test_word`", 1))
-    assert missing_tests(right.replace("`tests/test_masking.py::", "`tests/test_mask.py::", 1))
+    assert missing_tests(
+        right.replace("`tests/processes/test_secrets.py::", "`tests/test_mask.py::", 1)
+    )
     assert missing_tests("held by `tests/test_nothing.py`")
 
 

@@ -7,17 +7,17 @@ import subprocess
 from pathlib import Path
 
 import anyio
-from ascend_supervisor.run import _exited
 
 from ascend_supervisor.errors import DEFECT, Unavailable
 from ascend_supervisor.events import Defect, Event
-from ascend_supervisor.plumbing.children import Children
-from ascend_supervisor.plumbing.clock import MonotonicClock
-from ascend_supervisor.plumbing.log_file import Rotation
-from ascend_supervisor.plumbing.ownership import Ownership
-from ascend_supervisor.rank_logs import RankLogs
+from ascend_supervisor.output.log_file import Rotation
+from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.ownership import Ownership
+from ascend_supervisor.run import _exited
 from ascend_supervisor.supervisor import Job
-from ascend_supervisor.worker_group import Surroundings
+from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.workers.group import Surroundings
 
 
 def surroundings(events: list[Event]) -> Surroundings:

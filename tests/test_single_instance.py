@@ -14,18 +14,18 @@ import pytest
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Event
-from ascend_supervisor.plumbing.clock import MonotonicClock
-from ascend_supervisor.plumbing.lock_file import take_lock
-from ascend_supervisor.plumbing.proc import is_zombie
-from ascend_supervisor.plumbing.reserve import Reserve
+from ascend_supervisor.files.lock import take_lock
+from ascend_supervisor.files.reserve import Reserve
+from ascend_supervisor.processes.proc import is_zombie
 from ascend_supervisor.single_instance import Holder, SingleInstance
+from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.running import python, wait_until
 
 HOLDER = """
 import ctypes, sys, threading, time
 from pathlib import Path
-from ascend_supervisor.plumbing.lock_file import take_lock
-from ascend_supervisor.plumbing.to_json import to_json
+from ascend_supervisor.files.lock import take_lock
+from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.single_instance import Holder
 
 ourselves = Holder.ourselves("pod-0", 0)

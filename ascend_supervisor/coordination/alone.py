@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import anyio
 
-from ascend_supervisor.identity import Identity, find_entry
+from ascend_supervisor.cluster.identity import Identity, find_entry
+from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Outcome
-from ascend_supervisor.plumbing.clock import Clock
 from ascend_supervisor.policy import Decision, Restart, RestartBudget, decide
-from ascend_supervisor.rank_table import FoundTable
+from ascend_supervisor.tasks.clock import Clock
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on

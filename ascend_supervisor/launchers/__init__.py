@@ -8,11 +8,11 @@ from ipaddress import ip_address
 from pathlib import PurePath
 from typing import Protocol
 
+from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.place import Place
-from ascend_supervisor.rank_table import Entry, Format, RankTable
-from ascend_supervisor.spec import ProcessSpec
-from ascend_supervisor.testimony import Explanation
+from ascend_supervisor.launchers.failure_words import Explanation
+from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.paths import Place
 
 HCCL_CONNECT_SECONDS = "1800"
 LOOPBACK = "127.0.0.1"
@@ -52,6 +52,10 @@ class Boot:
 
 class Launcher(Protocol):
     """Plans a generation; the same arguments give the same plan."""
+
+    @property
+    def needs_table_file(self) -> bool:
+        """Whether the processes read the file of the rank table, so that nothing else will do."""
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]: ...
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import (
     LOOPBACK,
     Boot,
@@ -20,8 +21,7 @@ from ascend_supervisor.launchers import (
     rank_spec,
 )
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ
-from ascend_supervisor.rank_table import RankTable
-from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.launchers.spec import ProcessSpec
 
 SCHEDULER_PORT = "8118"
 RANK_TABLE = "MS_RANKTABLE_ENABLE"
@@ -32,6 +32,10 @@ CLUSTER_SECONDS = "600"
 @dataclass(frozen=True, slots=True)
 class MindSporeLauncher:
     boot: Boot
+
+    @property
+    def needs_table_file(self) -> bool:
+        return reads_table(self.boot)
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """The scheduler, where rank 0 is, then the workers; raises SettingsRefused.
@@ -139,7 +143,12 @@ def words(table: RankTable, here: Here, boot: Boot) -> MindSporeWords:
 
 def rank_table(here: Here, boot: Boot) -> str | None:
     """The table, where MindSpore is to read it; else it asks the scheduler who is where."""
-    return str(here.place.table_file) if boot.environ.get(RANK_TABLE) == "True" else None
+    return str(here.place.table_file) if reads_table(boot) else None
+
+
+def reads_table(boot: Boot) -> bool:
+    """Whether MindSpore itself reads the file of the rank table."""
+    return boot.environ.get(RANK_TABLE) == "True"
 
 
 def scheduler_address(table: RankTable, here: Here, boot: Boot) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.launchers import (
     Boot,
@@ -15,11 +16,10 @@ from ascend_supervisor.launchers import (
     launcher_log_path,
     own_directory,
 )
+from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
+from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.rank_table import RankTable
-from ascend_supervisor.sentences import shown
-from ascend_supervisor.spec import ProcessSpec
-from ascend_supervisor.testimony import Culprit, Exhibit
+from ascend_supervisor.quoting import shown
 
 SSHD_PORT = "36666"
 PORT, SLOTS, INTERFACES = "MY_SSHD_PORT", "MY_MPI_SLOTS", "MY_MPI_BTL_TCP_IF"
@@ -57,6 +57,10 @@ class Tools:
 class MpirunLauncher:
     boot: Boot
     tools: Tools
+
+    @property
+    def needs_table_file(self) -> bool:
+        return False
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """On node 0 mpirun, elsewhere who waits for its end; sshd, where there are several.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import (
     Boot,
@@ -17,21 +18,21 @@ from ascend_supervisor.launchers import (
     own_directory,
     process_log,
 )
+from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
 from ascend_supervisor.launchers.mindspore import (
     CLUSTER_SECONDS,
     SCHEDULER_PORT,
     MindSporeWords,
     rank_table,
+    reads_table,
     scheduler_address,
     words,
 )
 from ascend_supervisor.launchers.ranktable import master_port
+from ascend_supervisor.launchers.spec import ProcessSpec, WorkerLog
 from ascend_supervisor.launchers.torchrun import PYTHON
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.rank_table import RankTable
-from ascend_supervisor.sentences import shown
-from ascend_supervisor.spec import ProcessSpec, WorkerLog
-from ascend_supervisor.testimony import Culprit, Exhibit
+from ascend_supervisor.quoting import shown
 
 TIME_OUT = "MSRUN_CLUSTER_TIME_OUT"
 
@@ -42,6 +43,10 @@ class MsrunLauncher:
 
     boot: Boot
     msrun: tuple[str, ...] = ("msrun",)
+
+    @property
+    def needs_table_file(self) -> bool:
+        return reads_table(self.boot)
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """One process, which starts a worker for each device; raises SettingsRefused."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Boot, Here, master_address, rank_spec
-from ascend_supervisor.rank_table import RankTable
-from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.launchers.spec import ProcessSpec
 
 MASTER_PORT = "29500"
 """torch.distributed's default; a MASTER_PORT of the platform's, the same everywhere, wins."""
@@ -30,6 +30,10 @@ that nobody has started; with a rank table it needs none. All other MS_* are the
 @dataclass(frozen=True, slots=True)
 class RankTableLauncher:
     boot: Boot
+
+    @property
+    def needs_table_file(self) -> bool:
+        return True
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """A process for every device of this entry; without any device in the table, one.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here, common_environ, launcher_log_path, rank_spec
-from ascend_supervisor.rank_table import RankTable
-from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.launchers.spec import ProcessSpec
 
 Task = Literal["ps", "worker"]
 
@@ -18,6 +18,10 @@ HOSTS: dict[Task, str] = {"ps": "TF_PS_HOSTS", "worker": "TF_WORKER_HOSTS"}
 @dataclass(frozen=True, slots=True)
 class TensorFlowLauncher:
     boot: Boot
+
+    @property
+    def needs_table_file(self) -> bool:
+        return False
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """A ps and a worker, or the one of them that MA_TASK_NAME names.

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import LOOPBACK, Boot, Here, needed_address, rank_spec
 from ascend_supervisor.launchers.ranktable import master_port
-from ascend_supervisor.rank_table import RankTable
-from ascend_supervisor.spec import ProcessSpec
+from ascend_supervisor.launchers.spec import ProcessSpec
 
 
 @dataclass(frozen=True, slots=True)
 class TorchDdpLauncher:
     boot: Boot
+
+    @property
+    def needs_table_file(self) -> bool:
+        return False
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """The command with ``--init_method``, and with rank and world size where others are too.

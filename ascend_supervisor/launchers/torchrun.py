@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import (
     Boot,
@@ -19,11 +20,10 @@ from ascend_supervisor.launchers import (
     own_directory,
     process_log,
 )
+from ascend_supervisor.launchers.failure_words import Culprit, Exhibit, raised
+from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.rank_table import RankTable
-from ascend_supervisor.sentences import shown
-from ascend_supervisor.spec import ProcessSpec
-from ascend_supervisor.testimony import Culprit, Exhibit, raised
+from ascend_supervisor.quoting import shown
 
 MASTER_PORT = "18888"
 MONITOR_SECONDS = "0.1"
@@ -39,6 +39,10 @@ class TorchrunLauncher:
 
     boot: Boot
     torchrun: tuple[str, ...] = ("torchrun",)
+
+    @property
+    def needs_table_file(self) -> bool:
+        return False
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """One process, which starts a worker for each device; raises SettingsRefused."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import ReleaseWaiting, Report
-from ascend_supervisor.plumbing import proc
-from ascend_supervisor.plumbing.clock import Clock
-from ascend_supervisor.plumbing.threads import in_thread
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.processes import proc
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.threads import in_thread
 
 LOOK_AGAIN_SECONDS = 0.5
 TELL_SECONDS = 10.0

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.plumbing.log_writer import BUFFER_BYTES
-from ascend_supervisor.plumbing.pump import PIPE_BYTES
-from ascend_supervisor.plumbing.writer import STALL_SECONDS
+from ascend_supervisor.files.writer import STALL_SECONDS
+from ascend_supervisor.output.log_thread import BUFFER_BYTES
+from ascend_supervisor.output.pump import PIPE_BYTES
 from tests.faults.test_signals import (
     OURS,
     SAVING,

@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.plumbing.log_writer import BUFFER_BYTES
-from ascend_supervisor.plumbing.pump import CHUNK_BYTES, PIPE_BYTES
-from ascend_supervisor.plumbing.writer import STALL_SECONDS
+from ascend_supervisor.files.writer import STALL_SECONDS
+from ascend_supervisor.output.log_thread import BUFFER_BYTES
+from ascend_supervisor.output.pump import CHUNK_BYTES, PIPE_BYTES
 from tests.faults.facilities import Hanging, failing_disk, hanging, small_disk
 from tests.faults.ways import Way
 from tests.running import Running, python, wait_until

@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from ascend_supervisor.run import LAST_WORDS_SECONDS
 
+from ascend_supervisor.run import LAST_WORDS_SECONDS
 from tests.faults.facilities import small_disk
 from tests.faults.test_signals import state_file, state_of
 from tests.running import DEADLINE_SECONDS, Event, python, wait_until

@@ -21,14 +21,14 @@ from typing import Any
 import pytest
 
 from ascend_supervisor import events
+from ascend_supervisor.files.writer import STALL_SECONDS
 from ascend_supervisor.outcome import Interrupted
-from ascend_supervisor.plumbing.kernel import become_subreaper
-from ascend_supervisor.plumbing.proc import descendants
-from ascend_supervisor.plumbing.writer import STALL_SECONDS
+from ascend_supervisor.processes.kernel import become_subreaper
+from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.stopping import IMPATIENT_SECONDS
 from tests.faults.ways import Way
 from tests.running import DEADLINE_SECONDS, Event, Running, python, wait_until
-from tests.test_generation import Stage
+from tests.workers.test_generation import Stage
 
 FOR_EVER = "1000h"
 """What no test could wait for; a back-off of it is random, and short in one of millions."""

@@ -1,0 +1,138 @@
+"""Which entry of a rank table is this machine; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
+from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.quoting import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_MOST_CANDIDATES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this machine is: as it was told explicitly, and as its environment lets it know.
+
+    ``known`` holds environment variables and their values, the most trustworthy first.
+    """
+
+    pod_name: str | None = None
+    server_id: str | None = None
+    node_rank: int | None = None
+    known: tuple[tuple[str, str], ...] = ()
+
+
+def identity_of(
+    environ: Mapping[str, str],
+    pod_name: str | None = None,
+    server_id: str | None = None,
+    node_rank: int | None = None,
+) -> Identity:
+    known = tuple((name, environ[name]) for name in _VARIABLES if environ.get(name))
+    return Identity(pod_name, server_id, node_rank, known)
+
+
+def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
+    """The node rank and the entry of this machine; raises TableRefused rather than guess.
+
+    What was told explicitly must match. Of the variables, one that matches nothing is passed
+    over; one that matches several (two pods of a host) leaves these to the next. But a table of
+    pods that lacks this one, whose name the platform gives for sure, belongs to another run.
+    """
+    entries = list(enumerate(table.entries))
+    left, tried = entries, []
+    for option, matches, value in _explicit(identity):
+        tried.append(f"{option} {shown(value)}")
+        left = [place for place in left if matches(*place, value)]
+        if not left:
+            raise TableRefused(f"no entry matches {' and '.join(tried)}; {_listing(entries)}")
+    for variable, value in identity.known:
+        if len(left) > 1:
+            tried.append(f"{variable} {shown(value)}")
+            matching = [place for place in left if _VARIABLES[variable](*place, value)]
+            if not matching and variable in _SURE and table.format is Format.TEMPLATE_2:
+                raise TableRefused(
+                    f"no pod of the table is {shown(value)} ({variable}): the table may be left "
+                    f"over from an earlier run; {_listing(entries)}; see that the cluster writes a "
+                    "new one, or tell the entry by --node-rank"
+                )
+            left = matching or left
+    if len(left) == 1:
+        return left[0]
+    raise TableRefused(
+        f"cannot tell which entry is this machine, tried {', '.join(tried) or 'no name at all'}; "
+        f"{_listing(left)}; tell it by --pod-name, --server-id or --node-rank"
+    )
+
+
+_Match: TypeAlias = "Callable[[int, Entry, str], bool]"
+
+
+def _pod_name(_: int, entry: Entry, name: str) -> bool:
+    return entry.pod_name == name
+
+
+def _host(_: int, entry: Entry, name: str) -> bool:
+    return name in (entry.server_id, entry.host_ip)
+
+
+def _container(_: int, entry: Entry, name: str) -> bool:
+    return entry.container_ip == name
+
+
+def _pod_uid(_: int, entry: Entry, name: str) -> bool:
+    return entry.server_id == name
+
+
+def _node_rank(node_rank: int, _: Entry, name: str) -> bool:
+    return str(node_rank) == name
+
+
+_VARIABLES: Mapping[str, _Match] = {
+    "MA_CURRENT_INSTANCE_NAME": _pod_name,
+    "POD_NAME": _pod_name,
+    "HOSTNAME": _pod_name,
+    "MA_CURRENT_HOST_IP": _host,
+    "XDL_IP": _host,
+    "HOST_IP": _host,
+    "POD_IP": _container,
+    "POD_UID": _pod_uid,
+    "VC_TASK_INDEX": _node_rank,
+    "MA_TASK_INDEX": _node_rank,
+    "VK_TASK_INDEX": _node_rank,
+    "MS_NODE_RANK": _node_rank,
+}
+"""The variables that know a machine, the most trustworthy first, and what of an entry they name."""
+
+
+_SURE = frozenset({"MA_CURRENT_INSTANCE_NAME", "POD_NAME"})
+
+
+def _explicit(identity: Identity) -> Iterator[tuple[str, _Match, str]]:
+    if identity.pod_name is not None:
+        yield "--pod-name", _pod_name, identity.pod_name
+    if identity.server_id is not None:
+        yield "--server-id", _host, identity.server_id
+    if identity.node_rank is not None:
+        yield "--node-rank", _node_rank, str(identity.node_rank)
+
+
+def _listing(entries: list[tuple[int, Entry]]) -> str:
+    if not entries:
+        return "the table has no entries"
+    lines = [_line(*place) for place in entries[:_MOST_CANDIDATES]]
+    if len(entries) > _MOST_CANDIDATES:
+        lines.append(f"and {len(entries) - _MOST_CANDIDATES} more")
+    return f"the candidates are {', '.join(lines)}"
+
+
+def _line(node_rank: int, entry: Entry) -> str:
+    names = {"pod": entry.pod_name, "server": entry.server_id, "host": entry.host_ip}
+    known = "".join(f" {noun} {shown(name)}" for noun, name in names.items() if name is not None)
+    return f"node rank {node_rank}{f' ({known[1:]})' if known else ''}"

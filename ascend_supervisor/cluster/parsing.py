@@ -1,0 +1,116 @@
+"""Bytes to a RankTable, whatever format they are in; pure.
+
+The readers of the formats are in rank_table_formats.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ascend_supervisor.cluster import formats
+from ascend_supervisor.cluster.conversion import template_1
+from ascend_supervisor.cluster.rank_table import Device, Entry, Format, NotReady, RankTable
+from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.files.untrusted_json import (
+    Cursor,
+    Misfit,
+    NotJson,
+    parse_json,
+    refuse_doubles,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+MAX_BYTES = 64 * 1024 * 1024
+_READY = ("completed", "complete")  # one producer spells it "complete"
+
+
+def parse(data: bytes) -> RankTable | NotReady:
+    """The table in ``data``; raises TableRefused when it says it is completed but is wrong.
+
+    Torn reads are normal: what is no JSON object is not ready, rather than wrong.
+    """
+    if len(data) > MAX_BYTES:
+        raise TableRefused(f"$: expected at most {MAX_BYTES} bytes, found {len(data)}")
+    if not data or data.isspace():
+        return NotReady("the file is empty")
+    try:
+        top = parse_json(data)
+    except NotJson as error:
+        return NotReady(f"not valid JSON yet: {error}")
+    except Misfit as misfit:
+        raise TableRefused(str(misfit)) from misfit
+    if not isinstance(top.value, dict):
+        return NotReady(f"the top level is {shown(top.value)}, not an object")
+    if "status" not in top.value:
+        return NotReady("no 'status'")
+    if top.value["status"] not in _READY:
+        return NotReady(f"status is {shown(top.value['status'])}")
+    try:
+        refuse_doubles(data)
+        return _completed(top, data)
+    except Misfit as misfit:
+        raise TableRefused(str(misfit)) from misfit
+
+
+def _completed(top: Cursor, data: bytes) -> RankTable:
+    layout = _format(top)
+    listed = _READERS[layout](top)
+    entries = tuple(sorted(map(_entry, listed), key=_first_rank))
+    holders = [entry for entry in entries if entry.devices]
+    return RankTable(
+        format=layout,
+        entries=entries,
+        world_size=sum(len(entry.devices) for entry in holders),
+        servers=len(holders if layout is Format.A5 else {entry.server_id for entry in holders}),
+        document=template_1(holders) if layout in (Format.TEMPLATE_2, Format.LAB) else data,
+    )
+
+
+_READERS: Mapping[Format, Callable[[Cursor], Iterable[formats.Listed]]] = {
+    Format.TEMPLATE_1: formats.servers,
+    Format.TEMPLATE_2: formats.pods,
+    Format.SUPER_POD: formats.super_pod,
+    Format.A5: formats.a5,
+    Format.LAB: formats.lab,
+}
+
+
+def _format(top: Cursor) -> Format:
+    if top.get("group_list") is not None:
+        return _group_format(top)
+    if top.get("server_list") is not None:
+        super_pod = top.get("super_pod_list") is not None or top.get("version") == "1.2"
+        return Format.SUPER_POD if super_pod else Format.TEMPLATE_1
+    if top.get("rank_list") is not None:
+        return Format.A5
+    raise Misfit("$: expected 'group_list', 'server_list' or 'rank_list', found none of them")
+
+
+def _group_format(top: Cursor) -> Format:
+    instance = formats.first_instance(top)
+    if instance is None or instance.get("pod_name") is not None:
+        return Format.TEMPLATE_2
+    if instance.get("rank_id") is not None:
+        return Format.LAB
+    expected = "'pod_name' (template 2) or 'rank_id' (lab group_list)"
+    raise Misfit(f"{instance.path}: expected {expected}, found neither")
+
+
+def _entry(listed: formats.Listed) -> Entry:
+    return Entry(
+        tuple([Device(*row) for row in listed.rows]),
+        listed.server_id,
+        listed.pod_name,
+        listed.host_ip,
+        listed.container_ip,
+        listed.pod_ip,
+        listed.server_ip,
+    )
+
+
+def _first_rank(entry: Entry) -> tuple[bool, int]:
+    """Sorts entries by their lowest rank, and those without devices behind them all."""
+    return not entry.devices, min((device.rank for device in entry.devices), default=0)

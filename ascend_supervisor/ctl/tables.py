@@ -1,0 +1,73 @@
+"""Rank tables in files that an operator names: read at once, and written all or nothing."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+from ascend_supervisor.cluster.parsing import MAX_BYTES, parse
+from ascend_supervisor.cluster.rank_table import NotReady, RankTable
+from ascend_supervisor.errors import (
+    TABLE_NOT_READY,
+    CannotWrite,
+    Refusal,
+    SettingsRefused,
+    TableRefused,
+)
+from ascend_supervisor.files.atomic import write_atomically
+from ascend_supervisor.quoting import plain
+
+STDIN = 0
+TABLE_MODE = 0o644
+
+
+class TableNotCompleted(Refusal):
+    """The rank table is still being written."""
+
+    exit_code: ClassVar[int] = TABLE_NOT_READY
+
+
+def read_table_file(name: str) -> RankTable:
+    """The table in the file, ``-`` for stdin, which may be a pipe.
+
+    Raises SettingsRefused for a file that cannot be read, TableNotCompleted, TableRefused.
+    """
+    where = "on stdin" if name == "-" else plain(name)
+    try:
+        with open(STDIN if name == "-" else name, "rb", closefd=name != "-") as file:
+            table = parse(file.read(MAX_BYTES + 1))
+    except OSError as error:
+        reason = error.strerror or error
+        raise SettingsRefused(f"the rank table {where} cannot be read: {reason}") from error
+    except TableRefused as refusal:
+        raise TableRefused(*(f"{where}: {fault}" for fault in refusal.faults)) from refusal
+    if isinstance(table, NotReady):
+        raise TableNotCompleted(f"the rank table {where} is not ready: {table.reason}")
+    return table
+
+
+def replace_table_file(path: Path, document: bytes) -> None:
+    """Write all of ``document`` to ``path``, or nothing; raises CannotWrite.
+
+    A link goes on leading to the file: this alone is replaced. What is no file stays as it is.
+    """
+    try:
+        reason = _irreplaceable(path)
+        if not reason:
+            with suppress(FileNotFoundError):  # the file that is to be made
+                path.stat()  # raises for a link that leads to itself; resolve does so no more
+            write_atomically(path.resolve(), document, TABLE_MODE)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        raise CannotWrite(f"{plain(str(path))} cannot be written: {reason}")
+
+
+def _irreplaceable(path: Path) -> str:
+    """Why another file must not take the place of ``path``; empty where it may."""
+    if path.exists() and not path.is_file():
+        return "it is not a regular file"
+    if path.is_symlink() and path.parent.resolve().parts[:2] in (("/", "dev"), ("/", "proc")):
+        return "it is an open file; for stdout leave out -o"
+    return ""

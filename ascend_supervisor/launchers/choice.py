@@ -1,0 +1,101 @@
+"""From ``--method`` to the launcher; what of it this machine has is looked up here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ascend_supervisor.files.regular import read_regular_file
+from ascend_supervisor.launchers import Boot, Launcher
+from ascend_supervisor.launchers.mindspore import MindSporeLauncher
+from ascend_supervisor.launchers.mpirun import MpirunLauncher, Tools
+from ascend_supervisor.launchers.msrun import MsrunLauncher
+from ascend_supervisor.launchers.ranktable import RankTableLauncher
+from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
+from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
+from ascend_supervisor.launchers.torchrun import PYTHON, TorchrunLauncher
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.sources import CONFIG_BYTES
+
+
+def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
+    boot = Boot(settings.command, environ, settings.restarts, settings.master_port)
+    return LAUNCHERS[settings.method](boot, settings)
+
+
+def _torchrun(boot: Boot, _: Settings) -> Launcher:
+    return TorchrunLauncher(boot, installed(boot, "torchrun", "torch.distributed.run"))
+
+
+def _msrun(boot: Boot, _: Settings) -> Launcher:
+    return MsrunLauncher(boot, installed(boot, "msrun", "mindspore.parallel.cluster.run"))
+
+
+def _mpirun(boot: Boot, settings: Settings) -> Launcher:
+    config = Path(boot.or_else("HOME", "/home/ma-user"), "etc", "ssh", "sshd_config")
+    text = None
+    with suppress(OSError):
+        text = read_regular_file(config, CONFIG_BYTES).decode(errors="surrogateescape")
+    search = f"{boot.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    tools = Tools(
+        program=(sys.executable, "-I", "-S", str(MPI)),
+        mpirun=shutil.which("mpirun", path=search),
+        sshd=shutil.which("sshd", path=search),
+        sshd_config=text,
+        sshd_config_path=str(config),
+        is_root=os.geteuid() == 0,
+        wait=settings.rank_table_timeout or A_YEAR,
+    )
+    return MpirunLauncher(boot, tools)
+
+
+MPI = Path(__file__).parents[1] / "programs" / "mpi.py"
+A_YEAR = 365 * 86400.0
+
+LAUNCHERS: Mapping[str, Callable[[Boot, Settings], Launcher]] = {
+    "ranktable": lambda boot, _: RankTableLauncher(boot),
+    "torchrun": _torchrun,
+    "msrun": _msrun,
+    "mindspore": lambda boot, _: MindSporeLauncher(boot),
+    "mpirun": _mpirun,
+    "torch-ddp": lambda boot, _: TorchDdpLauncher(boot),
+    "tensorflow": lambda boot, _: TensorFlowLauncher(boot),
+}
+
+
+def installed(boot: Boot, program: str, module: str) -> tuple[str, ...]:
+    """How a launcher that comes with a Python package is called on this machine.
+
+    Where the command names its interpreter by a path, that interpreter's own comes first; then
+    what is in PATH; then the module of the interpreter. Else its bare name, which is not found.
+    """
+    search = boot.environ.get("PATH", os.defpath)
+    word = boot.command[0]
+    interpreter = shutil.which(word, path=search) if PYTHON.fullmatch(Path(word).name) else None
+    beside = str(Path(interpreter).with_name(program)) if interpreter else program
+    if "/" in word and os.access(beside, os.X_OK):
+        return (beside,)
+    if shutil.which(program, path=search):
+        return (program,)
+    if interpreter and os.access(beside, os.X_OK):
+        return (beside,)
+    if interpreter and any(_packages(interpreter, module, boot.environ)):
+        return (word, "-m", module)
+    return (program,)
+
+
+def _packages(interpreter: str, module: str, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Where the module's file is, of all the places in which that interpreter may look."""
+    file = f"{module.replace('.', '/')}.py"
+    for folder in filter(None, environ.get("PYTHONPATH", "").split(":")):
+        if (found := Path(folder, file)).is_file():
+            yield found
+    prefixes = {Path(interpreter).parent.parent, Path(interpreter).resolve().parent.parent}
+    if home := environ.get("HOME"):
+        prefixes.add(Path(home, ".local"))
+    for prefix in prefixes:
+        yield from prefix.glob(f"lib*/python3*/*-packages/{file}")

@@ -1,0 +1,118 @@
+"""The logs of the ranks: opened once, kept over all generations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import anyio
+
+from ascend_supervisor.errors import CannotWrite, Unavailable, scarcity
+from ascend_supervisor.events import Event, LogBlocked, LogLost, LogRotated, Report
+from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.output.log_file import LogFile, Rotation
+from ascend_supervisor.output.log_thread import LogWriter
+from ascend_supervisor.tasks.clock import TICK_SECONDS
+
+OURS = "[ascend_supervisor]"
+"""What every line of ours in a rank's log begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankListener:
+    """Turns what befalls the log of ``rank`` into events, from whatever thread it is told."""
+
+    rank: int | None
+    program: str | None
+    path: Path
+    report: Report
+    loop: asyncio.AbstractEventLoop
+
+    def blocked(self, reason: str) -> None:
+        self._tell(LogBlocked(self.rank, str(self.path), reason, self.program))
+
+    def lost(self, size: int, reason: str) -> None:
+        self._tell(LogLost(self.rank, size, reason, self.program))
+
+    def rotated(self) -> None:
+        self._tell(LogRotated(self.rank, str(self.path), self.program))
+
+    def _tell(self, event: Event) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(self.report, event)
+
+
+class RankLogs:
+    """``origin`` (job and host) stands in the first line of every file."""
+
+    def __init__(self, rotation: Rotation, origin: str, report: Report) -> None:
+        self._rotation = rotation
+        self._origin = origin
+        self._report = report
+        self._logs: dict[Path, LogWriter] = {}
+
+    async def open(self, spec: ProcessSpec) -> None:
+        """Make the log of ``spec``, unless an earlier generation has.
+
+        Raises CannotWrite, or Unavailable where no more files can be opened.
+        """
+        log = self._logs.get(Path(spec.log)) or self._new(spec)
+        try:
+            await log.opened()
+        except OSError as error:
+            self._logs.pop(log.path).close()
+            if lacking := scarcity(error):
+                raise Unavailable(f"{spec.name}: cannot open its log: {lacking}") from error
+            raise CannotWrite(
+                f"{spec.name}: cannot write its log {log.path}: {error.strerror or error}; "
+                "choose another directory with --log-dir"
+            ) from error
+
+    def begin(self, spec: ProcessSpec, generation: int) -> LogWriter:
+        """The log of ``spec``, which is open, with a line that says that ``generation`` begins."""
+        log = self._logs[Path(spec.log)]
+        log.notice(self._line(f"generation {generation} of {spec.name} begins"))
+        return log
+
+    def reopen(self) -> None:
+        """Go on in new files of the same names, each from its next line on."""
+        for log in self._logs.values():
+            log.reopen()
+
+    async def watch(self) -> NoReturn:
+        """Tell of logs that cannot be written, also where the ranks say little; never returns."""
+        while True:
+            await anyio.sleep(TICK_SECONDS)
+            for log in self._logs.values():
+                log.look()
+
+    async def finish(self) -> None:
+        """Wait until everything is on disk, or lost and counted."""
+        async with anyio.create_task_group() as tasks:
+            for log in self._logs.values():
+                tasks.start_soon(log.finish)
+        await anyio.lowlevel.checkpoint()  # let the threads' last words arrive
+
+    def _new(self, spec: ProcessSpec) -> LogWriter:
+        path = Path(spec.log)
+        loop = asyncio.get_running_loop()
+        listener = RankListener(spec.rank, spec.program, path, self._report, loop)
+        file = LogFile(path, self._rotation, self._header(spec.name))
+        log = self._logs[path] = LogWriter(file, listener, self._lost_line)
+        return log
+
+    def _header(self, name: str) -> Callable[[], bytes]:
+        return partial(self._line, f"log of {name}, {self._origin}")
+
+    def _lost_line(self, size: int, reason: str) -> bytes:
+        return self._line(f"{size} bytes are missing here: {reason}")
+
+    def _line(self, text: str) -> bytes:
+        moment = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+        return f"{OURS} {moment} {text}\n".encode(errors="backslashreplace")

@@ -1,0 +1,1 @@
+"""Processes: started, owned, signalled and swept away; knows no NPU."""

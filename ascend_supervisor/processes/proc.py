@@ -1,0 +1,210 @@
+"""What /proc says about processes; every question answers for the moment it was asked in.
+
+A process that is gone, or that is not ours to look at, has no children, no name and no files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ascend_supervisor.errors import scarcity
+from ascend_supervisor.processes.process_memory import ProcessMemory
+from ascend_supervisor.processes.secrets import masked_words
+from ascend_supervisor.quoting import printable
+
+COMMAND_CHARACTERS = 200
+PROC = Path("/proc")
+_MEMORY = ProcessMemory(Path.read_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What /proc/PID/stat says, proc(5); ``start`` is in clock ticks since boot."""
+
+    state: str
+    parent: int
+    group: int
+    session: int
+    start: int
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it has ended, and is only waited for."""
+        return self.state in {"Z", "X"}
+
+
+def pids(proc: Path = PROC) -> Iterator[int]:
+    """All process ids in our PID namespace; raises OSError."""
+    for name in os.listdir(proc):  # noqa: PTH208  (twice as fast as iterdir, and asked often)
+        if name.isdigit():
+            yield int(name)
+
+
+def descendants(pid: int, proc: Path = PROC) -> list[int]:
+    """Children, their children and so on; zombies too."""
+    found: list[int] = []
+    ahead = [pid]
+    while ahead:
+        below = children(ahead.pop(), proc)
+        found += below
+        ahead += below
+    return found
+
+
+def children(pid: int, proc: Path = PROC) -> list[int]:
+    """Zombies too; raises OSError where there is no room to look."""
+    try:
+        tasks = os.listdir(proc / str(pid) / "task")  # noqa: PTH208
+    except OSError as error:
+        _raise_if_scarce(error)
+        return []
+    found: list[int] = []
+    for task in tasks:
+        try:
+            text = (proc / str(pid) / "task" / task / "children").read_text()
+        except FileNotFoundError:
+            if (proc / str(pid) / "task" / task).exists():  # a kernel without CONFIG_PROC_CHILDREN
+                return [child for child in pids(proc) if parent(child, proc) == pid]
+            continue
+        except OSError as error:
+            _raise_if_scarce(error)
+            continue
+        found += map(int, text.split())
+    return found
+
+
+def stat(pid: int, proc: Path = PROC) -> Stat | None:
+    """None when it is gone; raises OSError where there is no room to look."""
+    try:
+        content = (proc / str(pid) / "stat").read_bytes()
+    except OSError as error:
+        _raise_if_scarce(error)
+        return None
+    # From the third field on: the second, its name, may hold any bytes, parentheses too.
+    fields = content.rpartition(b")")[2].split()
+    if not fields:
+        return None
+    parent, group, session = map(int, fields[1:4])
+    return Stat(fields[0].decode(), parent, group, session, int(fields[19]))
+
+
+def _raise_if_scarce(error: OSError) -> None:
+    """Where no file can be opened to look, nobody may be taken for gone."""
+    if scarcity(error):
+        raise error
+
+
+def parent(pid: int, proc: Path = PROC) -> int | None:
+    found = stat(pid, proc)
+    return found.parent if found else None
+
+
+def start_time(pid: int, proc: Path = PROC) -> int | None:
+    """Clock ticks from boot to its start: with the pid it names a process for ever."""
+    found = stat(pid, proc)
+    return found.start if found else None
+
+
+def is_zombie(pid: int, proc: Path = PROC) -> bool:
+    found = stat(pid, proc)
+    return found is not None and found.is_dead
+
+
+def catches(pid: int, number: int, proc: Path = PROC) -> bool:
+    """Whether it has a handler for this signal; not where nobody can look."""
+    try:
+        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    caught = (line.partition(":")[2] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(next(caught, "0"), 16) >> (number - 1) & 1)
+
+
+def name(pid: int, proc: Path = PROC) -> str:
+    """As it calls itself; of a process that is stuck, too, it can be asked for."""
+    try:
+        return (proc / str(pid) / "comm").read_text(errors="replace").removesuffix("\n")
+    except OSError as error:
+        _raise_if_scarce(error)
+        return ""
+
+
+def words(pid: int, proc: Path = PROC) -> list[str]:
+    """Its command line."""
+    try:
+        line = _MEMORY.read(proc / str(pid) / "cmdline")
+    except OSError as error:
+        _raise_if_scarce(error)
+        return []
+    return [os.fsdecode(word) for word in line.removesuffix(b"\0").split(b"\0")]
+
+
+def environ(pid: int, proc: Path = PROC) -> Mapping[bytes, bytes]:
+    """The environment it was started with; empty when we may not know, or not within a second."""
+    try:
+        block = _MEMORY.read(proc / str(pid) / "environ")
+    except OSError as error:
+        _raise_if_scarce(error)
+        return {}
+    return dict(entry.split(b"=", 1) for entry in block.split(b"\0") if b"=" in entry)
+
+
+def in_our_pid_namespace(pid: int, proc: Path = PROC) -> bool:
+    try:
+        theirs = (proc / str(pid) / "ns" / "pid").readlink()
+        return theirs == (proc / "self" / "ns" / "pid").readlink()
+    except OSError:
+        return False
+
+
+def holds_file(pid: int, paths: frozenset[str], proc: Path = PROC) -> bool:
+    """Whether one of its open files is one of ``paths``."""
+    folder = proc / str(pid) / "fd"
+    try:
+        numbers = os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return False
+    for number in numbers:
+        with suppress(OSError):
+            if os.readlink(folder / number) in paths:  # noqa: PTH115  (a str is what is compared)
+                return True
+    return False
+
+
+def open_files(pid: int, proc: Path = PROC) -> list[str]:
+    """What its file descriptors stand for."""
+    found = []
+    with suppress(OSError):
+        for link in (proc / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                found.append(str(link.readlink()))
+    return found
+
+
+def description(pid: int, proc: Path = PROC) -> str:
+    """The process for people: pid, state, where in the kernel it waits, command line (masked)."""
+    try:
+        found = stat(pid, proc)
+    except OSError as error:
+        return f"{pid} (cannot be looked at: {error.strerror})"
+    if found is None:
+        return f"{pid} (gone)"
+    try:
+        raw = _MEMORY.read(proc / str(pid) / "cmdline")[:COMMAND_CHARACTERS]
+        words = raw.decode(errors="backslashreplace").split("\0")
+        text = " ".join(masked_words(words)).strip()
+        command = printable(text[:COMMAND_CHARACTERS])[:COMMAND_CHARACTERS]
+    except TimeoutError:
+        command = "its command line cannot be read now"
+    except OSError:
+        command = ""
+    try:
+        waits = (proc / str(pid) / "wchan").read_text().strip()
+    except OSError:
+        waits = ""
+    where = f" in {waits}" if waits not in {"", "0"} else ""
+    return f"{pid} (state {found.state}{where}): {command or 'no command line'}"

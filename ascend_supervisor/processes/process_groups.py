@@ -1,0 +1,103 @@
+"""Process groups whose leader is no unreaped child of ours: their numbers are not ours to keep.
+
+The kernel gives the number of a group to somebody else as soon as the group is empty. So a group is
+ours for as long as a process that was seen in it is still there, and each member is signalled as
+the process that it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.pid import Pid
+
+
+class ProcessGroups:
+    """Of our descendants; zombies are members too."""
+
+    def __init__(self) -> None:
+        self._members: dict[int, set[Pid]] = {}
+
+    def add(self, leaders: Iterable[Pid]) -> None:
+        """Groups by their leaders, which were just seen."""
+        for leader in leaders:
+            self._members.setdefault(leader.number, set()).add(leader)
+
+    def add_left_behind(self, number: int) -> None:
+        """What is left of a group whose leader was a child of ours and has just been reaped.
+
+        Where nobody can look, it is taken for empty: the sweep finds them.
+        """
+        with suppress(OSError):
+            if not _is_empty(number) and Pid.of(number) is None:
+                self._members[number] = _seen({number}).get(number, set())
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether nobody is left in any; a group that is empty is not looked at any more."""
+        try:
+            self._look()
+        except OSError:  # nobody is taken for gone because no file can be opened to look
+            return False
+        return not self._members
+
+    def send(self, number: int) -> None:
+        """Signal all members."""
+        with suppress(OSError):
+            self._look()
+            self._take_in(set(self._members))
+        for members in self._members.values():
+            for pid in members:
+                with suppress(OSError):
+                    pid.send(number)
+
+    def _look(self) -> None:
+        """Forget who has gone, and groups of which nobody is left."""
+        thinned = set()
+        for group, members in list(self._members.items()):
+            staying = set() if _is_empty(group) else {pid for pid in members if _is_in(pid, group)}
+            if not staying:
+                del self._members[group]
+            elif staying != members:
+                self._members[group] = staying
+                thinned.add(group)
+        self._take_in(thinned)
+
+    def _take_in(self, groups: set[int]) -> None:
+        """Those who have joined since; raises OSError."""
+        if not groups:
+            return
+        for group, joined in _seen(groups).items():
+            members = self._members[group]
+            # Had it been empty meanwhile, these could be somebody else's.
+            if any(_is_in(pid, group) for pid in members):
+                members |= joined
+
+
+def _seen(groups: set[int]) -> dict[int, set[Pid]]:
+    """Our descendants in these groups."""
+    found: dict[int, set[Pid]] = {}
+    for number in proc.descendants(os.getpid()):
+        stat = proc.stat(number)
+        if stat is not None and stat.group in groups:
+            found.setdefault(stat.group, set()).add(Pid(number, stat.start))
+    return found
+
+
+def _is_in(pid: Pid, group: int) -> bool:
+    stat = proc.stat(pid.number)
+    return stat is not None and stat.start == pid.start and stat.group == group
+
+
+def _is_empty(group: int) -> bool:
+    """Whether there is no such group, whoever's it is."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # all that is left in it runs as somebody else
+        pass
+    return False

@@ -1,0 +1,111 @@
+"""The files in which others look up how the job stands: the state file and the termination log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import anyio
+
+from ascend_supervisor import __version__
+from ascend_supervisor.events import Diagnostic, Event, Report
+from ascend_supervisor.files.atomic import remove_remnants, write_atomically
+from ascend_supervisor.files.newest_only import LatestFile
+from ascend_supervisor.files.reserve import Reserve
+from ascend_supervisor.paths import Place
+from ascend_supervisor.processes.proc import start_time
+from ascend_supervisor.reporters.state_file import Status, as_json, status_file
+from ascend_supervisor.reporters.stdout import Outlets
+from ascend_supervisor.reporters.termination_log import termination_log, write_termination_log
+
+Content = TypeVar("Content")
+
+STATE_MODE = 0o644
+TERMINATION_LOG = Path("/dev/termination-log")
+LOOK_SECONDS = 10.0
+"""How often it is looked whether the state file is still there: health probes read it."""
+
+
+class Records:
+    """``report`` keeps both files; that one cannot be written is told, and stops nothing.
+
+    Before ``begin`` nothing is written: the place may be another supervisor's. A descriptor is in
+    ``reserve`` for them: the end is told also where there is no other left.
+    """
+
+    def __init__(
+        self, place: Place, termination: Path | None, outlets: Outlets, reserve: Reserve
+    ) -> None:
+        self._outlets = outlets
+        self._loop = asyncio.get_running_loop()
+        self._place = place
+        self._termination = termination
+        self._files: list[LatestFile[Any]] = []
+        self._reports: list[Report] = []
+        self._begun = anyio.Event()
+        self._reserve = reserve
+
+    def begin(self) -> None:
+        """Write the first state, and from now on what every event makes of it."""
+        place = self._place
+        state = Path(place.state_file)
+        state_file = self._file(_state_writer(state), "the state file", state)
+        self._files.append(state_file)
+        self._state_file = state_file
+        self._begun.set()
+        initial = Status(
+            job_id=place.job_id,
+            pod=place.pod,
+            pid=os.getpid(),
+            start_time=start_time(os.getpid()),
+            version=__version__,
+        )
+        self._reports.append(status_file(state_file.put, initial))
+        path = self._termination or (TERMINATION_LOG if TERMINATION_LOG.exists() else None)
+        if path is not None:
+            file = self._file(partial(write_termination_log, path), "the termination log", path)
+            self._files.append(file)
+            self._reports.append(termination_log(file.put))
+
+    def report(self, event: Event) -> None:
+        """Write down ``event``; nothing that comes after the last one changes anything."""
+        for report in self._reports:
+            report(event)
+
+    async def keep(self, seconds: float = LOOK_SECONDS) -> NoReturn:
+        """Write the state file again, within ``seconds``, when somebody has removed it."""
+        await self._begun.wait()
+        await self._state_file.keep(partial(os.path.lexists, self._place.state_file), seconds)
+
+    async def finish(self) -> None:
+        """Wait until both are written, or cannot be."""
+        for file in self._files:
+            await file.finish()
+        await anyio.lowlevel.checkpoint()  # let a thread's complaint arrive
+
+    def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
+        def failed(error: OSError) -> None:
+            text = f"{path} cannot be written: {error.strerror or error}"
+            self._outlets.complain(text)  # the last write comes after the last event
+            self._loop.call_soon_threadsafe(self._outlets.report, Diagnostic(name, text, None))
+
+        def ensure(content: Content) -> None:
+            self._reserve.ensure(partial(write, content))
+
+        return LatestFile(ensure, failed, name)
+
+
+def _state_writer(path: Path) -> Callable[[Status], None]:
+    """Also removes, the first time, what an earlier start left that was killed while it wrote."""
+    rest = [path]
+
+    def write(status: Status) -> None:
+        while rest:
+            remove_remnants(rest.pop())
+        write_atomically(path, as_json(status), STATE_MODE)
+
+    return write

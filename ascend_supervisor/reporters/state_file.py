@@ -1,0 +1,128 @@
+"""Where we stand, as a file that is replaced atomically at every change: for ctl and people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ascend_supervisor.events import (
+    Event,
+    GenerationEnded,
+    GenerationStarted,
+    ProcessExited,
+    ProcessStarted,
+    RankTableReady,
+    RankTableWaiting,
+    Report,
+    RestartScheduled,
+    SignalReceived,
+    SupervisorExited,
+)
+from ascend_supervisor.files.to_json import to_json
+
+Phase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class RankStatus:
+    """One rank: ``status`` and ``signal`` are null while it runs."""
+
+    rank: int | None
+    local_rank: int | None
+    pid: int
+    log: str
+    status: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the state file holds; ``pid`` and ``start_time`` (clock ticks) name the supervisor."""
+
+    job_id: str
+    pod: str
+    pid: int
+    start_time: int | None
+    version: str
+    phase: Phase = "starting"
+    why: str = ""
+    generation: int | None = None
+    restarts_left: int | None = None
+    world_size: int | None = None
+    ranks: tuple[RankStatus, ...] = ()
+    exit_code: int | None = None
+    root_cause: str | None = None
+
+
+def status_file(put: Callable[[Status], None], initial: Status) -> Report:
+    """A report that hands every new state to ``put``, ``initial`` at once."""
+    current = initial
+    put(current)
+
+    def report(event: Event) -> None:
+        nonlocal current
+        following = after(current, event)
+        if following != current:
+            current = following
+            put(current)
+
+    return report
+
+
+def as_json(status: Status) -> bytes:
+    return to_json(status, indent=True) + b"\n"
+
+
+def after(status: Status, event: Event) -> Status:
+    """The status when ``event`` has happened; nothing changes it once the supervisor has ended."""
+    return status if status.phase == "ended" else _changed(status, event)
+
+
+def _changed(status: Status, event: Event) -> Status:
+    match event:
+        case RankTableWaiting():
+            return replace(status, phase="waiting", why=event.msg)
+        case RankTableReady():
+            return replace(status, world_size=event.world_size)
+        case GenerationStarted():
+            return replace(
+                status,
+                phase="running",
+                why=event.msg,
+                generation=event.generation,
+                restarts_left=event.restarts_left,
+                ranks=(),
+            )
+        case ProcessStarted():
+            new = RankStatus(event.rank, event.local_rank, event.child_pid, event.log)
+            return replace(status, ranks=(*status.ranks, new))
+        case ProcessExited():
+            return replace(status, ranks=_with_exit(status.ranks, event))
+        case SignalReceived() if "stopping" in event.effect:
+            return replace(status, phase="stopping", why=event.msg)
+        case GenerationEnded() if event.next == "stop":
+            return replace(status, phase="stopping", why=event.msg)
+        case RestartScheduled():
+            return replace(
+                status, phase="backing off", why=event.msg, restarts_left=event.restarts_left
+            )
+        case SupervisorExited():
+            return replace(
+                status,
+                phase="ended",
+                why=event.msg,
+                exit_code=event.exit_code,
+                root_cause=event.root_cause,
+            )
+        case _:
+            return status
+
+
+def _with_exit(ranks: tuple[RankStatus, ...], event: ProcessExited) -> tuple[RankStatus, ...]:
+    return tuple(
+        replace(rank, status=event.status, signal=event.signal)
+        if rank.pid == event.child_pid
+        else rank
+        for rank in ranks
+    )

@@ -1,0 +1,128 @@
+"""Where events and the ranks' words go, in the format that was asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import anyio
+
+from ascend_supervisor.events import OutputDropped, Report, SupervisorExited, who
+from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.output.console import Console, Plain
+from ascend_supervisor.output.mirror import Lines, Mirror
+from ascend_supervisor.output.terminal import coloured, harmless
+from ascend_supervisor.quoting import printable
+from ascend_supervisor.reporters.event_log import (
+    JsonLines,
+    Origin,
+    RawLines,
+    TextLines,
+    json_log,
+    text_log,
+)
+from ascend_supervisor.reporters.python_warnings import unshown
+from ascend_supervisor.settings.values import LogLevel, RankSet
+from ascend_supervisor.tasks.race import first
+
+Format = Literal["json", "text", "raw", "none"]
+HURRIED_SECONDS = 1.0
+"""What ranks said is written for so long after somebody has lost patience."""
+
+
+class Outlets:
+    """``report`` tells events; ``mirror`` gives a rank's way to the console, if it has one.
+
+    json: both on stdout. text: both on stdout, for people. raw: the ranks' bytes on stdout, events
+    for people on stderr. none: nothing on stdout, warnings and errors on stderr.
+    """
+
+    def __init__(self, console: Format, ranks: RankSet, level: LogLevel, origin: Origin) -> None:
+        self._format = console
+        self._ranks = ranks
+        self._origin = origin
+        if os.path.sameopenfile(1, 2):  # one thread writes: nothing lands inside a line
+            self._stdout = self._stderr = Console(1)
+        else:
+            self._stdout, self._stderr = Console(1, self._refused), Console(2)
+        self._events = self._stdout if console in {"json", "text"} else self._stderr
+        if console == "json":
+            self.report: Report = json_log(self._events, origin, level)
+        else:
+            quiet = console == "none" and level in {"debug", "info"}
+            self.report = text_log(self._events, origin, "warning" if quiet else level)
+
+    def mirror(self, spec: ProcessSpec, generation: int) -> Mirror | None:
+        shown = spec.rank is None or spec.rank in self._ranks
+        if self._format == "none" or not shown:
+            return None
+
+        def dropped(lines: int, why: str) -> None:
+            self.report(OutputDropped(spec.rank, lines, why, spec.program))
+
+        def failed(error: Exception) -> None:
+            self.report(unshown(who(spec.rank, spec.program), error))
+
+        return Mirror(self._stdout, self._lines(spec, generation), dropped, failed)
+
+    @property
+    def for_machines(self) -> bool:
+        """Whether people who look at stderr have not been told anything yet."""
+        return self._format == "json"
+
+    def complain(self, sentence: str) -> None:
+        """Say on stderr why we refuse."""
+        line = f"ascend_supervisor: {printable(sentence)}\n"
+        self._stderr.put(Plain(line.encode(errors="backslashreplace")))
+
+    async def finish_output(self, seconds: float, hurry: Callable[[], Awaitable[None]]) -> None:
+        """Wait until all that ranks said is written, for at most ``seconds``.
+
+        When ``hurry`` returns, for HURRIED_SECONDS at most; or until the reader has stood still for
+        too long. What is left is dropped and told, so that the events have their turn.
+        """
+
+        async def written() -> bool:
+            return await self._stdout.finish()
+
+        async def hurried() -> bool:
+            await hurry()
+            await anyio.sleep(HURRIED_SECONDS)
+            return False
+
+        with anyio.move_on_after(seconds):
+            if await first(written, hurried):
+                return
+        self._stdout.drop_output()
+        await self._stdout.finish()
+        self._stdout.tell_dropped()
+
+    async def end(self, exited: SupervisorExited) -> None:
+        """Tell the last event, and wait until it is written, unless nobody reads it.
+
+        The sentence stands on stderr too where no people have been told, or stdout is gone.
+        """
+        self.report(exited)
+        sentence = exited.refusal if self.for_machines else None
+        told = await self._events.finish()
+        if not told and exited.exit_code and self._events is self._stdout:
+            sentence = exited.root_cause or exited.msg
+        if sentence:
+            self.complain(sentence)
+        await self.finish()
+
+    async def finish(self) -> None:
+        """Wait until all is written, unless nobody reads it."""
+        await self._stdout.finish()
+        await self._stderr.finish()
+
+    def _refused(self, why: str) -> None:
+        self.complain(f"stdout cannot be written: {why}; it is tried again until the end")
+
+    def _lines(self, spec: ProcessSpec, generation: int) -> Lines:
+        if self._format == "json":
+            return JsonLines(spec, generation, self._origin)
+        if self._format == "raw":
+            return RawLines()
+        return TextLines(spec, coloured if os.isatty(1) else harmless)

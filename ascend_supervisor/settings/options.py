@@ -1,0 +1,256 @@
+"""The table of all options: every spelling, every default and the help come from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ascend_supervisor import errors
+from ascend_supervisor.settings.values import (
+    CODES,
+    DEVICE_COUNT,
+    DURATION,
+    FLAG,
+    PATH,
+    PERIOD,
+    PORT,
+    RANKS,
+    SIZE,
+    Console,
+    Kind,
+    LogLevel,
+    choice,
+    read_path,
+    read_text,
+    whole,
+)
+
+Source = Literal["command line", "environment", "file"]
+
+PREFIX = "ASCEND_SUPERVISOR_"
+EVERYWHERE: frozenset[Source] = frozenset(get_args(Source))
+COMMAND_LINE: frozenset[Source] = frozenset({"command line"})
+NOT_IN_A_FILE: frozenset[Source] = EVERYWHERE - {"file"}
+
+METHODS = ("ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its name, what it takes, what it is for, and what holds when it is not given.
+
+    ``default`` is written as a user would write it; None means that the value is None.
+    ``otherwise`` says in words where a default comes from that is not fixed.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    default: str | None = None
+    otherwise: str = ""
+    places: frozenset[Source] = EVERYWHERE
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name}"
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.key.upper()
+
+    @property
+    def key(self) -> str:
+        """The name in a TOML file and in Settings."""
+        return self.name.replace("-", "_")
+
+    @property
+    def default_value(self) -> object:
+        return None if self.default is None else self.kind.read(self.default)
+
+
+GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
+    (
+        "Where this machine stands",
+        (
+            Option(
+                "rank-table",
+                PATH,
+                "the rank table, or the directory that will hold it",
+                otherwise="where the platform puts it",
+            ),
+            Option(
+                "rank-table-timeout",
+                DURATION,
+                "how long to wait until the table is completed, then exit with "
+                f"{errors.TABLE_NOT_READY}; 0 waits for ever",
+                default="1800",
+            ),
+            Option(
+                "pod-name",
+                Kind("NAME", read_text),
+                "this pod's name in the table",
+                otherwise="from the environment",
+            ),
+            Option(
+                "server-id",
+                Kind("ID", read_text),
+                "this server's entry in the table",
+                otherwise="from the environment",
+            ),
+            Option(
+                "node-rank",
+                whole("N"),
+                "this server's number, from 0",
+                otherwise="from the environment",
+            ),
+            Option(
+                "standalone",
+                DEVICE_COUNT,
+                "no cluster, no rank table: N devices of this machine; without N those present, "
+                "else 1",
+            ),
+        ),
+    ),
+    (
+        "What is started",
+        (
+            Option(
+                "method",
+                choice("NAME", METHODS),
+                f"how ranks are started: {', '.join(METHODS)}",
+                default="ranktable",
+                otherwise="MA_RUN_METHOD, else ranktable",
+            ),
+            Option(
+                "master-port",
+                PORT,
+                "port on which rank 0 is met, the same on all servers",
+                otherwise="MASTER_PORT, else the method's own",
+            ),
+            Option(
+                "work-dir",
+                Kind("DIR", read_path),
+                "parent of the ranks' working directories device<N>",
+                otherwise="where the platform puts them",
+            ),
+            Option(
+                "log-dir",
+                Kind("DIR", read_path),
+                "directory of the ranks' logs",
+                otherwise="where the platform puts them",
+            ),
+        ),
+    ),
+    (
+        "Restarts",
+        (
+            Option("restarts", whole("N"), "restarts allowed", default="0"),
+            Option(
+                "restart-period",
+                PERIOD,
+                "the restarts are counted over any period this long",
+                otherwise="unlimited",
+            ),
+            Option(
+                "restart-delay",
+                DURATION,
+                "the longest wait before the first restart (full jitter); doubles each time",
+                default="1",
+            ),
+            Option("restart-delay-max", DURATION, "the longest such wait", default="60"),
+            Option(
+                "min-uptime",
+                DURATION,
+                "three generations in a row that die the same way sooner than this end the job",
+                default="10",
+            ),
+            Option(
+                "no-restart-on",
+                CODES,
+                "exit statuses that are never retried",
+                default="125,126,127",
+            ),
+        ),
+    ),
+    (
+        "Stopping",
+        (
+            Option("grace", DURATION, "from SIGTERM to SIGKILL", default="20"),
+            Option(
+                "drain",
+                DURATION,
+                "from the first failure to SIGTERM: time for a last checkpoint",
+                default="0",
+                otherwise="0, or as long as TTP needs where the environment shows it",
+            ),
+            Option(
+                "release-delay",
+                DURATION,
+                "from the end of the last process to the next start",
+                otherwise="10 where /dev/davinci* exist, else 0",
+            ),
+        ),
+    ),
+    (
+        "Output",
+        (
+            Option(
+                "console",
+                choice("FORMAT", get_args(Console)),
+                f"format of stdout: {', '.join(get_args(Console))}; auto is text on a terminal, "
+                "else json",
+                default="auto",
+            ),
+            Option(
+                "console-ranks",
+                RANKS,
+                "whose output stdout repeats: all, none, or a list such as 0,8-15",
+                default="all",
+            ),
+            Option("log-max-size", SIZE, "a rank's log is rotated at this size", default="256MiB"),
+            Option("log-keep", whole("N"), "rotated logs kept for each rank", default="3"),
+            Option(
+                "log-level",
+                choice("LEVEL", get_args(LogLevel)),
+                f"of our own events: {', '.join(get_args(LogLevel))}",
+                default="info",
+            ),
+            Option(
+                "state-file",
+                PATH,
+                "where the supervisor stands, as JSON, kept current",
+                otherwise="<log dir>/<JOB_ID>-supervisor-<pod or host>.json",
+            ),
+            Option(
+                "termination-log",
+                PATH,
+                "the cause, in short, when the job fails",
+                otherwise="/dev/termination-log if it exists",
+            ),
+        ),
+    ),
+    (
+        "This program",
+        (
+            Option("check", FLAG, "print the plan as JSON and start nothing", default="false"),
+            Option("config", Kind("FILE", read_path), "settings in TOML", places=NOT_IN_A_FILE),
+            Option("version", FLAG, "print the version", default="false", places=COMMAND_LINE),
+            Option("help", FLAG, "print this (also -h)", default="false", places=COMMAND_LINE),
+        ),
+    ),
+)
+
+OPTIONS: tuple[Option, ...] = tuple(option for _, group in GROUPS for option in group)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that a source gave, and ``where``: the option, the variable, or the file and key.
+
+    The value is a stranger's until its option's kind has read it.
+    """
+
+    option: Option
+    value: Any
+    source: Source
+    where: str

@@ -1,0 +1,156 @@
+"""The settings of one run, from command line, environment and TOML file; reads none by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.quoting import shown
+from ascend_supervisor.settings.options import OPTIONS, Given, Source
+from ascend_supervisor.settings.sources import (
+    from_environment,
+    from_file,
+    from_platform,
+    split_command_line,
+)
+from ascend_supervisor.settings.values import Console, LogLevel, RankSet
+
+NO_COMMAND = (
+    "no command was given: write what each rank runs after the options, "
+    "such as ascend-supervisor --restarts 3 -- python /code/train.py"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """The user asked for the help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The user asked for the version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every option's value (times in seconds, sizes in bytes), and what each rank runs.
+
+    None means that the option was not given and that its default depends on the world.
+    ``sources`` names the source of each value that is not a default, by the option's name.
+    """
+
+    rank_table: Path | None
+    rank_table_timeout: float  # 0 waits for ever
+    pod_name: str | None
+    server_id: str | None
+    node_rank: int | None
+    standalone: int | None  # None: not asked for; 0: as many devices as there are
+    method: str
+    master_port: int | None
+    work_dir: Path | None
+    log_dir: Path | None
+    restarts: int
+    restart_period: float | None  # None: unlimited
+    restart_delay: float
+    restart_delay_max: float  # never less than restart_delay
+    min_uptime: float
+    no_restart_on: frozenset[int]
+    grace: float
+    drain: float
+    release_delay: float | None
+    console: Console
+    console_ranks: RankSet
+    log_max_size: int
+    log_keep: int
+    log_level: LogLevel
+    state_file: Path | None
+    termination_log: Path | None
+    check: bool
+    config: Path | None
+    command: tuple[str, ...]
+    sources: Mapping[str, Source]
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What is not a default, such as ``grace=5.0 (command line)``."""
+        return tuple(
+            f"{name}={_told(getattr(self, name.replace('-', '_')))} ({source})"
+            for name, source in self.sources.items()
+        )
+
+
+def _told(value: object) -> str:
+    return ",".join(map(str, sorted(value))) if isinstance(value, frozenset) else str(value)
+
+
+def read_settings(
+    argv: Sequence[str], environ: Mapping[str, str], read_file: Callable[[str], bytes]
+) -> Settings | Help | Version:
+    """The settings; ``argv`` is without the program's name, ``read_file`` may raise OSError.
+
+    Raises SettingsRefused with the faults of all three sources together.
+    """
+    faults: list[str] = []
+    words, command = split_command_line(argv, faults)
+    for word in words:
+        if word.option.name in {"help", "version"}:
+            return Help() if word.option.name == "help" else Version()
+    given = _understood((*from_environment(environ, faults), *words), faults)
+    if "config" in given:
+        given = _understood(from_file(given["config"], read_file, faults), faults) | given
+    platform = (word for word in from_platform(environ) if word.option.name not in given)
+    given = _understood(platform, faults) | given
+    faults += _contradictions(given)
+    if not any(command[:1]):
+        faults.append(NO_COMMAND)
+    if faults:
+        raise SettingsRefused(*faults)
+    return _settled(given, command)
+
+
+def _understood(words: Iterable[Given], faults: list[str]) -> dict[str, Given]:
+    """Those whose value can be read, with it, by the option's name; of several the last."""
+    read = (_with_value(word, faults) for word in words)
+    return {word.option.name: word for word in read if word is not None}
+
+
+def _with_value(word: Given, faults: list[str]) -> Given | None:
+    try:
+        return replace(word, value=word.option.kind.read(word.value))
+    except ValueError as expected:
+        faults.append(f"{word.where}: expected {expected}, found {shown(word.value)}")
+        return None
+
+
+def _contradictions(given: Mapping[str, Given]) -> Iterator[str]:
+    alone, table = given.get("standalone"), given.get("rank-table")
+    if alone and alone.value is not None and table:
+        yield (
+            f"{alone.where} and {table.where} exclude each other: one makes a rank table, "
+            "the other reads one; leave one out"
+        )
+    delay, most = given.get("restart-delay"), given.get("restart-delay-max")
+    if delay and most and delay.value > most.value:
+        yield (
+            f"{delay.where} is {delay.value:g} seconds, more than the {most.value:g} of "
+            f"{most.where}; lower the first or raise the second"
+        )
+
+
+def _settled(given: Mapping[str, Given], command: tuple[str, ...]) -> Settings:
+    values: dict[str, Any] = {
+        option.key: given[option.name].value if option.name in given else option.default_value
+        for option in OPTIONS
+        if "environment" in option.places
+    }
+    # Of these two, the one that was given wins over the other's default.
+    delay, most = values["restart_delay"], values["restart_delay_max"]
+    if "restart-delay" in given:
+        values["restart_delay_max"] = max(delay, most)
+    else:
+        values["restart_delay"] = min(delay, most)
+    sources = {name: word.source for name, word in given.items()}
+    return Settings(**values, command=command, sources=sources)

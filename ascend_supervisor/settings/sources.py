@@ -1,0 +1,172 @@
+"""The sources of settings: command line, environment, TOML file; names are known, values not yet.
+
+Each appends a sentence to ``faults`` for what it does not know, and goes on.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+
+from ascend_supervisor.quoting import nearest, plain, unknown
+from ascend_supervisor.settings.options import OPTIONS, PREFIX, Given, Option
+from ascend_supervisor.settings.values import read_duration
+
+OWNER = "ASCEND_SUPERVISOR_OWNER"
+"""The variable that marks our ranks; it is no option."""
+
+CONFIG_BYTES = 64 * 1024
+"""More than any configuration file of ours has."""
+_MOST_STRANGE = 20
+
+BY_FLAG = {option.flag: option for option in OPTIONS}
+BY_VARIABLE = {option.variable: option for option in OPTIONS if "environment" in option.places}
+BY_KEY = {option.key: option for option in OPTIONS if "file" in option.places}
+
+# Kubernetes puts such variables into every pod for a Service named ascend-supervisor or the like.
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT$|_PORT_[0-9]+_(TCP|UDP|SCTP)")
+
+# How long a dying-gasp checkpoint may take, and the seconds that the ranks sleep after it.
+_TTP_LIMITS = {"TTP_OT": 0.0, "TTP_NORMAL_ACTION_TIME_LIMIT": 10.0}
+_TTP_SWITCHES = (
+    "HIGH_AVAILABILITY",
+    "MS_ENABLE_TFT",
+    "MINDIO_FOR_MINDSPORE",
+    "ELASTIC_PROCESS_RECOVER_ENABLE",
+)
+_TTP_DRAIN = 190.0
+_OFF = frozenset({"", "0", "false", "no", "off", "none", "{}"})
+
+
+def split_command_line(
+    argv: Sequence[str], faults: list[str]
+) -> tuple[tuple[Given, ...], tuple[str, ...]]:
+    """Our options, and the command: everything from the first word that is no option.
+
+    A misspelt option is read as the one it resembles, so that it does not hide other faults.
+    """
+    rest = deque(argv)
+    given = []
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.popleft()
+        if word == "--":
+            break
+        flag, equals, text = word.partition("=")
+        option = _option("--help" if flag == "-h" else flag, faults)
+        if option is None:
+            continue
+        value = text if equals else _value_after(option, rest)
+        if value is None:
+            faults.append(f"{option.flag} needs a value: write {option.flag}={option.kind.metavar}")
+        else:
+            given.append(Given(option, value, "command line", option.flag))
+    return tuple(given), tuple(rest)
+
+
+def _option(flag: str, faults: list[str]) -> Option | None:
+    if flag in BY_FLAG:
+        return BY_FLAG[flag]
+    near = nearest(flag, BY_FLAG, "--")
+    faults.append(unknown(flag, near, "--help lists the options"))
+    return BY_FLAG.get(near)
+
+
+def _value_after(option: Option, rest: deque[str]) -> str | bool | None:
+    """The value taken from ``rest``; True where the option stands alone; None where it must not."""
+    following = rest[0] if rest else "--"
+    if option.kind.needs_value:
+        return None if following.startswith("--") else rest.popleft()
+    if option.kind.takes_value and following.isascii() and following.isdigit():
+        return rest.popleft()
+    return True
+
+
+def from_environment(environ: Mapping[str, str], faults: list[str]) -> Iterator[Given]:
+    for name, text in environ.items():
+        if not name.startswith(PREFIX) or not text or name == OWNER:
+            continue
+        if name in BY_VARIABLE:
+            yield Given(BY_VARIABLE[name], text, "environment", name)
+        elif not _SERVICE_LINK.search(name):
+            near = nearest(name, BY_VARIABLE, PREFIX)
+            faults.append(unknown(name, near, "unset it, or see --help for the options"))
+
+
+def from_platform(environ: Mapping[str, str]) -> Iterator[Given]:
+    """What ModelArts and MindIO say in variables of their own; whatever is ours goes before it."""
+    method = environ.get("MA_RUN_METHOD")
+    if method:
+        yield Given(BY_KEY["method"], method, "environment", "MA_RUN_METHOD")
+    drain = _dying_gasp(environ)
+    if drain is not None:
+        yield Given(BY_KEY["drain"], drain, "environment", "the variables of TTP")
+
+
+def _dying_gasp(environ: Mapping[str, str]) -> float | None:
+    """Seconds that ranks may need for MindIO's last checkpoint; None where nothing shows it."""
+    shown = {
+        name: environ[name]
+        for name in (*_TTP_LIMITS, *_TTP_SWITCHES)
+        if environ.get(name, "").strip().lower() not in _OFF
+    }
+    seconds = [_seconds(shown[name]) + more for name, more in _TTP_LIMITS.items() if name in shown]
+    return max((known for known in seconds if known > 0), default=_TTP_DRAIN) if shown else None
+
+
+def _seconds(text: str) -> float:
+    """The number that ``text`` is; minus infinity where it is none."""
+    try:
+        return read_duration(text)
+    except ValueError:
+        return float("-inf")
+
+
+def from_file(
+    config: Given, read_file: Callable[[str], bytes], faults: list[str]
+) -> Iterator[Given]:
+    name = plain(str(config.value))
+    document = _document(config, read_file, faults)
+    for key, value in document.items():
+        if key in BY_KEY:
+            yield Given(BY_KEY[key], value, "file", f"{name}: {key}")
+    strange = [key for key in document if key not in BY_KEY]
+    for key in strange[:_MOST_STRANGE]:
+        otherwise = "a key is an option of --help with _ for -, other than config"
+        faults.append(f"{name}: {unknown(key, nearest(key, BY_KEY), otherwise)}")
+    if len(strange) > _MOST_STRANGE:
+        faults.append(f"{name}: {len(strange) - _MOST_STRANGE} more keys are not known")
+
+
+def _document(
+    config: Given, read_file: Callable[[str], bytes], faults: list[str]
+) -> dict[str, object]:
+    """What the file holds; empty, with the fault, where it cannot be read."""
+    path = str(config.value)
+    content = b""
+    try:
+        content = read_file(path)
+        return _toml(content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        faults.append(f"{config.where}: {plain(path)} cannot be read: {plain(reason)}")
+    except (ValueError, RecursionError) as error:
+        faults.append(f"{plain(path)} is not TOML: {plain(_syntax_error(error, content))}")
+    return {}
+
+
+def _toml(content: bytes) -> dict[str, object]:
+    library = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    document: dict[str, object] = library.loads(content.decode("utf-8-sig"))
+    return document
+
+
+def _syntax_error(error: Exception, content: bytes) -> str:
+    """What is wrong with ``content``, and at which line."""
+    if isinstance(error, UnicodeDecodeError):
+        line = content.count(b"\n", 0, error.start) + 1
+        return f"not UTF-8 (at line {line})"
+    line = content.count(b"\n") + 1
+    return str(error).replace("at end of document", f"at line {line}, the end")

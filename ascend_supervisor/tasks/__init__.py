@@ -1,0 +1,1 @@
+"""Waiting: for the first of several, in threads, on a clock; knows no NPU."""

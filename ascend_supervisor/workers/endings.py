@@ -1,0 +1,79 @@
+"""The faults of a generation: every source is asked until the generation has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn
+
+import anyio
+
+from ascend_supervisor.errors import DEFECT
+from ascend_supervisor.outcome import Fault, Remedy
+from ascend_supervisor.tasks.clock import Clock
+
+ASK_AGAIN_SECONDS = 1.0
+"""What holds still is answered at once; so a source that has answered is asked again later."""
+
+Ending = Callable[[], Awaitable[Fault]]
+"""Waits until the generation must end, and says why; answers at once while that still holds."""
+
+
+class Faults:
+    """What the sources have told, each fault once, in the order in which they came."""
+
+    def __init__(self, endings: Sequence[Ending], clock: Clock) -> None:
+        self._endings = endings
+        self._clock = clock
+        self._told: list[Fault] = []
+        self._defect: Exception | None = None
+        self._news = anyio.Event()
+
+    @property
+    def told(self) -> tuple[Fault, ...]:
+        """Those that were told so far."""
+        return tuple(self._told)
+
+    async def first(self) -> Fault:
+        """The first fault; where a source fails before that, one that stands for it."""
+        while not self._told:
+            if self._defect is not None:
+                return Fault(f"a defect: {self._defect!r}", DEFECT, Remedy.FINAL)
+            await self._news.wait()
+        return self._told[0]
+
+    def check(self) -> None:
+        """Raise what a source has raised: that is a defect, told when the generation has ended."""
+        if self._defect is not None:
+            raise self._defect
+
+    async def next(self) -> Fault:
+        """The next fault that is told from now on."""
+        known = len(self._told)
+        while len(self._told) == known:
+            await self._news.wait()
+        return self._told[known]
+
+    async def listen(self) -> NoReturn:
+        """Ask all sources, for as long as the generation lives; to be cancelled at its end."""
+        async with anyio.create_task_group() as tasks:
+            for ending in self._endings:
+                tasks.start_soon(self._ask, ending)
+            await anyio.sleep_forever()
+        raise AssertionError
+
+    async def _ask(self, ending: Ending) -> None:
+        while True:
+            try:
+                fault = await ending()
+            except Exception as error:  # noqa: BLE001  (the generation ends first, then it is told)
+                self._defect = error
+                self._tell()
+                return
+            if fault not in self._told:
+                self._told.append(fault)
+                self._tell()
+            await self._clock.sleep(ASK_AGAIN_SECONDS)
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()

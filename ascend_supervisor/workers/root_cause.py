@@ -1,0 +1,67 @@
+"""The failure, told once: the same words in the last event, the termination log, the console."""
+
+from __future__ import annotations
+
+from ascend_supervisor.outcome import Crashed, Ended, Failure, Fault, Interrupted, NotStarted
+from ascend_supervisor.output.terminal import harmless_text
+from ascend_supervisor.quoting import printable
+
+MOST_BYTES = 3800
+"""A termination log holds 4096."""
+LINE_CHARACTERS = 300
+
+
+def root_cause(ended: Ended) -> str | None:
+    """What failed first, where, when and how, then its last lines; None where nothing failed.
+
+    A failure on another server, of which the decisive fault tells, comes before what failed here.
+    """
+    decisive = ended.decisive
+    if isinstance(decisive, Fault) and decisive.cause is not None:
+        return told(decisive.cause)
+    match ended.outcome:
+        case Crashed(failure=failure) | Interrupted(failure=Failure() as failure):
+            return told(failure)
+        case Fault(reason=reason) | NotStarted(reason=reason):
+            return _within(printable(reason), MOST_BYTES)
+        case _:
+            return None
+
+
+def told(failure: Failure) -> str:
+    """At most MOST_BYTES; the first of the last lines are left out where there is no room.
+
+    It is read in terminals: what a rank wrote is indented, and nothing in it steers one.
+    """
+    memory = {True: ", because memory ran out (the kernel's OOM killer)", False: "", None: ""}
+    head = (
+        f"{printable(failure.name)} failed first, in generation {failure.generation}: "
+        f"it {failure.status}{memory[failure.oom_killed]} after {failure.runtime_seconds:.1f} s"
+    )
+    if failure.reason:
+        head += f": {_cut(printable(failure.reason), 1000)}"
+    if failure.exception:
+        message = _cut(harmless_text(failure.exception.strip()), 1000)
+        head += "\nit raised: " + message.replace("\n", "\n  ")
+    shown = [harmless_text(line) for line in failure.last_lines]
+    lines = [_cut(line, LINE_CHARACTERS) for line in shown if line.strip()]
+    log = printable(failure.log)
+    if not lines:
+        return _within(f"{head}\nit wrote nothing to its log, {log}", MOST_BYTES)
+    title = f"\nthe last lines of {log}:"
+    while lines and _size("\n  ".join((head, title, *lines))) > MOST_BYTES:
+        lines = lines[1:]
+    return _within("\n  ".join((head + title, *lines)), MOST_BYTES)
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else f"{text[: characters - 3]}..."
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="backslashreplace"))
+
+
+def _within(text: str, most: int) -> str:
+    data = text.encode(errors="backslashreplace")
+    return text if len(data) <= most else data[: most - 3].decode(errors="ignore") + "..."

@@ -1,0 +1,131 @@
+"""How a generation is ended: drain, last look, TERM, grace, KILL, sweep."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from math import inf
+from typing import NoReturn
+
+import anyio
+
+from ascend_supervisor.events import OrphansKilled, StopWaiting
+from ascend_supervisor.interrupts import Interrupts
+from ascend_supervisor.outcome import Crashed, Fault, Outcome, Patience
+from ascend_supervisor.processes.sweep import sweep_descendants
+from ascend_supervisor.tasks.race import first
+from ascend_supervisor.workers.endings import Faults
+from ascend_supervisor.workers.group import Surroundings, WorkerGroup
+
+TELL_SECONDS = 5.0
+"""How often it is told who is still waited for."""
+
+
+class Shutdown:
+    """Each step ends in the moment in which nothing is left that it waits for.
+
+    A fault that comes meanwhile, with a patience of its own, may shorten a step and never prolongs
+    one.
+    """
+
+    def __init__(
+        self,
+        group: WorkerGroup,
+        interrupts: Interrupts,
+        faults: Faults,
+        patience: Patience,
+        around: Surroundings,
+    ) -> None:
+        self._group = group
+        self._interrupts = interrupts
+        self._faults = faults
+        self._patience = patience
+        self._around = around
+        self._until = 0.0
+
+    async def run(self, outcome: Outcome, look: Callable[[], Awaitable[None]]) -> tuple[str, ...]:
+        """End everything; gives descriptions of what could not be ended.
+
+        ``look`` is awaited before TERM where a fault asks for a last look.
+        """
+        patience = _patience_for(outcome, self._patience)
+        self._until = self._now + patience.drain
+        await self._wait(self._group.ended, self._interrupts.stop, _drain)
+        if not self._group.is_empty:
+            if any(fault.last_look for fault in self._faults.told):
+                await look()
+            stop = self._interrupts.stop_signal
+            self._group.stop_with(signal.SIGTERM if stop is None else stop.number)
+            drained_at, grace = self._until, min(map(_grace, self._faults.told), default=inf)
+            self._until = self._now + min(grace, patience.grace)
+            if not self._group.has_ended:
+                # Told to stop while ranks write a last checkpoint: the rest of the drain is theirs.
+                self._until = max(self._until, drained_at)
+            await self._wait(self._group.empty, self._interrupts.hurry, _grace)
+        self._group.stop_with(signal.SIGKILL)
+        return await self._sweep(patience.kill)
+
+    @property
+    def _now(self) -> float:
+        return self._around.clock.now()
+
+    async def _wait(
+        self,
+        end: Callable[[], Awaitable[object]],
+        cut_short: Callable[[], Awaitable[object]],
+        seconds_of: Callable[[Fault], float],
+    ) -> None:
+        """Wait until the moment ``_until``; a fault brings it forward to its ``seconds_of``."""
+
+        async def hear_of_faults() -> NoReturn:
+            while True:
+                fault = await self._faults.next()
+                self._until = min(self._until, self._now + seconds_of(fault))
+                scope.deadline = anyio.current_time() + self._until - self._now
+
+        left = self._until - self._now
+        if left > 0:
+            with anyio.move_on_after(left) as scope:
+                await first(end, cut_short, self._tell_remaining, hear_of_faults)
+
+    async def _tell_remaining(self) -> NoReturn:
+        while True:
+            await self._around.clock.sleep(TELL_SECONDS)
+            self._around.report(StopWaiting(await self._group.remaining()))
+
+    async def _sweep(self, seconds: float) -> tuple[str, ...]:
+        around, report = self._around, self._around.report
+        swept = await sweep_descendants(
+            around.children,
+            around.ownership,
+            self._group.known,
+            seconds,
+            lambda left: report(StopWaiting(left)),
+        )
+        started = self._group.pids
+        orphans = tuple(pid for pid in swept.killed if pid not in started)
+        if orphans:
+            report(OrphansKilled(len(orphans), orphans, earlier_start=False))
+        if swept.left:
+            report(StopWaiting(swept.left))
+        return swept.left
+
+
+def _patience_for(outcome: Outcome, usual: Patience) -> Patience:
+    """A drain is for the last checkpoint that the others may write after a failure here."""
+    match outcome:
+        case Fault(patience=Patience() as told):
+            return told
+        case Crashed():
+            return usual
+        case _:
+            return replace(usual, drain=0.0)
+
+
+def _drain(fault: Fault) -> float:
+    return inf if fault.patience is None else fault.patience.drain
+
+
+def _grace(fault: Fault) -> float:
+    return inf if fault.patience is None else fault.patience.grace

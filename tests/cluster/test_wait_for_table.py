@@ -1,0 +1,247 @@
+"""Waiting for the table, with the ways in which real writers write it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import orjson
+import pytest
+
+from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.rank_table import NotReady
+from ascend_supervisor.cluster.wait_for_table import (
+    TableFile,
+    keep_copy,
+    read_table,
+    standalone_table,
+    table_places,
+)
+from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
+from ascend_supervisor.events import Event, RankTableWaiting
+from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.tasks.race import first
+
+DATA = Path(__file__).parents[1] / "data" / "rank_tables"
+COMPLETED = (DATA / "template2-one-card.json").read_bytes()
+INITIALIZING = (DATA / "template2-initializing.json").read_bytes()
+PATIENCE = 20.0
+
+
+class Waiter:
+    """A wait under way, and what it tells."""
+
+    def __init__(self, *places: Path) -> None:
+        self.events: list[Event] = []
+        self.told = anyio.Event()
+        self.file = TableFile(places, MonotonicClock(), self.report)
+
+    def report(self, event: Event) -> None:
+        self.events.append(event)
+        self.told.set()
+
+    @property
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.events if isinstance(event, RankTableWaiting)]
+
+    async def sees(self, change: Callable[[], object]) -> bytes:
+        """Make ``change`` once it waits; gives the document that it found."""
+
+        async def wait() -> bytes:
+            return (await self.file.wait(PATIENCE)).table.document
+
+        async def make_change() -> bytes:
+            await self.told.wait()
+            change()
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        with anyio.fail_after(PATIENCE):
+            return await first(wait, make_change)
+
+
+def converted(data: bytes) -> bytes:
+    table = parse(data)
+    assert not isinstance(table, NotReady)
+    return table.document
+
+
+async def test_a_table_that_is_there_is_taken_without_a_word(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(COMPLETED)
+    waiter = Waiter(path)
+    found = await waiter.file.wait(PATIENCE)
+    assert (found.path, found.table.document) == (path, converted(COMPLETED))
+    assert waiter.events == []
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (b"", "the file is empty"),
+        (COMPLETED[:200], "not valid JSON yet: "),
+        (b'{"status": "compl\xff', "not valid JSON yet: "),
+        (INITIALIZING, "status is 'initializing'"),
+        (None, "there is no such file"),
+    ],
+)
+async def test_what_is_torn_empty_or_missing_is_waited_for(tmp_path, before, reason):
+    path = tmp_path / "table.json"
+    if before is not None:
+        path.write_bytes(before)
+    waiter = Waiter(path)
+    assert await waiter.sees(lambda: path.write_bytes(COMPLETED)) == converted(COMPLETED)
+    assert waiter.reasons[0].startswith(reason)
+
+
+async def test_a_directory_that_is_made_later_is_looked_into(tmp_path):
+    def make() -> None:
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "hccl.json").write_bytes(COMPLETED)
+
+    assert await Waiter(tmp_path / "config").sees(make) == converted(COMPLETED)
+
+
+async def test_a_symlink_swap_as_in_a_config_map_is_seen_every_time(tmp_path):
+    def swap(name: str, content: bytes) -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "jobstart_hccl.json").write_bytes(content)
+        (tmp_path / "..new").symlink_to(name)
+        (tmp_path / "..new").rename(tmp_path / "..data")
+
+    swap("..1", INITIALIZING)
+    (tmp_path / "jobstart_hccl.json").symlink_to("..data/jobstart_hccl.json")
+    waiter = Waiter(tmp_path)
+
+    def several() -> None:
+        swap("..2", INITIALIZING)
+        swap("..3", COMPLETED)
+
+    assert await waiter.sees(several) == converted(COMPLETED)
+
+
+async def test_a_file_that_never_changes_because_of_its_mount_is_told_so(tmp_path):
+    if os.geteuid():
+        pytest.skip("a bind mount needs root")
+    source, target = tmp_path / "source.json", tmp_path / "table.json"
+    source.write_bytes(INITIALIZING)
+    target.touch()
+    if subprocess.run(["mount", "--bind", source, target], check=False).returncode:
+        pytest.skip("no bind mount can be made here")
+    try:
+        source.unlink()
+        with pytest.raises(TableTimeout, match=r"subPath"):
+            await Waiter(target).file.wait(0.1)
+    finally:
+        subprocess.run(["umount", target], check=True)
+
+
+async def test_without_file_events_the_poll_sees_it(tmp_path):
+    limit = Path("/proc/sys/fs/inotify/max_user_instances")
+    if not os.access(limit, os.W_OK):
+        pytest.skip("the limit of inotify instances needs root")
+    path = tmp_path / "table.json"
+    path.write_bytes(INITIALIZING)
+    usual = limit.read_text()
+    limit.write_text("0")
+    try:
+        waiter = Waiter(path)
+        assert await waiter.sees(lambda: path.write_bytes(COMPLETED)) == converted(COMPLETED)
+    finally:
+        limit.write_text(usual)
+
+
+async def test_a_symlink_loop_and_a_file_without_permission_are_waited_for(tmp_path):
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    with pytest.raises(TableTimeout, match="symbolic links"):
+        await Waiter(loop).file.wait(0.1)
+
+
+async def test_a_fifo_is_not_waited_in(tmp_path):
+    path = tmp_path / "table.json"
+    os.mkfifo(path)
+    with pytest.raises(TableTimeout, match="not a regular file"):
+        await Waiter(path).file.wait(0.1)
+
+
+async def test_a_table_that_is_wrong_is_refused_with_its_path(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(b'{"status": "completed", "server_list": 3}')
+    with pytest.raises(TableRefused, match=rf"^{path}: \$"):
+        await Waiter(path).file.wait(PATIENCE)
+
+
+async def test_a_table_that_becomes_wrong_while_we_wait_is_refused(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(INITIALIZING)
+    waiter = Waiter(path)
+    wrong = b'{"status": "completed", "server_list": 3}'
+    with pytest.raises(TableRefused):
+        await waiter.sees(lambda: path.write_bytes(wrong))
+
+
+def test_a_file_that_is_larger_than_any_table_is_refused_unread(tmp_path):
+    path = tmp_path / "table.json"
+    with path.open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)
+    with pytest.raises(TableRefused, match=r"at most 67108864 bytes, found 67108865"):
+        read_table([path])
+
+
+async def test_the_timeout_says_what_was_last_seen_and_what_to_do(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(INITIALIZING)
+    with pytest.raises(TableTimeout) as raised:
+        await Waiter(path).file.wait(0.1)
+    assert str(path) in str(raised.value)
+    assert "status is 'initializing'" in str(raised.value)
+    assert "--rank-table-timeout" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("explicit", "environ", "first"),
+    [
+        ("/a", {"RANK_TABLE_FILE": "/b", "RANK_TABLE_FILE_V_1_0": "/c"}, "/a"),
+        (None, {"RANK_TABLE_FILE": "/b", "RANK_TABLE_FILE_V_1_0": "/c"}, "/c"),
+        (None, {"RANK_TABLE_FILE": "/user/config"}, "/user/config"),
+        (None, {}, "/user/config/jobstart_hccl.json"),
+        (None, {"RANK_TABLE_FILE": ""}, "/user/config/jobstart_hccl.json"),
+    ],
+)
+def test_the_first_place_that_is_named_is_the_one(explicit, environ, first):
+    places = table_places(explicit, environ)
+    assert str(places[0]) == first
+    assert len(places) == (2 if first == "/user/config/jobstart_hccl.json" else 1)
+
+
+def test_our_copy_is_replaced_whole(tmp_path):
+    path = tmp_path / "rank_table" / "jobstart_hccl.json"
+    for devices in (8, 1):
+        keep_copy(standalone_table(devices).table.document, path)
+        table = orjson.loads(path.read_bytes())
+        assert len(table["server_list"][0]["device"]) == devices
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_copy_that_cannot_be_written_leaves_nothing(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        with pytest.raises(CannotWrite, match="File too large"):
+            keep_copy(standalone_table(8).table.document, tmp_path / "copy.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_holds_the_table_under_either_name(tmp_path):
+    (tmp_path / "hccl.json").write_bytes(COMPLETED)
+    assert read_table([tmp_path]).path == tmp_path / "hccl.json"
+    shutil.copy(tmp_path / "hccl.json", tmp_path / "jobstart_hccl.json")
+    assert read_table([tmp_path]).path == tmp_path / "jobstart_hccl.json"

@@ -1,0 +1,35 @@
+"""What a writer that was killed left is removed, and nothing else."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+
+from ascend_supervisor.files.atomic import remove_remnants, write_atomically
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
+    path = tmp_path / "state.json"
+    others = [
+        tmp_path / name
+        for name in ("state.json", ".state.json", ".state.json.bak", ".other.json.abcdefgh")
+    ]
+    for other in others:
+        other.touch()
+    tempfile.mkstemp(prefix=".state.json.", dir=tmp_path)
+    remove_remnants(path)
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
+def test_a_directory_that_is_not_there_holds_no_remnants(tmp_path):
+    remove_remnants(tmp_path / "none" / "state.json")
+
+
+def test_a_writer_whose_work_is_taken_for_a_remnant_writes_again(tmp_path):
+    path = tmp_path / "state.json"
+    for _ in range(200):
+        remover = threading.Thread(target=remove_remnants, args=(path,))
+        remover.start()
+        write_atomically(path, b"{}", 0o644)
+        remover.join()
+    assert [left.name for left in tmp_path.iterdir()] == ["state.json"]

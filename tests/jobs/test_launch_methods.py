@@ -1,0 +1,283 @@
+"""What a job may rely on, whatever the launch method: ends, signals, restarts, logs, nobody left.
+
+The launchers are the real ones. What they start is a small script that needs no framework.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_supervisor.settings.options import METHODS as ALL
+from tests.running import Event, Running, wait_until
+
+SCRIPT = """\
+import os, signal, subprocess, sys, time
+
+if os.environ.get("MS_ROLE") == "MS_SCHED":
+    time.sleep(1)
+    sys.exit(0)
+names = ("RANK_ID", "RANK", "OMPI_COMM_WORLD_RANK")
+rank = int(next(filter(None, map(os.environ.get, names)), 0))
+
+
+def say(*words):
+    line = " ".join(map(str, words)) + "\\n"
+    os.write(1, line.encode())  # at once: a launcher's ranks share a pipe
+
+
+say("rank", rank, "begins")
+"""
+STAY = SCRIPT + "while True: time.sleep(600)\n"
+
+
+@dataclass(frozen=True)
+class Method:
+    """``ranks`` are those that it starts for two devices; ``program`` is what is no rank."""
+
+    name: str
+    ranks: tuple[int, ...] = (0, 1)
+    program: str | None = None
+
+
+METHODS = {
+    "ranktable": Method("ranktable"),
+    "torchrun": Method("torchrun", program="torchrun"),
+    "msrun": Method("msrun", program="msrun"),
+    "mpirun": Method("mpirun", program="mpirun"),
+    "mindspore": Method("mindspore", program="the scheduler"),
+    "torch-ddp": Method("torch-ddp", ranks=(0,)),
+    "tensorflow": Method("tensorflow", ranks=(0,)),
+}
+WITH_WORKERS = frozenset({"torchrun", "msrun", "mpirun"})
+"""Their launcher starts the ranks."""
+MARKS = {"torchrun": pytest.mark.e2e, "msrun": pytest.mark.e2e_mindspore}
+"""Of those whose launcher comes with a package that is installed beside this interpreter."""
+
+Start = Callable[..., Running]
+
+
+def test_every_method_is_tested():
+    assert METHODS.keys() == set(ALL)
+
+
+@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, ())) for name in METHODS])
+def method(request: pytest.FixtureRequest) -> Method:
+    name = str(request.param)
+    launcher = Path(sys.executable).with_name(name)
+    if name in MARKS and not launcher.exists():
+        pytest.skip(f"{launcher} is not installed")
+    if name == "mpirun" and shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed (Debian's package openmpi-bin)")
+    return METHODS[name]
+
+
+@pytest.fixture
+def train(method: Method, supervised: Start, tmp_path: Path) -> Start:
+    """``train(script, *options)`` runs it with two devices."""
+
+    def start(script: str, *options: str, **more: Any) -> Running:
+        path = tmp_path / "train.py"
+        path.write_text(script)
+        words = ("--standalone", "2", "--method", method.name, "--release-delay", "0")
+        command = ("--", sys.executable, str(path), str(tmp_path))
+        return supervised(*words, *options, *command, deadline=60.0, **more)
+
+    return start
+
+
+def lines(job: Running) -> list[str]:
+    return [event["message"] for event in job.all("output")]
+
+
+def wait_for_line(job: Running, line: str) -> None:
+    job.wait_for("output", message=line)
+
+
+def last(job: Running) -> Event:
+    return job.events[-1]
+
+
+def test_a_job_that_ends_well(train, method):
+    job = train(SCRIPT)
+    assert job.end() == 0
+    assert set(lines(job)) >= {f"rank {rank} begins" for rank in method.ranks}
+    assert [event["outcome"] for event in job.all("generation.ended")] == ["completed"]
+    assert {event["program"] for event in job.all("process.started")} == {
+        method.program,
+        *([] if method.name in WITH_WORKERS else [None]),
+    }
+    assert not job.survivors()
+
+
+def test_what_is_said_is_in_the_logs(train, method):
+    job = train(SCRIPT)
+    assert job.end() == 0
+    logs = {Path(event["log"]) for event in job.all("process.started")}
+    assert all(log.parent == job.log_dir and log.suffix == ".txt" for log in logs)
+    workers = job.log_dir.glob("*/msrun/node_0/generation_0/worker_*.log")
+    text = "".join(log.read_text() for log in [*logs, *workers])
+    for rank in method.ranks:
+        assert f"rank {rank} begins\n" in text
+
+
+@pytest.mark.parametrize(
+    ("act", "code", "how"),
+    [
+        ("sys.exit(7)", 7, "it exited with status 7"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "it was killed by SIGKILL"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 139, "it was killed by SIGSEGV"),
+    ],
+)
+def test_a_failure_is_that_of_the_rank(train, method, act, code, how):
+    failing = method.ranks[-1]
+    job = train(f"{SCRIPT}if rank == {failing}: say('my last word'); {act}\n{STAY}")
+    assert job.end() == code
+    cause = last(job)["root_cause"]
+    assert cause.startswith(f"rank {failing} failed first, in generation 0: {how}")
+    assert "\n  my last word" in cause
+    assert job.all("generation.ended")[0]["first_failed_rank"] == failing
+    assert not job.survivors()
+
+
+def test_what_a_rank_raised_is_told(train, method):
+    failing = method.ranks[-1]
+    raising = (
+        "import json\n"
+        f"if rank == {failing}:\n"
+        "    path = os.environ.get('TORCHELASTIC_ERROR_FILE') or sys.exit('no file')\n"
+        "    json.dump({'message': {'message': 'ValueError: bad shape'}}, open(path, 'w'))\n"
+        "    sys.exit(1)\n"
+    )
+    if method.name in {"msrun", "mpirun"}:
+        pytest.skip(f"{method.name} has no error files")
+    job = train(SCRIPT + raising + STAY)
+    assert job.end() == 1
+    assert "\nit raised: ValueError: bad shape\n" in last(job)["root_cause"]
+    assert last(job)["root_cause"].startswith(f"rank {failing} failed first")
+
+
+def test_a_restart_starts_all_anew(train, method):
+    once = (
+        "first = f'{sys.argv[1]}/{rank}'\n"
+        "if not os.path.exists(first): open(first, 'w').close(); time.sleep(0.2); sys.exit(3)\n"
+    )
+    job = train(SCRIPT + once, "--restarts", "1", "--restart-delay", "0")
+    assert job.end() == 0
+    for rank in method.ranks:
+        assert lines(job).count(f"rank {rank} begins") == 2
+    ends = [(event["outcome"], event["next"]) for event in job.all("generation.ended")]
+    assert ends == [("crashed", "restart"), ("completed", "stop")]
+
+
+def test_the_others_have_the_drain_after_a_failure(train, method):
+    if len(method.ranks) == 1 or method.name in WITH_WORKERS:
+        pytest.skip("the launcher itself ends the others, or there is none")
+    job = train(
+        f"{SCRIPT}if rank == 1: time.sleep(0.2); sys.exit(4)\n"
+        "time.sleep(1)\nsay('dumped')\nsys.exit(2)\n",
+        *("--drain", "30"),
+    )
+    assert job.end() == 4
+    assert "dumped" in lines(job)
+
+
+def test_the_plan_says_what_is_run(method, tmp_path):
+    train = tmp_path / "train.py"
+    options = ("--standalone", "2", "--method", method.name, "--check", "--log-dir", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "ascend_supervisor", *options, "--", sys.executable, str(train)],
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    processes = json.loads(done.stdout)["processes"]
+    ranks = [process["rank"] for process in processes if process["rank"] is not None]
+    assert ranks == ([] if method.name in WITH_WORKERS else list(method.ranks))
+    assert all(str(train) in process["argv"] for process in processes)
+
+
+SAVES = (
+    SCRIPT
+    + """
+def save(*_):
+    say("rank", rank, "saves")
+    time.sleep(0.3)
+    say("rank", rank, "has saved")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+say("rank", rank, "is ready")
+while True: time.sleep(600)
+"""
+)
+
+
+def test_told_to_stop_ranks_have_the_grace(train, method):
+    job = train(SAVES)
+    for rank in method.ranks:
+        wait_for_line(job, f"rank {rank} is ready")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    for rank in method.ranks:
+        assert f"rank {rank} has saved" in lines(job)
+    assert not job.survivors()
+
+
+def test_ranks_that_ignore_sigterm_are_killed_after_the_grace(train, method):
+    job = train(
+        f"{SCRIPT}signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay('deaf', rank)\n"
+        "while True: time.sleep(600)\n",
+        *("--grace", "0.5"),
+    )
+    for rank in method.ranks:
+        wait_for_line(job, f"deaf {rank}")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert not job.survivors()
+
+
+def test_nobody_who_left_his_session_is_left(train, method):
+    job = train(
+        f"{SCRIPT}subprocess.Popen(['setsid', 'sleep', '600'])\n"
+        f"subprocess.Popen(['sleep', '601'])\n"
+        f"if rank == {method.ranks[-1]}: time.sleep(0.2); sys.exit(5)\n"
+        "while True: time.sleep(600)\n"
+    )
+    assert job.end() == 5
+    assert not job.survivors()
+
+
+def test_a_signal_of_the_users_goes_to_the_ranks(train, method):
+    job = train(
+        f"{SCRIPT}signal.signal(signal.SIGUSR1, lambda *_: say('checkpoint', rank))\n"
+        "say('listens', rank)\n"
+        "while True: time.sleep(600)\n"
+    )
+    for rank in method.ranks:
+        wait_for_line(job, f"listens {rank}")
+    job.send(signal.SIGUSR1)
+    for rank in method.ranks:
+        wait_for_line(job, f"checkpoint {rank}")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a supervisor that is killed is swept for by root")
+def test_no_rank_outlives_a_supervisor_that_is_killed(train, method):
+    job = train(STAY)
+    for rank in method.ranks:
+        wait_for_line(job, f"rank {rank} begins")
+    job.send(signal.SIGKILL)
+    assert job.end() == 137
+    wait_until(lambda: not job.survivors())

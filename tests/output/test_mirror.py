@@ -1,0 +1,205 @@
+"""What a slow reader costs: whole lines, which are counted exactly, and never an event."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+
+import anyio
+import pytest
+
+from ascend_supervisor.events import OutputDropped, SignalReceived
+from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.output.console import CUT, MIRROR_BYTES, SLOW_READER, Console
+from ascend_supervisor.output.mirror import Lines, Mirror
+from ascend_supervisor.reporters.event_log import JsonLines, Origin, RawLines, TextLines, json_log
+
+DEADLINE = 30.0
+ORIGIN = Origin("job", "host", 7)
+SPEC = ProcessSpec(("python",), PurePath("/w"), PurePath("/l"), rank=3, local_rank=1)
+FORMS: dict[str, Callable[[], Lines]] = {
+    "json": lambda: JsonLines(SPEC, 0, ORIGIN),
+    "text": lambda: TextLines(SPEC),
+    "raw": RawLines,
+}
+
+
+def numbered(count: int) -> list[bytes]:
+    """Lines of which none is like another; some are shown in pieces."""
+    return [
+        b"line %d %b end %d" % (number, b"x" * (9000 if number % 50 == 0 else 90), number)
+        for number in range(count)
+    ]
+
+
+def reads(data: bytes, size: int = 10_007) -> Iterator[bytes]:
+    """As a pipe gives it: cut anywhere."""
+    return (data[begin : begin + size] for begin in range(0, len(data), size))
+
+
+class Reader:
+    """Takes nothing until it is told to."""
+
+    def __init__(self, fd: int) -> None:
+        self.data = bytearray()
+        self._fd = fd
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> bytes:
+        """Everything, once nobody writes any more."""
+        self._thread.join(DEADLINE)
+        assert not self._thread.is_alive()
+        return bytes(self.data)
+
+    def _read(self) -> None:
+        with os.fdopen(self._fd, "rb", buffering=0) as pipe:
+            while piece := pipe.read(1 << 16):
+                self.data += piece
+
+
+@contextmanager
+def console_and_reader() -> Iterator[tuple[Console, Reader]]:
+    read_end, write_end = os.pipe()
+    yield Console(write_end), Reader(read_end)
+    os.close(write_end)
+
+
+def mirror_of(console: Console, form: str, told: list[int]) -> Mirror:
+    """A rank's; ``told`` gets the counts, and a console of JSON the events."""
+    report = json_log(console, ORIGIN, "info")
+
+    def dropped(count: int, why: str) -> None:
+        told.append(count)
+        assert why == SLOW_READER
+        if form == "json":
+            report(OutputDropped(3, count, why))
+
+    return Mirror(console, FORMS[form](), dropped, unexpected)
+
+
+def unexpected(error: Exception) -> None:
+    raise AssertionError(error)
+
+
+async def until_it_must_drop(console: Console, mirror: Mirror, chunks: Iterator[bytes]) -> None:
+    """Take what comes until the reader is found slow."""
+    for chunk in chunks:
+        mirror.take(chunk)
+        await mirror.room()
+        if console.obstacle:
+            return
+    raise AssertionError("the reader took it all")
+
+
+def whole_lines(form: str, shown: bytes) -> list[bytes]:
+    """The lines of the rank of which all was shown."""
+    if form == "raw":
+        return [line for line in shown.split(b"\n")[:-1] if not line.endswith(CUT[:-1])]
+    if form == "text":
+        assert {line[:9] for line in shown.split(b"\n")[:-1]} == {b"[rank 3] "}
+        return [line[9:] for line in shown.split(b"\n")[:-1] if not line.endswith(CUT[:-1])]
+    found, begun = [], b""
+    for event in map(json.loads, shown.splitlines()):
+        if event["event"] == "output":
+            begun += event["message"].encode()
+            if not event.get("partial"):
+                found.append(begun)
+                begun = b""
+        else:
+            begun = b""  # what was dropped does not go on
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_lines_are_dropped_whole_and_counted_exactly(form):
+    """The reader stands still, and goes on."""
+    lines = numbered(150_000)
+    chunks = reads(b"".join(line + b"\n" for line in lines))
+    told: list[int] = []
+    with console_and_reader() as (console, reader):
+        mirror = mirror_of(console, form, told)
+        with anyio.fail_after(DEADLINE):
+            await until_it_must_drop(console, mirror, chunks)
+            for _ in range(100):
+                mirror.take(next(chunks))
+            reader.start()
+            while console.obstacle:
+                mirror.take(next(chunks))
+                await anyio.sleep(0.001)
+            for chunk in chunks:
+                await mirror.room()
+                mirror.take(chunk)
+            mirror.end()
+            assert await console.finish()
+    shown = whole_lines(form, reader.join())
+    assert told
+    assert len(shown) + sum(told) == len(lines)
+    # In order, none joined to another, none cut.
+    numbers = [int(line.split()[1]) for line in shown]
+    assert numbers == sorted(set(numbers))
+    assert shown == [lines[number] for number in numbers]
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_line_without_an_end_is_dropped_whole(form):
+    told: list[int] = []
+    with console_and_reader() as (console, reader):
+        mirror = mirror_of(console, form, told)
+        with anyio.fail_after(DEADLINE):
+            await until_it_must_drop(console, mirror, iter([b"y" * (MIRROR_BYTES + 2**21)]))
+            mirror.take(b"z" * 100)
+            reader.start()
+            while console.obstacle:
+                await anyio.sleep(0.001)
+            mirror.take(b"zzz")
+            mirror.take(b"zzz\nfollows\n")
+            mirror.end()
+            assert await console.finish()
+    shown = reader.join()
+    assert b"z" not in re.sub(rb'"ts":"[^"]*"', b"", shown)
+    assert told == [1]
+    assert whole_lines(form, shown)[-1] == b"follows"
+    if form != "json":
+        assert CUT in shown
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_what_waits_at_the_end_is_dropped_up_to_a_whole_line(form):
+    lines = numbered(60_000)
+    told: list[int] = []
+    with console_and_reader() as (console, reader):
+        report = json_log(console, ORIGIN, "info")
+        mirror = Mirror(console, FORMS[form](), lambda count, _: told.append(count), unexpected)
+        for chunk in reads(b"".join(line + b"\n" for line in lines)):
+            mirror.take(chunk)
+        mirror.end()
+        if form == "json":
+            report(SignalReceived("SIGHUP", "an event of ours"))
+        console.drop_output()
+        reader.start()
+        with anyio.fail_after(DEADLINE):
+            assert await console.finish()
+            console.tell_dropped()
+            report(OutputDropped(3, sum(told), SLOW_READER))
+            assert await console.finish()
+    shown = reader.join()
+    assert 0 < sum(told) < len(lines)
+    if form == "json":
+        events = [json.loads(line) for line in shown.splitlines()]
+        assert [event["seq"] for event in events] == list(range(len(events)))
+        assert [event["event"] for event in events[-2:]] == ["signal.received", "output.dropped"]
+    else:
+        shown, last, _ = shown.rsplit(b"\n", 2)
+        shown += b"\n"
+        assert json.loads(last)["event"] == "output.dropped"
+    whole = whole_lines(form, shown)
+    assert whole == lines[: len(whole)]
+    assert len(whole) + sum(told) == len(lines)

@@ -1,0 +1,77 @@
+"""No generation starts while a process holds a device; devices are files here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.events import Event, ReleaseWaiting
+from ascend_supervisor.probes.devices import MOST_SECONDS, Devices, npus
+from ascend_supervisor.tasks.clock import MonotonicClock
+
+HOLD = "import sys; file = open(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+
+
+def test_npus_are_told_from_the_other_device_files(tmp_path):
+    for name in ("davinci0", "davinci11", "davinci_manager", "davinci0x", "null"):
+        (tmp_path / name).touch()
+    assert npus(tmp_path) == (str(tmp_path / "davinci0"), str(tmp_path / "davinci11"))
+
+
+async def test_devices_that_nobody_holds_are_ready_at_once(tmp_path):
+    events: list[Event] = []
+    (tmp_path / "davinci0").touch()
+    with anyio.fail_after(20):
+        await Devices(npus(tmp_path), MonotonicClock(), events.append).released()
+    assert events == []
+
+
+async def test_a_device_that_is_held_is_waited_for_and_the_holder_told(tmp_path):
+    with holder(tmp_path) as process:
+        events: list[Event] = []
+
+        def report(event: Event) -> None:
+            events.append(event)
+            assert process.stdin is not None
+            process.stdin.close()
+
+        with anyio.fail_after(20):
+            await Devices(npus(tmp_path), MonotonicClock(), report).released()
+    (event,) = events
+    assert isinstance(event, ReleaseWaiting)
+    assert event.remaining[0].startswith(f"{process.pid} (state ")
+
+
+def holder(directory: Path) -> subprocess.Popen[bytes]:
+    device = directory / "davinci0"
+    device.touch()
+    words = [sys.executable, "-c", HOLD, str(device)]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    return process
+
+
+class Leaping:
+    """A clock on which every sleep lasts ten minutes."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds + MOST_SECONDS
+
+
+async def test_a_device_that_is_never_released_is_unavailable(tmp_path):
+    with holder(tmp_path) as process:
+        with anyio.fail_after(20), pytest.raises(Unavailable, match=f"held by: {process.pid} "):
+            await Devices(npus(tmp_path), Leaping(), lambda _: None).released()
+        process.kill()

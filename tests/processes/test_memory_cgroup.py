@@ -1,0 +1,83 @@
+"""The kernel's count of OOM kills, in the files of cgroup v1 and v2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.processes.memory_cgroup import oom_kills
+
+POD = "/kubepods.slice/pod1/c1"
+V1 = f"11:pids:{POD}\n7:cpu,memory:{POD}\n1:name=systemd:{POD}\n"
+V2 = f"0::{POD}\n"
+HYBRID = f"7:memory:{POD}\n0::{POD}\n"
+V1_COUNTER = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
+V2_COUNTER = "low 0\nhigh 0\nmax 12\noom 2\noom_kill 5\noom_group_kill 1\n"
+
+
+def counted(tmp_path: Path, own: str, **files: str) -> int | None:
+    """The count where /proc/self/cgroup is ``own`` and /sys/fs/cgroup holds these files."""
+    root = tmp_path / "cgroup"
+    root.mkdir()
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    proc = tmp_path / "self_cgroup"
+    proc.write_text(own)
+    return oom_kills(proc, root)
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "count"),
+    [
+        pytest.param(V1, {f"memory{POD}/memory.oom_control": V1_COUNTER}, 3, id="v1"),
+        pytest.param(V1, {"memory/memory.oom_control": V1_COUNTER}, 3, id="v1 in a container"),
+        pytest.param(V2, {f".{POD}/memory.events": V2_COUNTER}, 5, id="v2"),
+        pytest.param(V2, {"memory.events": V2_COUNTER}, 5, id="v2 in a container"),
+        pytest.param("0::/\n", {"memory.events": V2_COUNTER}, 5, id="v2 with a namespace"),
+        pytest.param(
+            "7:memory:/\n", {"memory/memory.oom_control": V1_COUNTER}, 3, id="v1 with a namespace"
+        ),
+        pytest.param(
+            HYBRID, {f"memory{POD}/memory.oom_control": V1_COUNTER}, 3, id="memory is still v1"
+        ),
+        pytest.param(
+            V2,
+            {f".{POD}/memory.events": "oom_kill 1\n", "memory.events": "oom_kill 9\n"},
+            1,
+            id="ours, not our host's",
+        ),
+        pytest.param(
+            V1,
+            {f"memory{POD}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\n"},
+            None,
+            id="a kernel that does not count (before 4.13)",
+        ),
+        pytest.param(V1, {}, None, id="v1 not mounted"),
+        pytest.param(V2, {}, None, id="v2 not mounted"),
+        pytest.param("", {"memory.events": V2_COUNTER}, None, id="no cgroup"),
+        pytest.param("3:cpu:/\n", {"memory.events": V2_COUNTER}, None, id="no memory controller"),
+        pytest.param(V2, {"memory.events": "oom_kill many\n"}, None, id="no number"),
+        pytest.param(V2, {"memory.events": "one two three\n"}, None, id="another layout"),
+        pytest.param("0::/../..\n", {"memory.events": V2_COUNTER}, None, id="outside"),
+    ],
+)
+def test_the_count_is_ours_or_unknown(tmp_path, own, files, count):
+    assert counted(tmp_path, own, **files) == count
+
+
+def test_without_proc_nothing_is_known(tmp_path):
+    assert oom_kills(tmp_path / "missing", tmp_path) is None
+
+
+def test_a_file_is_read_anew_at_every_question(tmp_path):
+    assert counted(tmp_path, V2, **{"memory.events": "oom_kill 0\n"}) == 0
+    (tmp_path / "cgroup/memory.events").write_text("oom_kill 1\n")
+    assert oom_kills(tmp_path / "self_cgroup", tmp_path / "cgroup") == 1
+
+
+def test_on_this_machine_it_is_a_count_or_unknown():
+    count = oom_kills(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    assert count is None or count >= 0

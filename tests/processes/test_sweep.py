@@ -1,0 +1,117 @@
+"""What is swept away, and what is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.kernel import become_subreaper
+from ascend_supervisor.processes.ownership import OWNER, Known, Ownership, owner_mark
+from ascend_supervisor.processes.proc import descendants, environ, start_time
+from ascend_supervisor.processes.sweep import sweep_descendants, sweep_leftovers
+
+SLEEP = ("sleep", "600")
+
+
+def marked(mark: str) -> subprocess.Popen[bytes]:
+    """A process with this mark; Popen returns a moment before the kernel shows its environment."""
+    process = subprocess.Popen(SLEEP, env={"PATH": os.environ["PATH"], OWNER: mark})
+    while OWNER.encode() not in environ(process.pid):
+        assert process.poll() is None
+    return process
+
+
+@pytest.mark.parametrize(
+    ("mark", "left"),
+    [
+        ("1000000000.1@{here}", False),
+        ("1000000000.1@{here}/elsewhere", True),
+        ("nonsense", True),
+        ("1.x@{here}", True),
+        ("{own}@{here}", True),
+    ],
+    ids=["dead", "elsewhere", "nonsense", "no owner", "living"],
+)
+async def test_only_what_a_dead_supervisor_of_this_place_started_is_a_leftover(
+    mark, left, tmp_path
+):
+    own = owner_mark("").rstrip("@")
+    process = marked(mark.format(here=tmp_path, own=own))
+    try:
+        with anyio.fail_after(20):
+            swept = await sweep_leftovers(str(tmp_path), 5, lambda _: None)
+        assert (process.pid in swept.killed) is not left
+        assert (process.poll() is None) is left
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def zombie() -> Iterator[int]:
+    process = subprocess.Popen(("true",))
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    yield process.pid
+    process.wait()
+
+
+async def test_a_supervisor_that_is_only_waited_for_is_no_more(zombie):
+    process = marked(f"{zombie}.{start_time(zombie)}@/here")
+    try:
+        with anyio.fail_after(20):
+            swept = await sweep_leftovers("/here", 5, lambda _: None)
+        assert swept.killed == (process.pid,)
+        assert process.wait(20) == -signal.SIGKILL
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_an_owner_is_a_process_and_a_place():
+    assert owner_mark("/a/b") == f"{os.getpid()}.{start_time(os.getpid())}@/a/b"
+
+
+FORKS = """
+import os, subprocess, sys, time
+for n in range(10):
+    subprocess.Popen(["sleep", "600"])
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    if os.fork() == 0:
+        os.setsid()
+        os.fork() and os._exit(0)
+        os.execvp("sleep", ["sleep", "600"])
+    subprocess.Popen(["setsid", "env", "-i", "sleep", "600"])
+print("forked", flush=True)
+time.sleep(600)
+"""
+
+
+async def test_forty_descendants_of_all_kinds_leave_no_survivor():
+    become_subreaper()
+    children = Children()
+    read_end, write_end = os.pipe()
+    child = children.spawn(
+        (sys.executable, "-c", FORKS),
+        environ={"PATH": os.environ["PATH"]},
+        cwd="/",
+        output=write_end,
+    )
+    os.close(write_end)
+    assert os.read(read_end, 100) == b"forked\n"
+    os.close(read_end)
+    os.kill(child.pid, signal.SIGSTOP)
+    with anyio.fail_after(30):
+        swept = await sweep_descendants(
+            children, Ownership("", frozenset()), Known(), 20, lambda _: None
+        )
+    assert swept.left == ()
+    assert len(swept.killed) >= 40
+    assert descendants(os.getpid()) == []
+    assert child.status is not None

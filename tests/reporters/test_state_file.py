@@ -1,0 +1,200 @@
+"""Where we stand: what each history of events makes of the state file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ascend_supervisor.events import (
+    Event,
+    GenerationEnded,
+    GenerationStarted,
+    OutputDropped,
+    ProcessExited,
+    ProcessStarted,
+    RankTableReady,
+    RankTableWaiting,
+    RestartScheduled,
+    SignalReceived,
+    SupervisorExited,
+    SupervisorStarted,
+)
+from ascend_supervisor.reporters.state_file import RankStatus, Status, after, as_json, status_file
+
+INITIAL = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
+
+STARTED = SupervisorStarted("0.1.0", ("python",), "ranktable", 1, ())
+WAITING = RankTableWaiting("/t", "status is 'initializing'", 3.0)
+READY = RankTableReady("/t", "1.0", 16, 2, "pod-0", (0, 1), "0" * 64)
+STOPPING = SignalReceived(
+    "SIGTERM", "stopping, with grace; a later SIGINT, or SIGQUIT, kills what is left"
+)
+RESTART = RestartScheduled(1.5, 0)
+
+
+def begun(generation: int, left: int = 1) -> list[Event]:
+    pids = (100 + 10 * generation, 101 + 10 * generation)
+    processes = [
+        ProcessStarted(rank, rank, generation, pid, f"/log/{rank}") for rank, pid in enumerate(pids)
+    ]
+    return [GenerationStarted(generation, left), *processes]
+
+
+def died(rank: int, generation: int, status: int | None, signal: str | None = None) -> Event:
+    pid = 100 + 10 * generation + rank
+    return ProcessExited(
+        rank, rank, generation, pid, status, signal, 1.0, first_failure=True, oom_killed=False
+    )
+
+
+def ended(generation: int, following: Any) -> Event:
+    return GenerationEnded(generation, "crashed", 0, 1.0, following)
+
+
+def status_of(*events: Event) -> Status:
+    return reduce(after, events, INITIAL)
+
+
+def ranks(generation: int, *ends: tuple[int | None, str | None]) -> tuple[RankStatus, ...]:
+    return tuple(
+        RankStatus(rank, rank, 100 + 10 * generation + rank, f"/log/{rank}", *end)
+        for rank, end in enumerate(ends)
+    )
+
+
+RUNS = (None, None)
+
+
+def test_it_starts_with_nothing_but_who_we_are():
+    assert status_of() == status_of(STARTED) == INITIAL
+    assert INITIAL.phase == "starting"
+
+
+def test_it_says_what_is_waited_for():
+    assert status_of(WAITING) == replace(INITIAL, phase="waiting", why=WAITING.msg)
+
+
+def test_it_says_who_runs():
+    assert status_of(STARTED, WAITING, READY, *begun(0)) == replace(
+        INITIAL,
+        phase="running",
+        why="generation 0 starts; restarts left: 1",
+        generation=0,
+        restarts_left=1,
+        world_size=16,
+        ranks=ranks(0, RUNS, RUNS),
+    )
+
+
+def test_a_rank_that_has_ended_says_how():
+    status = status_of(READY, *begun(0), died(1, 0, 7), died(0, 0, None, "SIGTERM"))
+    assert status.ranks == ranks(0, (None, "SIGTERM"), (7, None))
+    assert status.phase == "running"
+
+
+def test_between_two_generations_it_backs_off():
+    status = status_of(READY, *begun(0), died(0, 0, 7), ended(0, "restart"), RESTART)
+    assert (status.phase, status.why, status.restarts_left) == ("backing off", RESTART.msg, 0)
+    assert status.ranks == ranks(0, (7, None), RUNS)
+
+
+def test_a_new_generation_forgets_the_ranks_of_the_last():
+    first = [READY, *begun(0), died(0, 0, 7), ended(0, "restart"), RESTART]
+    assert status_of(*first, READY, *begun(1, 0)) == replace(
+        INITIAL,
+        phase="running",
+        why="generation 1 starts; restarts left: 0",
+        generation=1,
+        restarts_left=0,
+        world_size=16,
+        ranks=ranks(1, RUNS, RUNS),
+    )
+
+
+def test_a_failure_is_told_to_the_end():
+    cause = "rank 0 failed first"
+    exited = SupervisorExited(7, "no restarts were asked for (--restarts)", 1, cause)
+    status = status_of(READY, *begun(0), died(0, 0, 7), ended(0, "stop"), exited)
+    assert status == replace(
+        INITIAL,
+        phase="ended",
+        why=exited.msg,
+        generation=0,
+        restarts_left=1,
+        world_size=16,
+        ranks=ranks(0, (7, None), RUNS),
+        exit_code=7,
+        root_cause=cause,
+    )
+
+
+@pytest.mark.parametrize("late", [STOPPING, WAITING, RESTART, *begun(1), ended(1, "stop")])
+def test_the_end_is_the_end_whatever_is_told_after_it(late):
+    history = [READY, *begun(0), died(0, 0, 7), ended(0, "stop"), SupervisorExited(7, "", 1, None)]
+    assert status_of(*history, late) == status_of(*history)
+
+
+@pytest.mark.parametrize("before", [[], [WAITING], [READY, *begun(0)], [READY, *begun(0), RESTART]])
+def test_a_signal_to_stop_is_heard_in_every_phase(before):
+    status = status_of(*before, STOPPING)
+    assert (status.phase, status.why) == ("stopping", STOPPING.msg)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        SignalReceived("SIGUSR1", "forwarded to the ranks"),
+        SignalReceived("SIGHUP", "the log files are opened anew"),
+        OutputDropped(0, 5, "slow"),
+        ended(0, "restart"),
+    ],
+)
+def test_what_does_not_change_where_we_stand_changes_nothing(event):
+    running = status_of(READY, *begun(0))
+    assert after(running, event) == running
+
+
+HISTORY = [
+    *[STARTED, WAITING, WAITING, READY, *begun(0), died(0, 0, None, "SIGKILL")],
+    *[OutputDropped(0, 5, "slow"), ended(0, "restart"), RESTART, READY, *begun(1, 0)],
+    *[STOPPING, died(0, 1, 0), died(1, 1, 0), ended(1, "stop")],
+    SupervisorExited(143, "told to stop by SIGTERM", 2, None),
+]
+
+
+def put_by(*events: Event) -> list[Status]:
+    states: list[Status] = []
+    report = status_file(states.append, INITIAL)
+    for event in events:
+        report(event)
+    return states
+
+
+def test_the_beginning_and_every_change_are_put_and_no_other_event():
+    states = [status_of(*HISTORY[: n + 1]) for n in range(len(HISTORY))]
+    changes = [new for old, new in pairwise([INITIAL, *states]) if new != old]
+    assert len(changes) < len(HISTORY)
+    assert put_by(*HISTORY) == [INITIAL, *changes]
+
+
+@pytest.mark.parametrize("length", range(len(HISTORY) + 1))
+def test_the_file_gives_back_the_status(length):
+    status = status_of(*HISTORY[:length])
+    read = json.loads(as_json(status))
+    read["ranks"] = tuple(RankStatus(**rank) for rank in read["ranks"])
+    assert Status(**read) == status
+
+
+def test_the_file_is_a_text_file():
+    assert as_json(INITIAL).endswith(b"}\n")
+
+
+def test_a_path_that_is_not_utf_8_spoils_no_file():
+    _, status = put_by(ProcessStarted(0, 0, 0, 100, "/log/caf\udce9"))
+    (rank,) = json.loads(as_json(status))["ranks"]
+    assert (rank["pid"], rank["log"]) == (100, r"/log/caf\udce9")

@@ -1,0 +1,163 @@
+"""Settings: their defaults, which source wins, and how one depends on another."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+from ascend_supervisor.settings.options import OPTIONS
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.values import ALL_RANKS
+from tests.job_settings import COMMAND, faults, only_fault, settings
+
+SETTABLE = [option for option in OPTIONS if "environment" in option.places]
+
+# The table and the order of the sources
+
+
+def test_settings_have_one_field_for_each_option_that_can_be_set() -> None:
+    names = [field.name for field in fields(Settings)]
+    assert names == [*(option.key for option in SETTABLE), "command", "sources"]
+
+
+def test_names_of_options_are_unique() -> None:
+    assert len({option.name for option in OPTIONS}) == len(OPTIONS)
+
+
+def test_without_anything_every_value_is_its_default_and_has_no_source() -> None:
+    read = settings()
+    assert {name: getattr(read, name) for name in (o.key for o in SETTABLE)} == {
+        option.key: option.default_value for option in SETTABLE
+    }
+    assert read.sources == {}
+    assert read.command == COMMAND
+
+
+def test_the_defaults_are_those_of_the_interface() -> None:
+    read = settings()
+    assert read.rank_table_timeout == 1800
+    assert (read.restarts, read.restart_period) == (0, None)
+    assert (read.restart_delay, read.restart_delay_max, read.min_uptime) == (1, 60, 10)
+    assert read.no_restart_on == {125, 126, 127}
+    assert (read.grace, read.drain, read.release_delay) == (20, 0, None)
+    assert (read.console, read.console_ranks, read.log_level) == ("auto", ALL_RANKS, "info")
+    assert (read.log_max_size, read.log_keep) == (256 * 1024**2, 3)
+    assert read.standalone is None
+    assert read.method == "ranktable"
+
+
+def test_the_command_line_beats_the_environment_which_beats_the_file() -> None:
+    read = settings(
+        "--grace=1",
+        env={"ASCEND_SUPERVISOR_GRACE": "2", "ASCEND_SUPERVISOR_RESTARTS": "2"},
+        toml="grace = 3\nrestarts = 3\nlog_keep = 3",
+    )
+    assert (read.grace, read.restarts, read.log_keep) == (1, 2, 3)
+    assert read.sources == {
+        "config": "command line",
+        "grace": "command line",
+        "restarts": "environment",
+        "log-keep": "file",
+    }
+
+
+def test_the_faults_of_all_three_sources_are_reported_together() -> None:
+    found = faults(
+        "--grace=x", "--nonsense", env={"ASCEND_SUPERVISOR_GRACE": "y"}, toml="grace = 'z'"
+    )
+    assert [fault.split(" ", 1)[0] for fault in found] == [
+        "--nonsense",
+        "ASCEND_SUPERVISOR_GRACE:",
+        "--grace:",
+        "job.toml:",
+    ]
+
+
+# How values depend on each other and on the platform
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "longest"),
+    [
+        ((), 1, 60),
+        (("--restart-delay=100",), 100, 100),
+        (("--restart-delay-max=0",), 0, 0),
+        (("--restart-delay=5", "--restart-delay-max=5"), 5, 5),
+    ],
+)
+def test_of_two_delays_the_default_gives_way(
+    options: tuple[str, ...], first: float, longest: float
+) -> None:
+    read = settings(*options)
+    assert (read.restart_delay, read.restart_delay_max) == (first, longest)
+
+
+def test_a_delay_above_the_longest_is_a_fault_if_both_were_given() -> None:
+    assert only_fault("--restart-delay=1m", toml="restart_delay_max = 5") == (
+        "--restart-delay is 60 seconds, more than the 5 of job.toml: restart_delay_max; "
+        "lower the first or raise the second"
+    )
+
+
+def test_standalone_and_a_rank_table_exclude_each_other() -> None:
+    fault = only_fault("--standalone", env={"ASCEND_SUPERVISOR_RANK_TABLE": "/x"})
+    assert fault.startswith("--standalone and ASCEND_SUPERVISOR_RANK_TABLE exclude each other")
+    assert settings("--rank-table=/x", toml="standalone = false").standalone is None
+
+
+def test_the_platforms_method_is_checked_like_ours() -> None:
+    assert only_fault(env={"MA_RUN_METHOD": "smoke"}).startswith("MA_RUN_METHOD: expected one of ")
+    assert settings(env={"MA_RUN_METHOD": "ranktable"}).sources == {"method": "environment"}
+
+
+def test_our_method_beats_the_platforms() -> None:
+    assert settings("--method=ranktable", env={"MA_RUN_METHOD": "msrun"}).method == "ranktable"
+    assert settings(toml="method = 'ranktable'", env={"MA_RUN_METHOD": "?"}).method == "ranktable"
+
+
+@pytest.mark.parametrize(
+    ("env", "drain"),
+    [
+        ({"TTP_OT": "360"}, 360),
+        ({"TTP_OT": "long"}, 190),
+        ({"TTP_OT": ""}, 0),
+        ({"TTP_NORMAL_ACTION_TIME_LIMIT": "200"}, 210),
+        ({"TTP_NORMAL_ACTION_TIME_LIMIT": "?"}, 190),
+        ({"TTP_OT": "360", "TTP_NORMAL_ACTION_TIME_LIMIT": "180"}, 360),
+        ({"HIGH_AVAILABILITY": "dump"}, 190),
+        ({"HIGH_AVAILABILITY": "False"}, 0),
+        ({"MS_ENABLE_TFT": "{TTP:1,UCE:1}"}, 190),
+        ({"MS_ENABLE_TFT": "0"}, 0),
+        ({"MINDIO_FOR_MINDSPORE": "1"}, 190),
+        ({"ELASTIC_PROCESS_RECOVER_ENABLE": "1", "TTP_OT": "100"}, 100),
+    ],
+)
+def test_the_drain_is_as_long_as_a_dying_gasp_checkpoint_needs(
+    env: dict[str, str], drain: float
+) -> None:
+    read = settings(env=env)
+    assert read.drain == drain
+    assert read.sources == ({"drain": "environment"} if drain else {})
+
+
+def test_a_drain_of_ours_beats_the_platforms() -> None:
+    assert settings("--drain=0", env={"TTP_OT": "360"}).drain == 0
+
+
+# What it costs
+
+
+def test_reading_settings_without_a_file_loads_no_parser() -> None:
+    script = (
+        "import sys\n"
+        "from ascend_supervisor.settings.precedence import read_settings\n"
+        "read_settings(['python'], {}, open)\n"
+        "print([m for m in ('argparse', 'tomllib', 'tomli', 'difflib', 'textwrap', 'anyio',"
+        " 'asyncio', 'subprocess', 'signal', 'socket') if m in sys.modules])\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert ast.literal_eval(said.stdout) == []

@@ -1,0 +1,576 @@
+"""One life of the worker group, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound, Unavailable
+from ascend_supervisor.events import Defect, Event, ProcessExited, ProcessStarted
+from ascend_supervisor.interrupts import Interrupts
+from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.life import Life, Plan, Start
+from ascend_supervisor.outcome import (
+    Completed,
+    Crashed,
+    ExitStatus,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Outcome,
+    Patience,
+    Remedy,
+)
+from ascend_supervisor.output.log_file import Rotation
+from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.kernel import become_subreaper
+from ascend_supervisor.processes.ownership import Ownership
+from ascend_supervisor.processes.proc import descendants
+from ascend_supervisor.tasks.clock import Clock, MonotonicClock
+from ascend_supervisor.workers.endings import Ending
+from ascend_supervisor.workers.generation import Announce, Company, run_generation
+from ascend_supervisor.workers.group import Surroundings
+from ascend_supervisor.workers.preparation import prepare
+
+WAIT = "import time; print('up', flush=True); time.sleep(600)"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
+
+
+async def silent(verdict: Outcome, uptime: float) -> None:
+    """Nobody is told."""
+
+
+@dataclass
+class Stage:
+    """Where generations run in a test."""
+
+    root: Path
+    children: Children = field(default_factory=Children)
+    events: list[Event] = field(default_factory=list)
+    oom_kills: list[int | None] = field(default_factory=lambda: [None])
+    announce: Announce = silent
+    looks: list[list[int]] = field(default_factory=list)
+    alive_when_looked: list[bool] = field(default_factory=list)
+    clock: Clock = field(default_factory=MonotonicClock)
+
+    def __post_init__(self) -> None:
+        self.logs = RankLogs(Rotation(1 << 30, 1), "a test", self.events.append)
+        self.interrupts = Interrupts(self.events.append, self.logs.reopen, self.clock)
+
+    def spec(self, rank: int, source: str, **more) -> ProcessSpec:
+        return ProcessSpec(
+            argv=more.pop("argv", (sys.executable, "-c", source)),
+            cwd=self.root / f"device{rank}",
+            log=self.root / f"rank{rank}.txt",
+            rank=rank,
+            local_rank=rank,
+            **more,
+        )
+
+    async def run(
+        self,
+        specs: Sequence[ProcessSpec],
+        *endings: Ending,
+        drain: float = 0.0,
+        grace: float = 20.0,
+    ) -> Outcome:
+        return await self.live(await self.prepare(specs), *endings, drain=drain, grace=grace)
+
+    async def live(
+        self, plan: Plan, *endings: Ending, drain: float = 0.0, grace: float = 20.0
+    ) -> Outcome:
+        company = Company(endings, self.announce, self._look)
+        self.lived = Life(plan)
+        with anyio.fail_after(40):
+            self.ended = await run_generation(
+                self.lived, self.around, self.interrupts, Patience(drain, grace), company
+            )
+        return self.ended.outcome
+
+    async def prepare(self, specs: Sequence[ProcessSpec]) -> Plan:
+        found = standalone_table(8)
+        plan = Plan(Start(0, found, 0, found.table.entries[0], 0), tuple(specs))
+        return await prepare(plan, self.root / "table.json", self.around)
+
+    @property
+    def around(self) -> Surroundings:
+        return Surroundings(
+            children=self.children,
+            ownership=Ownership("nobody's", frozenset()),
+            logs=self.logs,
+            mirror=lambda *_: None,
+            environ=dict(os.environ),
+            oom_kills=lambda: self.oom_kills[-1],
+            clock=self.clock,
+            report=self.events.append,
+        )
+
+    async def _look(self, life: Life) -> None:
+        self.looks.append([process.pid for process in life.processes])
+        self.alive_when_looked.append(not self.exits)
+
+    async def up(self, *ranks: int) -> None:
+        """Wait until these ranks have said so."""
+        for rank in ranks:
+            path = self.root / f"rank{rank}.txt"
+            while not (path.exists() and b"\nup\n" in path.read_bytes()):
+                await anyio.sleep(0.01)
+
+    @property
+    def exits(self) -> dict[int | None, ProcessExited]:
+        return {event.rank: event for event in self.events if isinstance(event, ProcessExited)}
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    become_subreaper()
+    place = Stage(tmp_path)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGCHLD, place.children.reap)
+    yield place
+    loop.remove_signal_handler(signal.SIGCHLD)
+    assert descendants(os.getpid()) == []
+
+
+async def test_it_is_completed_when_all_have_ended_with_0(stage):
+    assert await stage.run([stage.spec(0, ""), stage.spec(1, "")]) == Completed()
+    assert {event.status for event in stage.exits.values()} == {0}
+
+
+async def test_the_first_failure_is_the_outcome_with_its_last_words(stage):
+    died = "import sys; print('the cause'); sys.exit(3)"
+    outcome = await stage.run([stage.spec(0, WAIT), stage.spec(1, died)])
+    assert isinstance(outcome, Crashed)
+    assert (outcome.failure.rank, outcome.failure.status) == (1, ExitStatus(3))
+    assert outcome.failure.last_lines == ("the cause",)
+    assert stage.exits[0].signal == "SIGTERM"
+    assert not stage.exits[0].first_failure
+
+
+async def test_what_is_not_significant_is_not_waited_for(stage):
+    server = stage.spec(1, WAIT, significant=False)
+    assert await stage.run([stage.spec(0, ""), server]) == Completed()
+
+
+async def test_what_is_not_significant_may_fail_the_group_all_the_same(stage):
+    server = stage.spec(1, "raise SystemExit(4)", significant=False)
+    outcome = await stage.run([stage.spec(0, WAIT), server])
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.rank == 1
+
+
+async def test_the_exception_in_the_error_file_is_told(stage):
+    path = stage.root / "errors" / "0.json"
+    path.parent.mkdir()
+    path.write_text('{"message": "of an earlier life"}')
+    source = (
+        "import json, sys; error = {'message': {'message': 'ValueError: no', 'extraInfo': {}}}\n"
+        f"json.dump(error, open({str(path)!r}, 'w')); sys.exit(1)"
+    )
+    outcome = await stage.run([stage.spec(0, source, error_file=path)])
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.exception == "ValueError: no"
+
+
+async def test_an_error_file_of_an_earlier_life_is_not_believed(stage):
+    path = stage.root / "0.json"
+    path.write_text('{"message": "of an earlier life"}')
+    outcome = await stage.run([stage.spec(0, "raise SystemExit(1)", error_file=path)])
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.exception is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "b''",
+        "b'{'",
+        "b'[]'",
+        "b'\\xff'",
+        "b'{\"message\": 5}'",
+        'b\'{"message": {"text": "no"}}\'',
+        "b'{\"message\": \"' + 65536 * b'x' + b'\"}'",
+    ],
+)
+async def test_an_error_file_that_is_not_as_expected_is_ignored(stage, content):
+    path = stage.root / "0.json"
+    source = f"open({str(path)!r}, 'wb').write({content}); raise SystemExit(1)"
+    outcome = await stage.run([stage.spec(0, source, error_file=path)])
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.exception is None
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"), [(3, 3, False), (3, 4, True), (None, None, None)]
+)
+async def test_an_oom_kill_is_told_as_a_fact_or_not_at_all(stage, before, after, said):
+    stage.oom_kills.append(before)
+
+    async def then() -> Outcome:
+        await stage.up(0)
+        stage.oom_kills.append(after)
+        started = next(e for e in stage.events if isinstance(e, ProcessStarted))
+        os.kill(started.child_pid, signal.SIGKILL)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    outcome = await stage.run([stage.spec(0, WAIT)], then)
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.oom_killed is said
+
+
+async def test_a_command_that_is_missing_is_refused_before_anything_is_started(stage):
+    specs = [stage.spec(0, WAIT), stage.spec(1, "", argv=("no-such-program",))]
+    with pytest.raises(CommandNotFound, match="rank 1: 'no-such-program' was not found in PATH"):
+        await stage.run(specs)
+    assert stage.events == []
+
+
+async def test_a_spawn_that_fails_ends_those_before_it(stage):
+    huge = {"HUGE": "x" * (1 << 18)}  # more than Linux takes for one string: E2BIG
+    outcome = await stage.run([stage.spec(0, WAIT), stage.spec(1, WAIT, environ=huge)])
+    assert isinstance(outcome, NotStarted)
+    assert "Argument list too long" in outcome.reason
+    assert set(stage.exits) == {0}
+
+
+async def test_a_machine_without_room_for_another_process_is_a_fault(stage):
+    specs = [stage.spec(rank, WAIT) for rank in range(8)]
+    await stage.prepare(specs)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(Path("/proc/self/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 6, hard))
+    try:
+        outcome = await stage.run(specs)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert isinstance(outcome, Fault), outcome
+
+
+async def test_a_fault_from_outside_ends_the_group(stage):
+    async def fault() -> Outcome:
+        await stage.up(0, 1)
+        return Fault("the device is gone", UNAVAILABLE)
+
+    outcome = await stage.run([stage.spec(0, WAIT), stage.spec(1, WAIT)], fault)
+    assert outcome == Fault("the device is gone", UNAVAILABLE)
+
+
+async def test_a_drain_lets_the_others_finish_what_they_do(stage):
+    saving = "import time; print('up', flush=True); time.sleep(0.3); print('saved')"
+    specs = [stage.spec(0, saving), stage.spec(1, "raise SystemExit(1)")]
+    outcome = await stage.run(specs, drain=30)
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.rank == 1
+    assert stage.exits[0].status == 0
+    await stage.logs.finish()
+    assert (stage.root / "rank0.txt").read_bytes().endswith(b"saved\n")
+
+
+async def test_told_to_stop_in_a_drain_the_ranks_keep_the_rest_of_it(stage):
+    # Ranks that write a last checkpoint ignore SIGTERM; a grace of nothing would cost them that.
+    saving = (
+        "import signal, time; heard = []\n"
+        "signal.signal(signal.SIGTERM, lambda *_: heard.append(1)); print('up', flush=True)\n"
+        "while not heard: time.sleep(0.01)\n"
+        "time.sleep(0.3); print('saved')"
+    )
+
+    async with anyio.create_task_group() as tasks:
+
+        async def tell() -> None:
+            while 1 not in stage.exits:
+                await anyio.sleep(0.01)
+            await stage.up(0)
+            stage.interrupts.hear(signal.SIGTERM)
+
+        tasks.start_soon(tell)
+        specs = [stage.spec(0, saving), stage.spec(1, "raise SystemExit(1)")]
+        outcome = await stage.run(specs, drain=30, grace=0)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.failure is not None
+    assert outcome.failure.rank == 1
+    assert stage.exits[0].status == 0
+
+
+async def test_cancelled_it_leaves_nothing(stage):
+    with anyio.move_on_after(10) as scope:
+        async with anyio.create_task_group() as tasks:
+
+            async def cancel() -> None:
+                await stage.up(0, 1)
+                scope.cancel()
+
+            tasks.start_soon(cancel)
+            specs = [stage.spec(0, WAIT), stage.spec(1, STUBBORN)]
+            await stage.run(specs, grace=0.2)
+    assert scope.cancelled_caught
+    assert descendants(os.getpid()) == []
+    assert {event.signal for event in stage.exits.values()} == {"SIGTERM", "SIGKILL"}
+
+
+async def test_every_end_is_told_also_of_those_that_had_to_be_killed(stage):
+    async def stop() -> Outcome:
+        await stage.up(*range(4))
+        return Fault("enough", UNAVAILABLE)
+
+    await stage.run([stage.spec(rank, STUBBORN) for rank in range(4)], stop, grace=0.1)
+    assert {rank: event.signal for rank, event in stage.exits.items()} == dict.fromkeys(
+        range(4), "SIGKILL"
+    )
+
+
+# A rank that SIGTERM ended, and the SIGTERM to us that may follow.
+
+
+class ManualClock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self._time = 1000.0
+        self._moved = anyio.Event()
+
+    def now(self) -> float:
+        return self._time
+
+    async def sleep(self, seconds: float) -> None:
+        until = self._time + seconds
+        while self._time < until:
+            await self._moved.wait()
+
+    def advance(self, seconds: float) -> None:
+        self._time += seconds
+        self._moved.set()
+        self._moved = anyio.Event()
+
+
+ENDED_BY_SIGTERM = "import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(600)"
+REPORTS_IT_AS_A_SHELL = "raise SystemExit(143)"
+
+
+@pytest.fixture
+def by_hand(stage: Stage) -> ManualClock:
+    """The clock of the stage, moved by hand."""
+    clock = ManualClock()
+    stage.clock = clock
+    stage.interrupts = Interrupts(stage.events.append, stage.logs.reopen, clock)
+    return clock
+
+
+async def ended_by_sigterm(stage: Stage, then: Callable[[], object], source: str) -> Outcome:
+    """The outcome when rank 1 dies and ``then`` happens, from the end of the group on."""
+    outcomes: list[Outcome] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def live() -> None:
+            outcomes.append(await stage.run([stage.spec(0, WAIT), stage.spec(1, source)]))
+
+        tasks.start_soon(live)
+        with anyio.fail_after(30):
+            while stage.exits.keys() != {0, 1}:
+                await anyio.sleep(0.01)
+        assert stage.exits[0].signal == "SIGTERM"  # the others are ended, whatever follows
+        while not outcomes:
+            then()
+            await anyio.sleep(0.01)
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("source", [ENDED_BY_SIGTERM, REPORTS_IT_AS_A_SHELL])
+async def test_a_rank_that_sigterm_ended_just_before_ours_came_is_no_failure(
+    stage, by_hand, source
+):
+    def stop() -> None:
+        by_hand.advance(1.9)
+        stage.interrupts.hear(signal.SIGTERM)
+
+    outcome = await ended_by_sigterm(stage, stop, source)
+    assert outcome == Interrupted(signal.SIGTERM, None)
+
+
+async def test_a_rank_that_sigterm_ended_is_a_failure_where_none_comes_to_us(stage, by_hand):
+    outcome = await ended_by_sigterm(stage, lambda: by_hand.advance(2), ENDED_BY_SIGTERM)
+    assert isinstance(outcome, Crashed)
+    assert (outcome.failure.rank, outcome.failure.status.signal) == (1, signal.SIGTERM)
+
+
+async def test_another_signal_to_stop_does_not_hide_the_failure(stage, by_hand):
+    outcome = await ended_by_sigterm(
+        stage, lambda: stage.interrupts.hear(signal.SIGINT), ENDED_BY_SIGTERM
+    )
+    assert isinstance(outcome, Interrupted)
+    assert outcome.failure is not None
+
+
+# What goes along with a generation.
+
+
+async def up_then(stage: Stage, fault: Fault, *ranks: int) -> Fault:
+    await stage.up(*ranks)
+    return fault
+
+
+SOON = Patience(drain=0.0, grace=0.1)
+
+
+async def test_others_hear_of_the_end_before_the_first_process_is_told(stage):
+    told: list[list[int]] = []
+
+    async def announce(verdict: Outcome, uptime: float) -> None:
+        assert isinstance(verdict, Crashed)
+        assert uptime > 0
+        told.append([rank for rank, event in stage.exits.items() if rank is not None])
+
+    stage.announce = announce
+    await stage.run([stage.spec(0, WAIT), stage.spec(1, "raise SystemExit(3)")])
+    assert told == [[1]]
+
+
+async def test_others_hear_of_a_signal_to_us_before_the_ranks_do(stage):
+    async def stop() -> Fault:
+        await stage.up(0)
+        stage.interrupts.hear(signal.SIGTERM)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    exits_when_announced: list[int] = []
+
+    async def announce(verdict: Outcome, uptime: float) -> None:
+        assert verdict == Interrupted(signal.SIGTERM)
+        exits_when_announced.append(len(stage.exits))
+
+    stage.announce = announce
+    assert await stage.run([stage.spec(0, WAIT)], stop) == Interrupted(signal.SIGTERM)
+    assert exits_when_announced == [0]
+
+
+async def test_an_announcement_that_hangs_or_fails_keeps_no_rank_alive(stage):
+    async def hang(verdict: Outcome, uptime: float) -> None:
+        await anyio.sleep_forever()
+
+    async def fail(verdict: Outcome, uptime: float) -> None:
+        raise LookupError("nobody answers")
+
+    for announce in (hang, fail):
+        stage.announce = announce
+        outcome = await stage.run([stage.spec(0, "raise SystemExit(3)")])
+        assert isinstance(outcome, Crashed)
+    (defect,) = (event for event in stage.events if isinstance(event, Defect))
+    assert "nobody answers" in defect.message
+
+
+async def test_a_last_look_sees_the_ranks_before_they_are_told_to_stop(stage):
+    fault = Fault("no progress", UNAVAILABLE, last_look=True)
+    await stage.run(
+        [stage.spec(rank, WAIT) for rank in range(2)], partial(up_then, stage, fault, 0, 1)
+    )
+    ((first, second),) = stage.looks
+    assert {first, second} == {event.child_pid for event in stage.exits.values()}
+    assert stage.alive_when_looked == [True]
+
+
+async def test_without_being_asked_for_there_is_no_last_look(stage):
+    await stage.run([stage.spec(0, WAIT)], partial(up_then, stage, Fault("busy", UNAVAILABLE), 0))
+    assert stage.looks == []
+
+
+async def test_a_fault_that_comes_during_the_drain_is_not_lost_and_may_cut_it_short(stage):
+    fault = Fault("the chip is reset", UNAVAILABLE, Remedy.FREE, SOON)
+
+    async def after_the_failure() -> Fault:
+        while 1 not in stage.exits:
+            await anyio.sleep(0.01)
+        return fault
+
+    specs = [stage.spec(0, STUBBORN), stage.spec(1, "raise SystemExit(1)")]
+    outcome = await stage.run(specs, after_the_failure, drain=600, grace=600)
+    assert isinstance(outcome, Crashed)
+    assert stage.ended.faults == (fault,)
+    assert stage.ended.decisive == fault
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_a_fault_that_comes_during_the_grace_may_cut_it_short(stage):
+    first = Fault("another server stops", UNAVAILABLE)
+    second = Fault("the chip is reset", UNAVAILABLE, Remedy.FREE, SOON)
+    told = (
+        "import signal, time; signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True))\n"
+        "print('up', flush=True)\nwhile True: time.sleep(0.1)"
+    )
+
+    async def in_the_grace() -> Fault:
+        while b"\ntold\n" not in (stage.root / "rank0.txt").read_bytes():
+            await anyio.sleep(0.01)
+        return second
+
+    outcome = await stage.run(
+        [stage.spec(0, told)], partial(up_then, stage, first, 0), in_the_grace, grace=600
+    )
+    assert outcome == first
+    assert stage.ended.faults == (second,)
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_a_patience_that_is_longer_prolongs_nothing(stage):
+    first = Fault("the chip is reset", UNAVAILABLE, patience=SOON)
+    second = Fault("a peer stops", UNAVAILABLE, patience=Patience(drain=600, grace=600))
+    outcome = await stage.run(
+        [stage.spec(0, STUBBORN)],
+        partial(up_then, stage, first, 0),
+        partial(up_then, stage, second, 0),
+        grace=600,
+    )
+    assert outcome == first
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_a_fault_that_comes_between_two_starts_starts_no_more(stage):
+    fault = Fault("the table has changed", UNAVAILABLE, Remedy.FREE)
+
+    async def when_one_runs() -> Fault:
+        while not any(isinstance(event, ProcessStarted) for event in stage.events):
+            await anyio.lowlevel.checkpoint()
+        return fault
+
+    outcome = await stage.run([stage.spec(rank, WAIT) for rank in range(8)], when_one_runs)
+    assert outcome == fault
+    assert 1 <= len(stage.exits) < 8
+
+
+async def test_a_source_that_fails_ends_the_generation_first(stage):
+    async def fail() -> Fault:
+        await stage.up(0)
+        raise LookupError("a defect")
+
+    with pytest.raises(LookupError, match="a defect"):
+        await stage.run([stage.spec(0, WAIT)], fail)
+    assert set(stage.exits) == {0}
+
+
+async def test_what_the_machine_lacked_when_it_was_made_ready_is_a_fault(stage):
+    plan = replace(await stage.prepare([stage.spec(0, WAIT)]), lacking=Unavailable("no room"))
+    outcome = await stage.live(plan)
+    assert outcome == Fault("no room", UNAVAILABLE)
+    assert stage.exits == {}
+
+
+async def test_it_is_known_when_and_how_much_a_process_has_written(stage):
+    source = "import time; print('up', flush=True); time.sleep(0.05); print('x' * 1000)"
+    plan = await stage.prepare([stage.spec(0, source), stage.spec(1, "")])
+    await stage.live(plan)
+    speaks, silent = (process.activity for process in stage.lived.processes)
+    assert (speaks.bytes, silent.bytes) == (1004, 0)
+    assert speaks.spoke_at > silent.spoke_at

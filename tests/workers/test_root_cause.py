@@ -1,0 +1,182 @@
+"""The failure, told once: what the sentence holds, and that it always fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ascend_supervisor.outcome import (
+    Completed,
+    Crashed,
+    Ended,
+    ExitStatus,
+    Failure,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Remedy,
+)
+from ascend_supervisor.workers.root_cause import root_cause, told
+from tests.terminals import FORGED, WORDS, steering
+
+MOST_BYTES = 3800
+FAILURE = Failure(
+    name="rank 3",
+    rank=3,
+    generation=2,
+    status=ExitStatus(1),
+    runtime_seconds=12.34,
+    oom_killed=None,
+    log="/tmp/log/job-proc-rank-3-device-3.txt",
+    last_lines=("Traceback (most recent call last):", "", "ValueError: no such file"),
+)
+
+
+def test_it_says_why_a_framework_ended_it():
+    why = "MindSpore's scheduler had missed rank 8 before, on pod-1; look there for what ended it"
+    killed = replace(FAILURE, status=ExitStatus(None, 15), reason=why)
+    assert told(killed).splitlines()[0] == (
+        f"rank 3 failed first, in generation 2: it was killed by SIGTERM after 12.3 s: {why}"
+    )
+
+
+def test_it_says_who_when_how_and_the_last_lines():
+    assert told(FAILURE) == (
+        "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s\n"
+        "the last lines of /tmp/log/job-proc-rank-3-device-3.txt:\n"
+        "  Traceback (most recent call last):\n"
+        "  ValueError: no such file"
+    )
+
+
+def test_it_says_what_the_error_file_holds():
+    lines = told(replace(FAILURE, exception=" RuntimeError: HCCL\n")).splitlines()
+    assert lines[1] == "it raised: RuntimeError: HCCL"
+
+
+STRANGE = "\n".join([*WORDS, FORGED])
+
+
+def test_what_a_rank_wrote_is_indented_and_steers_no_terminal():
+    """Its error file, its log, and the words in which a framework spoke of it."""
+    failure = replace(
+        FAILURE,
+        reason=STRANGE,
+        exception=STRANGE,
+        last_lines=tuple(STRANGE.split("\n")[-18:]),
+        log=f"/logs/{STRANGE}",
+    )
+    for kind in (failure, replace(failure, reason=None, last_lines=())):
+        text = told(kind)
+        assert not steering(text)
+        assert "\x1b" not in text
+        heads = [line for line in text.split("\n") if not line.startswith("  ")]
+        assert len(heads) == 3
+        assert heads[0].startswith("rank 3 failed first, in generation 2: ")
+        assert heads[1].startswith("it raised: ")
+        assert heads[2].startswith(("the last lines of /logs/", "it wrote nothing to its log, "))
+
+
+@pytest.mark.parametrize("outcome", [Fault(STRANGE, 69), NotStarted(73, STRANGE)])
+def test_a_reason_is_one_line_that_steers_no_terminal(outcome):
+    text = root_cause(Ended(outcome, 1.0))
+    assert text is not None
+    assert not steering(text)
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("oom_killed", "words"),
+    [
+        (True, "it was killed by SIGKILL, because memory ran out (the kernel's OOM killer) after"),
+        (False, "it was killed by SIGKILL after"),
+        (None, "it was killed by SIGKILL after"),
+    ],
+)
+def test_a_lack_of_memory_is_told_as_a_fact_or_not_at_all(oom_killed, words):
+    assert words in told(replace(FAILURE, status=ExitStatus(None, 9), oom_killed=oom_killed))
+
+
+@pytest.mark.parametrize("last_lines", [(), ("",), ("", "  ")])
+def test_a_log_that_is_empty_is_named(last_lines):
+    text = told(replace(FAILURE, last_lines=last_lines))
+    assert text.endswith("\nit wrote nothing to its log, /tmp/log/job-proc-rank-3-device-3.txt")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (Completed(), None),
+        (NotStarted(127, "rank 0: 'x' was not found"), "rank 0: 'x' was not found"),
+        (Crashed(FAILURE), told(FAILURE)),
+        (Fault("no progress for 600 s", 124), "no progress for 600 s"),
+        (Interrupted(15), None),
+        (Interrupted(15, FAILURE), told(FAILURE)),
+    ],
+)
+def test_every_outcome_has_its_cause(outcome, text):
+    assert root_cause(Ended(outcome, 1.0)) == text
+
+
+def test_the_first_failure_on_another_server_comes_before_what_followed_here():
+    elsewhere = replace(FAILURE, name="rank 12 (on pod-1)")
+    fault = Fault("rank 12 failed on pod-1", 1, Remedy.FINAL, cause=elsewhere)
+    assert root_cause(Ended(fault, 1.0)) == told(elsewhere)
+    assert root_cause(Ended(Crashed(FAILURE), 1.0, (fault,))) == told(elsewhere)
+
+
+def test_a_failure_here_comes_before_a_fault_that_tells_of_none():
+    fault = Fault("the table has changed", 69, Remedy.FREE)
+    assert root_cause(Ended(Crashed(FAILURE), 1.0, (fault,))) == told(FAILURE)
+
+
+def test_twenty_usual_lines_are_all_kept():
+    lines = tuple(f"{n:2}: " + "x" * 150 for n in range(20))
+    assert told(replace(FAILURE, last_lines=lines)).endswith("\n  " + "\n  ".join(lines))
+
+
+@pytest.mark.parametrize("character", ["x", "中", "\U0001f525"])
+def test_the_last_of_many_long_lines_are_kept(character):
+    lines = tuple(f"{n:2}: " + character * 500 for n in range(20))
+    text = told(replace(FAILURE, last_lines=lines))
+    kept = [int(line[2:4]) for line in text.splitlines()[2:]]
+    assert kept == list(range(20 - len(kept), 20))
+    assert len(kept) >= 2
+    assert len(text.encode()) <= MOST_BYTES
+
+
+# A path that is not UTF-8 is decoded to such text, as sys.argv and os.environ are.
+PATHS = st.text(st.characters(codec="utf-8") | st.characters(categories=["Cs"]), max_size=300)
+FAILURES = st.builds(
+    Failure,
+    name=st.text(max_size=300),
+    rank=st.none() | st.integers(0, 10**6),
+    generation=st.integers(0, 10**6),
+    status=st.integers(0, 255).map(ExitStatus)
+    | st.integers(1, 64).map(lambda number: ExitStatus(None, number)),
+    runtime_seconds=st.floats(0, 1e9),
+    oom_killed=st.none() | st.booleans(),
+    log=PATHS,
+    exception=st.none() | st.text() | st.text(min_size=1).map(lambda text: text * 1500),
+    last_lines=st.lists(
+        st.text() | st.text(min_size=1).map(lambda text: text * 300), max_size=20
+    ).map(tuple),
+)
+
+
+@given(FAILURES)
+@example(replace(FAILURE, exception="\U0001f525" * 2000))
+@example(replace(FAILURE, log="/logs/\udcff/rank.txt"))
+def test_it_always_fits_a_termination_log(failure):
+    assert len(told(failure).encode(errors="backslashreplace")) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("outcome", [Fault("x" * 9000, 124), NotStarted(69, "x" * 9000)])
+def test_a_reason_fits_as_well(outcome):
+    text = root_cause(Ended(outcome, 1.0))
+    assert text is not None
+    size = len(text.encode())
+    assert size <= MOST_BYTES
