@@ -403,6 +403,8 @@ def test_a_rank_with_privileges_does_not_outlive_a_killed_supervisor(
     program = a_copy("sleep", home, privilege)
     words = ("sh", "-c", script, "sh", str(program), "600")
     job = supervised("--standalone", "2", "--", *words, root=home, before=nobody)
+    for rank in range(2):
+        job.wait_for("process.started", rank=rank)
     wait_until(lambda: len(running(program)) == 2)
     os.kill(job.pid, signal.SIGKILL)
     job.end()
@@ -412,6 +414,7 @@ def test_a_rank_with_privileges_does_not_outlive_a_killed_supervisor(
 def test_the_next_start_waits_until_privileged_ranks_are_ended(supervised, nobody, home):
     program = a_copy("sleep", home, with_a_group)
     job = supervised("--standalone", "1", "--", str(program), "600", root=home, before=nobody)
+    job.wait_for("process.started")
     wait_until(lambda: len(running(program)) == 1)
     (guardian,) = job.guardians
     os.kill(guardian, signal.SIGSTOP)
