@@ -114,8 +114,9 @@ async def _main(
     origin = Origin(place.job_id, place.pod, os.getpid())
     outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
     children = Children(prefix)
-    reserve = Reserve()
-    records = Records(place, settings.termination_log, outlets, reserve)
+    ourselves = Holder.ourselves(place.pod, max(settings.drain, settings.grace))
+    reserve = Reserve()  # only now: it may take the last descriptor, and the above looks into /proc
+    records = Records(place, ourselves.start_time, settings.termination_log, outlets, reserve)
     report = fan_out((outlets.report, records.report))
     report_diagnostics(report, asyncio.get_running_loop())
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
@@ -142,7 +143,7 @@ async def _main(
         tasks.start_soon(children.keep_reaping)
         tasks.start_soon(records.keep)
         tasks.start_soon(logs.watch)
-        claim = partial(_claim, settings, place, records, reserve, around, interrupts)
+        claim = partial(_claim, ourselves, place, records, reserve, around, interrupts)
         job = partial(job_of, settings, environ, place, around, interrupts)
         exited = await _exited(claim, job, around)
         until = anyio.current_time() + LAST_WORDS_SECONDS
@@ -157,7 +158,7 @@ async def _main(
 
 
 async def _claim(
-    settings: Settings,
+    ourselves: Holder,
     place: Place,
     records: Records,
     reserve: Reserve,
@@ -168,7 +169,6 @@ async def _claim(
 
     Told to stop while it is waited for the other one, we write nothing.
     """
-    ourselves = Holder.ourselves(place.pod, max(settings.drain, settings.grace))
     state_file = Path(place.state_file)
     instance = SingleInstance(state_file, ourselves, reserve, around.clock, around.report)
     if await instance.claim(interrupts.stop):

@@ -40,6 +40,8 @@ HEALTHY_SECONDS = 3.0
 """A predecessor that was told to stop has written that into its state file by then."""
 AFTER_GRACE_SECONDS = 30
 """What a predecessor may take for its end besides drain and grace: to kill, and to write."""
+MOST_SECONDS = 86400
+"""A day: whoever asks for a longer grace than that does not mean this wait."""
 ENDING = frozenset({"stopping", "ended"})
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
@@ -65,7 +67,7 @@ class Holder:
         """This process; ``patience`` is its drain or its grace, whichever is longer, in seconds."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         start_time = proc.start_time(os.getpid())
-        ends_within = int(patience) + AFTER_GRACE_SECONDS
+        ends_within = int(min(patience, MOST_SECONDS)) + AFTER_GRACE_SECONDS
         return cls(os.getpid(), start_time, pod, _realm(), now, ends_within)
 
     @property

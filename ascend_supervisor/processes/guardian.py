@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 import select
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import anyio
 
@@ -87,8 +89,9 @@ async def earlier_guardians(
 
 def _left(place: str) -> Iterator[str]:
     """Whom guardians wait for; the guardian itself where it does not show it yet."""
+    names = {NAME, Path(sys.executable).name[:15]}  # it has to begin before it is named
     for number in proc.pids():
-        if proc.name(number) != NAME:
+        if proc.name(number) not in names:
             continue
         variable, _, mark = "".join(proc.words(number)[-1:]).partition("=")
         if variable == OWNER and is_mark_of_the_dead(mark, place):

@@ -17,7 +17,6 @@ from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.newest_only import LatestFile
 from ascend_supervisor.files.reserve import Reserve
 from ascend_supervisor.paths import Place
-from ascend_supervisor.processes.proc import start_time
 from ascend_supervisor.reporters.state_file import Status, as_json, status_file
 from ascend_supervisor.reporters.stdout import Outlets
 from ascend_supervisor.reporters.termination_log import termination_log, write_termination_log
@@ -33,16 +32,23 @@ LOOK_SECONDS = 10.0
 class Records:
     """``report`` keeps both files; that one cannot be written is told, and stops nothing.
 
-    Before ``begin`` nothing is written: the place may be another supervisor's. A descriptor is in
+    ``start_time`` is ours, in clock ticks. Before ``begin`` nothing is written: the place may be
+    another supervisor's. A descriptor is in
     ``reserve`` for them: the end is told also where there is no other left.
     """
 
     def __init__(
-        self, place: Place, termination: Path | None, outlets: Outlets, reserve: Reserve
+        self,
+        place: Place,
+        start_time: int | None,
+        termination: Path | None,
+        outlets: Outlets,
+        reserve: Reserve,
     ) -> None:
         self._outlets = outlets
         self._loop = asyncio.get_running_loop()
         self._place = place
+        self._start_time = start_time
         self._termination = termination
         self._files: list[LatestFile[Any]] = []
         self._reports: list[Report] = []
@@ -61,7 +67,7 @@ class Records:
             job_id=place.job_id,
             pod=place.pod,
             pid=os.getpid(),
-            start_time=start_time(os.getpid()),
+            start_time=self._start_time,
             version=__version__,
         )
         self._reports.append(status_file(state_file.put, initial))

@@ -99,7 +99,7 @@ def _changed(status: Status, event: Event) -> Status:
             return replace(status, ranks=(*status.ranks, new))
         case ProcessExited():
             return replace(status, ranks=_with_exit(status.ranks, event))
-        case SignalReceived() if "stopping" in event.effect:
+        case SignalReceived(signal="SIGTERM" | "SIGINT" | "SIGQUIT"):
             return replace(status, phase="stopping", why=event.msg)
         case GenerationEnded() if event.next == "stop":
             return replace(status, phase="stopping", why=event.msg)

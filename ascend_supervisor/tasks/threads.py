@@ -6,6 +6,7 @@ import asyncio
 import errno
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 import anyio.to_thread
@@ -15,7 +16,6 @@ from ascend_supervisor.errors import SCARCE, Unavailable
 T = TypeVar("T")
 
 NO_ROOM = f"the machine has no room for another thread: {SCARCE[errno.EAGAIN]}"
-_FULL = "can't start new thread"
 
 
 def start_thread(run: Callable[[], None], name: str) -> None:
@@ -39,12 +39,19 @@ async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | 
 
     Raises Unavailable, or what ``function`` raises.
     """
+    answer: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            answer.set_result(function())
+        except BaseException as error:  # noqa: BLE001  (raised below)
+            answer.set_exception(error)
+
     try:
-        return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
-    except RuntimeError as error:
-        if str(error) != _FULL:
-            raise
+        await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+    except RuntimeError as error:  # not the function's: the thread could not be started
         raise Unavailable(NO_ROOM) from error
+    return answer.result()
 
 
 class Errand(Generic[T]):

@@ -40,16 +40,20 @@ def place(way: Way) -> Iterator[Path]:
 def bad_day(way: Way, place: Path) -> Iterator[Callable[..., Running]]:
     """Start supervisors in this way; what of them is left at the end of the test is a failure.
 
-    ``bad_day(*arguments, before=..., **options)``: ``before`` comes before the words of the way.
+    ``bad_day(*arguments, before=..., home=..., **options)``: ``before`` comes before the words of
+    the way; supervisors that run side by side have a ``home`` each, below the place.
     """
     started: list[Running] = []
 
-    def start(*arguments: str, before: tuple[str, ...] = (), **options: Any) -> Running:
-        logs = place / "modelarts" / "log"
+    def start(
+        *arguments: str, before: tuple[str, ...] = (), home: str = ".", **options: Any
+    ) -> Running:
+        root = place / home
+        logs = root / "modelarts" / "log"
         logs.mkdir(parents=True, exist_ok=True)
-        for made in (logs.parent, logs):
+        for made in (root, logs.parent, logs):
             os.chown(made, way.uid, -1)
-        started.append(Running(place, *arguments, before=(*before, *way.before), **options))
+        started.append(Running(root, *arguments, before=(*before, *way.before), **options))
         return started[-1]
 
     yield start

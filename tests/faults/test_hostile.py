@@ -170,7 +170,8 @@ def test_hostile_documents_start_no_rank(bad_day, way, place):
         content, code, sentence = DOCUMENTS[case]
         path = place / f"{case}.json"
         path.write_bytes(content)
-        job = bad_day("--rank-table", str(path), *unwaited(code), "--", "true")
+        words = ("--rank-table", str(path), *unwaited(code), "--", "true")
+        job = bad_day(*words, home=f"home of {path.stem}")
         return refusal(case, job, code, sentence, str(path))
 
     check(told, DOCUMENTS)
@@ -251,7 +252,7 @@ def test_large_documents_take_neither_time_nor_memory(bad_day, way, place):
         path.write_bytes(content())
         before = ("prlimit", f"--as={MOST_MEMORY}")
         options = ("--rank-table", str(path), *unwaited(code))
-        job = bad_day(*options, "--", "true", before=before, deadline=60)
+        job = bad_day(*options, "--", "true", before=before, home=f"home of {case}", deadline=60)
         found = refusal(case, job, code, sentence, str(path))
         path.unlink()
         return found

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -163,10 +163,16 @@ def test_a_table_that_cannot_be_read_is_waited_for_until_it_can(bad_day, place):
     path["removed"].write_bytes(NOT_READY[0])
     path["locked"].chmod(0)
     path["below"].parent.chmod(0)
-    waiting = {kind: bad_day("--rank-table", str(path[kind]), *SHOW) for kind in path}
+    waiting = {
+        kind: bad_day("--rank-table", str(path[kind]), *SHOW, home=f"waiting {kind}")
+        for kind in path
+    }
     # Its end also tells that the others have looked again and again, and seen no change.
     timed = {
-        kind: bad_day("--rank-table", str(path[kind]), "--rank-table-timeout", "2.2", *SHOW)
+        kind: bad_day(
+            *("--rank-table", str(path[kind]), "--rank-table-timeout", "2.2", *SHOW),
+            home=f"timed {kind}",
+        )
         for kind in path
     }
     for kind, job in timed.items():
@@ -214,7 +220,8 @@ def test_without_inotify_the_table_is_found_and_that_is_told_once(bad_day, place
         path = place / limit / NAME
         path.parent.mkdir()
         path.write_bytes(NOT_READY[0])
-        jobs[path] = bad_day("--rank-table", str(path), *SHOW, before=limited(limit))
+        words = ("--rank-table", str(path), *SHOW)
+        jobs[path] = bad_day(*words, before=limited(limit), home=f"home of {limit}")
     for path, job in jobs.items():
         assert job.wait_for("rank_table.unwatched")["reason"]
         path.write_bytes(GOOD)
@@ -285,8 +292,12 @@ def test_a_hung_mount_under_the_table_is_told_and_stops_nothing(bad_day, place):
     def waiting_on(mount: Mount, *timeouts: int) -> list[Running]:
         path = str(mount.target / NAME)
         words = [("--rank-table", path, "--rank-table-timeout", str(time)) for time in timeouts]
-        return [bad_day(*options, *SHOW) for options in words]
+        homes = (f"home {number}" for number in numbers)
+        return [
+            bad_day(*options, *SHOW, home=home) for options, home in zip(words, homes, strict=False)
+        ]
 
+    numbers = count()
     with mounts(place, "before", "while", "cached") as at:
         for name, mount in at.items():
             (mount.source / NAME).write_bytes(GOOD if name == "before" else NOT_READY[0])

@@ -27,7 +27,7 @@ from tests.running import DEADLINE_SECONDS, python
 
 OURS = re.compile(rb"^\[ascend_supervisor\] [^\n]*\n", re.MULTILINE)
 
-ESCAPES = """
+FORKS = """
 import os, signal, subprocess, sys, time
 HOLD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 hold = [sys.executable, "-c", HOLD, os.environ["TEST_CASE_MARK"]]
@@ -38,10 +38,12 @@ if os.fork() == 0:                                  # a daemon, forked twice
     if os.fork() == 0:
         os.execv(hold[0], hold)
     os._exit(0)
-subprocess.Popen(["setsid", "env", "-i", *hold])    # without our mark in its environment
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("forked", flush=True)
 """
+HIDES = 'subprocess.Popen(["setsid", "env", "-i", *hold])\n'
+"""Leaves its session, and has no mark of ours in its environment."""
+SAYS_SO = 'print("forked", flush=True)\n'
+ESCAPES = FORKS + HIDES + SAYS_SO
 WAIT = "import time; time.sleep(600)"
 
 
@@ -229,7 +231,7 @@ def test_6_no_rank_outlives_a_supervisor_that_was_killed(supervised):
 
 def test_6_nor_does_what_a_rank_has_forked(supervised):
     """Unless whoever killed us has killed the guardian, too."""
-    job = supervised("--standalone", "2", *python(ESCAPES + WAIT))
+    job = supervised("--standalone", "2", *python(FORKS + SAYS_SO + WAIT))
     for rank in range(2):
         job.wait_for("output", rank=rank, message="forked")
     job.send(signal.SIGKILL)
