@@ -18,7 +18,8 @@ from ascend_supervisor.events import (
     StopWaiting,
 )
 from ascend_supervisor.interrupts import Interrupts
-from ascend_supervisor.launchers import WITHOUT_ADDRESS, Here, Launcher, without_address
+from ascend_supervisor.launchers import Here, Launcher
+from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.outcome import Ended, Patience

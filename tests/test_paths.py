@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.atomic import write_atomically
-from ascend_supervisor.launchers import log_path
+from ascend_supervisor.launchers.parts import log_path
 from ascend_supervisor.paths import NAME_BYTES, Place, mounted_log_dir, place_of
 
 MOUNT = "/home/ma-user/modelarts"

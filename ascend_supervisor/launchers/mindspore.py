@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ascend_supervisor.cluster.rank_table import RankTable
-from ascend_supervisor.launchers import (
-    LOOPBACK,
-    Boot,
-    Here,
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.address import LOOPBACK, needed_address
+from ascend_supervisor.launchers.parts import (
     common_environ,
     devices_here,
     launcher_log_path,
-    needed_address,
     rank_spec,
 )
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ

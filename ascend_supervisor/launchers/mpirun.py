@@ -9,14 +9,9 @@ from pathlib import PurePath
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
-from ascend_supervisor.launchers import (
-    Boot,
-    Here,
-    common_environ,
-    launcher_log_path,
-    own_directory,
-)
+from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
+from ascend_supervisor.launchers.parts import common_environ, launcher_log_path, own_directory
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.quoting import shown

@@ -9,15 +9,7 @@ from pathlib import PurePath
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.launchers import (
-    Boot,
-    Here,
-    common_environ,
-    devices_everywhere,
-    launcher_log_path,
-    own_directory,
-    process_log,
-)
+from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
 from ascend_supervisor.launchers.mindspore import (
     CLUSTER_SECONDS,
@@ -27,6 +19,13 @@ from ascend_supervisor.launchers.mindspore import (
     reads_table,
     scheduler_address,
     words,
+)
+from ascend_supervisor.launchers.parts import (
+    common_environ,
+    devices_everywhere,
+    launcher_log_path,
+    own_directory,
+    process_log,
 )
 from ascend_supervisor.launchers.ranktable import master_port
 from ascend_supervisor.launchers.spec import ProcessSpec, WorkerLog

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.launchers import Boot, Here, master_address, rank_spec
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.address import master_address
+from ascend_supervisor.launchers.parts import rank_spec
 from ascend_supervisor.launchers.spec import ProcessSpec
 
 MASTER_PORT = "29500"

@@ -7,7 +7,8 @@ from typing import Literal
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.launchers import Boot, Here, common_environ, launcher_log_path, rank_spec
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.parts import common_environ, launcher_log_path, rank_spec
 from ascend_supervisor.launchers.spec import ProcessSpec
 
 Task = Literal["ps", "worker"]

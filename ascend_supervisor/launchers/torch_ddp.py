@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ascend_supervisor.cluster.rank_table import RankTable
-from ascend_supervisor.launchers import LOOPBACK, Boot, Here, needed_address, rank_spec
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.address import LOOPBACK, needed_address
+from ascend_supervisor.launchers.parts import rank_spec
 from ascend_supervisor.launchers.ranktable import master_port
 from ascend_supervisor.launchers.spec import ProcessSpec
 

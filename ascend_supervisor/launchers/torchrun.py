@@ -10,17 +10,16 @@ from pathlib import PurePath
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.launchers import (
-    Boot,
-    Here,
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.address import needed_address
+from ascend_supervisor.launchers.failure_words import Culprit, Exhibit, raised
+from ascend_supervisor.launchers.parts import (
     common_environ,
     devices_everywhere,
     launcher_log_path,
-    needed_address,
     own_directory,
     process_log,
 )
-from ascend_supervisor.launchers.failure_words import Culprit, Exhibit, raised
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.quoting import shown

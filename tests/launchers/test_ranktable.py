@@ -12,7 +12,8 @@ from ascend_supervisor.cluster.conversion import standalone
 from ascend_supervisor.cluster.identity import Identity, find_entry, identity_of
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.launchers import Boot, Here, master_address, without_address
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.address import master_address, without_address
 from ascend_supervisor.launchers.ranktable import RankTableLauncher, master_port
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.paths import Place

@@ -1,0 +1,77 @@
+"""Where rank 0 is met; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+
+from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.launchers.spec import ProcessSpec
+
+LOOPBACK = "127.0.0.1"
+
+WITHOUT_ADDRESS = (
+    "ranks start without it, because VC_WORKER_HOSTS is not set and the rank table holds no "
+    "address of the first server; if they use torch.distributed, set MASTER_ADDR to that address, "
+    "the same on all servers"
+)
+
+
+def master_address(table: RankTable, environ: Mapping[str, str]) -> str | None:
+    """Where rank 0 is met; None where nobody says it and the job has several servers.
+
+    The names of the platform come first, then the addresses in the table: a pod's own before its
+    host's. The table of --standalone gives 127.0.0.1 and needs no name of the platform.
+    """
+    entry = _entry_of_rank_0(table)
+    is_alone = entry is not None and table.holds_all(entry)
+    known = _address(table, entry)
+    if known == LOOPBACK:
+        known = None
+        if is_alone:
+            return LOOPBACK
+    first_host = environ.get("VC_WORKER_HOSTS", "").split(",")[0].strip()
+    named = first_host or environ.get("MASTER_ADDR") or known
+    return named or (LOOPBACK if is_alone else None)
+
+
+def needed_address(method: str, table: RankTable, environ: Mapping[str, str]) -> str:
+    """Where rank 0 is met; raises SettingsRefused where that is not known."""
+    address = master_address(table, environ)
+    if address is None:
+        raise SettingsRefused(
+            f"{method} needs the address of the first server, and neither the environment nor the "
+            "rank table gives one; set MASTER_ADDR to it, the same on all servers"
+        )
+    return address
+
+
+def without_address(specs: Sequence[ProcessSpec]) -> bool:
+    """Whether ranks are started that are not told where rank 0 is met."""
+    return any(spec.environ.get("MASTER_ADDR", "") is None for spec in specs)
+
+
+def _entry_of_rank_0(table: RankTable) -> Entry | None:
+    for entry in table.entries:
+        if any(device.rank == 0 for device in entry.devices):
+            return entry
+    return None if table.world_size else next(iter(table.entries), None)
+
+
+def _address(table: RankTable, entry: Entry | None) -> str | None:
+    """An address in the table. A server_id may be a name or a uid that nobody can connect to."""
+    if entry is None:
+        return None
+    if table.format is Format.DECLARED:
+        return entry.server_id  # the name of a host, as in VC_WORKER_HOSTS
+    known = (entry.container_ip, entry.host_ip, entry.pod_ip, entry.server_ip, entry.server_id)
+    return next((name for name in known if name and _is_ip(name)), None)
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return name.isprintable()
