@@ -36,6 +36,7 @@ from ascend_supervisor.files.standard_streams import put, tell
 from ascend_supervisor.interrupts import HEARD, Interrupts
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.locations import place_here
+from ascend_supervisor.output.lines import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.paths import Place, names_of
@@ -48,7 +49,6 @@ from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.quoting import printable
 from ascend_supervisor.reporters import fan_out
-from ascend_supervisor.reporters.event_log import Origin
 from ascend_supervisor.reporters.python_warnings import defect, report_diagnostics
 from ascend_supervisor.reporters.records import Records
 from ascend_supervisor.reporters.stdout import Format, Outlets
@@ -61,7 +61,8 @@ from ascend_supervisor.supervisor import Job, refused, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.wiring import DEVICES, job_of
 from ascend_supervisor.workers.group import Surroundings
-from ascend_supervisor.workers.process import changed, check_command
+from ascend_supervisor.workers.preparation import check_command
+from ascend_supervisor.workers.process import changed
 
 DEFECT_SECONDS = 10.0
 """How long the ranks may take to die when it is we who have failed."""

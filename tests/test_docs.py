@@ -19,7 +19,8 @@ import pytest
 import ascend_supervisor
 from ascend_supervisor import errors, events
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.reporters.event_log import Origin, json_log
+from ascend_supervisor.output.lines import Origin
+from ascend_supervisor.reporters.event_log import json_log
 from ascend_supervisor.settings.options import OPTIONS, Option
 
 ROOT = Path(__file__).parents[1]

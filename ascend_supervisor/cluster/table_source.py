@@ -8,13 +8,8 @@ from functools import partial
 from ascend_supervisor.cluster.from_environment import check_alone, check_pod, declared_table
 from ascend_supervisor.cluster.identity import Identity, identity_of
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.cluster.wait_for_table import (
-    DECLARED,
-    TableFile,
-    found_in,
-    standalone_table,
-    table_places,
-)
+from ascend_supervisor.cluster.table_file import table_places
+from ascend_supervisor.cluster.wait_for_table import DECLARED, TableFile, found_in, standalone_table
 from ascend_supervisor.events import Report
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock

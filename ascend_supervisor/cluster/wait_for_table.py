@@ -1,4 +1,4 @@
-"""Wait until the rank table is completed, and keep our own copy of it for the ranks.
+"""Wait until the rank table is completed.
 
 The writers truncate and write in place, swap symlinks, or mount a file that never changes; what is
 torn, empty or missing is not ready yet. Only a table that says it is completed can be wrong.
@@ -6,68 +6,30 @@ torn, empty or missing is not ready yet. Only a table that says it is completed 
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import anyio
 
 from ascend_supervisor.cluster.conversion import standalone
-from ascend_supervisor.cluster.parsing import MAX_BYTES, parse
+from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
-from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout, Unavailable
+from ascend_supervisor.cluster.table_file import read_table, signature_at, watched_path
+from ascend_supervisor.errors import TableRefused, TableTimeout, Unavailable
 from ascend_supervisor.events import RankTableUnwatched, RankTableWaiting, Report
-from ascend_supervisor.files.atomic import remove_remnants, write_atomically
-from ascend_supervisor.files.regular import read_regular_file
-from ascend_supervisor.files.watch import FileWatch, Signature, Silence, SlowFiles, signature
-from ascend_supervisor.paths import TABLE_FILE
+from ascend_supervisor.files.watch import FileWatch, Signature, Silence, SlowFiles
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.threads import in_thread
 
-FILE_NAMES = (TABLE_FILE, "hccl.json")
-"""What the file may be called where a directory is named."""
-USUAL_PLACES = ("/user/config/jobstart_hccl.json", "/user/serverid/devindex/config/hccl.json")
 TELL_SECONDS = 10.0
 TELL_SECONDS_AT_MOST = 300.0
 CHANGES_SECONDS = 1.0
 """A reason that changes faster than this is not told every time."""
-COPY_MODE = 0o644
 STANDALONE, DECLARED = Path("--standalone"), Path("environment")
 """What stands for the path of a table that came from no file."""
-
-
-def table_places(explicit: str | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Files or directories where the table may be: the first that is named, else the usual ones."""
-    named = (
-        explicit or environ.get("RANK_TABLE_FILE_V_1_0") or environ.get("RANK_TABLE_FILE") or None
-    )
-    return (Path(named),) if named else tuple(map(Path, USUAL_PLACES))
-
-
-def keep_copy(document: bytes, path: PurePath) -> None:
-    """Write ``document`` to ``path``, which the ranks see complete or not at all.
-
-    Raises CannotWrite.
-    """
-    try:
-        if not _holds(Path(path), document):  # a full disk then keeps no generation
-            remove_remnants(Path(path))
-            write_atomically(Path(path), document, COPY_MODE)
-    except OSError as error:
-        raise CannotWrite(
-            f"cannot write the ranks' copy of the rank table {path}: {error.strerror or error}"
-        ) from error
-
-
-def _holds(path: Path, document: bytes) -> bool:
-    with suppress(OSError):
-        return read_regular_file(path, len(document)) == document
-    return False
 
 
 def standalone_table(devices: int) -> FoundTable:
@@ -83,47 +45,6 @@ def found_in(place: Path, table: RankTable) -> FoundTable:
     """A table that came from no file; its sum is that of its entries where nobody is handed it."""
     content = table.document or repr(table.entries).encode()
     return FoundTable(place, table, sha256(content).hexdigest())
-
-
-DETACHED = (
-    "; the file was replaced, but this mount shows the old one for ever (subPath): "
-    "mount its directory instead"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What is at ``path``; ``hint`` belongs to every reason for waiting."""
-
-    path: Path
-    content: bytes | NotReady
-    hint: str = ""
-
-
-def read_table(places: Sequence[Path]) -> Seen:
-    """What is where ``places`` lead to; may block.
-
-    Raises TableRefused for a file that is larger than any table, unread.
-    """
-    path = _resolved(places)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        return Seen(path, NotReady(_unreadable(error)))
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return Seen(path, NotReady("it is not a regular file"))
-        if found.st_size > MAX_BYTES:
-            raise TableRefused(
-                f"{path}: expected a rank table of at most {MAX_BYTES} bytes, "
-                f"found {found.st_size}; it was not read"
-            )
-        try:
-            data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            return Seen(path, NotReady(_unreadable(error)))
-    return Seen(path, data, "" if found.st_nlink else DETACHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +93,7 @@ class TableFile:
         left = None if timeout is None else timeout - (self._clock.now() - began)
         with anyio.move_on_after(left):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(watch.watch, partial(_watched, self._places))
+                tasks.start_soon(watch.watch, partial(watched_path, self._places))
                 try:
                     found = await self._keep_looking(waiting, watch)
                 except TableRefused as refusal:
@@ -193,7 +114,7 @@ class TableFile:
         while True:
             await watch.tick()
             try:
-                now = await self._files.ask(partial(_signature, self._places))
+                now = await self._files.ask(partial(signature_at, self._places))
             except Silence as silence:
                 waiting.tell(waiting.path, str(silence))
                 continue
@@ -258,32 +179,3 @@ class _Waiting:
             self._interval = min(2 * self._interval, TELL_SECONDS_AT_MOST)
         self._told, self._told_at = reason, waited
         self._report(RankTableWaiting(str(path), reason, round(waited, 3)))
-
-
-def _resolved(places: Sequence[Path]) -> Path:
-    """The first file that exists; where none does, the one that is most to be expected."""
-    files = [file for place in places for file in _files_of(place)]
-    return next((file for file in files if os.path.exists(file)), files[0])  # noqa: PTH110
-
-
-def _files_of(place: Path) -> list[Path]:
-    # os.path says no where Path would raise: without permission, or of a dead mount.
-    if os.path.isdir(place) or not place.suffix:  # noqa: PTH112
-        return [place / name for name in FILE_NAMES] if not os.path.isfile(place) else [place]  # noqa: PTH113
-    return [place]
-
-
-def _signature(places: Sequence[Path]) -> tuple[Path, Signature]:
-    path = _resolved(places)
-    return path, signature(path)
-
-
-def _watched(places: Sequence[Path]) -> Path:
-    """The directory in which something will happen."""
-    return _resolved(places).parent
-
-
-def _unreadable(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file"
-    return f"it cannot be read: {error.strerror or error}"

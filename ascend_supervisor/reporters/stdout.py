@@ -11,17 +11,11 @@ import anyio
 from ascend_supervisor.events import OutputDropped, Report, SupervisorExited, who
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.output.console import Console, Plain
+from ascend_supervisor.output.lines import JsonLines, Origin, RawLines, TextLines
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.output.terminal import coloured, harmless
 from ascend_supervisor.quoting import printable
-from ascend_supervisor.reporters.event_log import (
-    JsonLines,
-    Origin,
-    RawLines,
-    TextLines,
-    json_log,
-    text_log,
-)
+from ascend_supervisor.reporters.event_log import json_log, text_log
 from ascend_supervisor.reporters.python_warnings import unshown
 from ascend_supervisor.settings.values import LogLevel, RankSet
 from ascend_supervisor.tasks.race import first

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
-from ascend_supervisor.cluster.wait_for_table import keep_copy
-from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.cluster.table_file import keep_copy
+from ascend_supervisor.errors import (
+    CannotExecute,
+    CannotWrite,
+    CommandNotFound,
+    Unavailable,
+)
+from ascend_supervisor.files.atomic import remove_remnants, write_atomically
+from ascend_supervisor.files.directories import make_directories
+from ascend_supervisor.files.executable import is_foreign
+from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.life import Plan
 from ascend_supervisor.tasks.threads import in_thread
 from ascend_supervisor.workers.group import Surroundings
-from ascend_supervisor.workers.process import prepare_all
+from ascend_supervisor.workers.process import changed
+
+PRIVATE = 0o600
 
 
 async def prepare(plan: Plan, table_file: PurePath, around: Surroundings) -> Plan:
@@ -29,3 +44,71 @@ async def prepare(plan: Plan, table_file: PurePath, around: Surroundings) -> Pla
     except Unavailable as lacking:
         return replace(plan, lacking=lacking)
     return plan
+
+
+def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> None:
+    """Make the directories, remove error files of an earlier life, look for the commands.
+
+    May block. Raises CannotWrite, CommandNotFound or CannotExecute, before anything is started.
+    """
+    checked = set()
+    for spec in specs:
+        _make_directories(spec)
+        _write_files(spec)
+        environ = changed(inherited, spec.environ)
+        key = (spec.argv[0], environ.get("PATH"), spec.cwd if "/" in spec.argv[0] else None)
+        if key not in checked:
+            check_command(spec, environ)
+            checked.add(key)
+
+
+def _make_directories(spec: ProcessSpec) -> None:
+    for directory in (spec.cwd, *spec.directories):
+        try:
+            make_directories(Path(directory))
+        except OSError as error:
+            raise CannotWrite(
+                f"{spec.name}: cannot make the directory {directory}: {error.strerror}; "
+                "choose another one with --work-dir or --log-dir"
+            ) from error
+    if spec.error_file is not None:
+        with suppress(OSError):
+            Path(spec.error_file).unlink()
+
+
+def _write_files(spec: ProcessSpec) -> None:
+    for path, content in spec.files.items():
+        try:
+            remove_remnants(Path(path))
+            write_atomically(Path(path), content, PRIVATE)
+        except OSError as error:
+            raise CannotWrite(
+                f"{spec.name}: cannot write {path}: {error.strerror or error}; choose another "
+                "directory with --log-dir"
+            ) from error
+
+
+def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
+    """Raise CommandNotFound or CannotExecute now, rather than a wrapper's status later."""
+    word = spec.argv[0]
+    where = environ.get("PATH", os.defpath)
+    found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
+    if found is None:
+        if shutil.which(word, os.F_OK, where) is None:
+            raise CommandNotFound(f"{spec.name}: {word!r} was not found in PATH ({where})")
+        raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
+    path = Path(found)
+    if not path.exists():
+        raise CommandNotFound(
+            f"{spec.name}: there is no {word!r} (looked for {path}); a relative path starts in the "
+            "rank's working directory"
+        )
+    if path.is_dir():
+        raise CannotExecute(f"{spec.name}: {word!r} is a directory, not a program ({path})")
+    if not os.access(path, os.X_OK):
+        raise CannotExecute(f"{spec.name}: {word!r} is not executable (chmod +x {path})")
+    if is_foreign(path):  # a wrapper would give it to a shell, which makes something else of it
+        raise CannotExecute(
+            f"{spec.name}: {word!r} cannot be executed: it is neither a program for this machine "
+            f"nor a script that begins with #! ({path})"
+        )

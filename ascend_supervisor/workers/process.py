@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from ascend_supervisor.errors import (
     CannotExecute,
@@ -17,9 +15,6 @@ from ascend_supervisor.errors import (
     Unavailable,
     scarcity,
 )
-from ascend_supervisor.files.atomic import remove_remnants, write_atomically
-from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.files.executable import is_foreign
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.pump import Pump
@@ -28,7 +23,6 @@ from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import catches, children, environ, stat
 from ascend_supervisor.processes.process_groups import ProcessGroups
 
-PRIVATE = 0o600
 FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGCONT})
 """The others go to the leader only: helpers have no handler, and the default action ends them."""
 
@@ -145,48 +139,6 @@ def _session_leader(number: int) -> Pid | None:
     return Pid(number, found.start) if found and found.session == number else None
 
 
-def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> None:
-    """Make the directories, remove error files of an earlier life, look for the commands.
-
-    May block. Raises CannotWrite, CommandNotFound or CannotExecute, before anything is started.
-    """
-    checked = set()
-    for spec in specs:
-        _make_directories(spec)
-        _write_files(spec)
-        environ = changed(inherited, spec.environ)
-        key = (spec.argv[0], environ.get("PATH"), spec.cwd if "/" in spec.argv[0] else None)
-        if key not in checked:
-            check_command(spec, environ)
-            checked.add(key)
-
-
-def _make_directories(spec: ProcessSpec) -> None:
-    for directory in (spec.cwd, *spec.directories):
-        try:
-            make_directories(Path(directory))
-        except OSError as error:
-            raise CannotWrite(
-                f"{spec.name}: cannot make the directory {directory}: {error.strerror}; "
-                "choose another one with --work-dir or --log-dir"
-            ) from error
-    if spec.error_file is not None:
-        with suppress(OSError):
-            Path(spec.error_file).unlink()
-
-
-def _write_files(spec: ProcessSpec) -> None:
-    for path, content in spec.files.items():
-        try:
-            remove_remnants(Path(path))
-            write_atomically(Path(path), content, PRIVATE)
-        except OSError as error:
-            raise CannotWrite(
-                f"{spec.name}: cannot write {path}: {error.strerror or error}; choose another "
-                "directory with --log-dir"
-            ) from error
-
-
 def start(
     spec: ProcessSpec,
     new_pump: Callable[[], Pump],
@@ -225,32 +177,6 @@ def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     """``environ`` with ``changes``; None removes a variable."""
     merged: dict[str, str | None] = {**environ, **changes}
     return {name: value for name, value in merged.items() if value is not None}
-
-
-def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
-    """Raise CommandNotFound or CannotExecute now, rather than a wrapper's status later."""
-    word = spec.argv[0]
-    where = environ.get("PATH", os.defpath)
-    found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
-    if found is None:
-        if shutil.which(word, os.F_OK, where) is None:
-            raise CommandNotFound(f"{spec.name}: {word!r} was not found in PATH ({where})")
-        raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
-    path = Path(found)
-    if not path.exists():
-        raise CommandNotFound(
-            f"{spec.name}: there is no {word!r} (looked for {path}); a relative path starts in the "
-            "rank's working directory"
-        )
-    if path.is_dir():
-        raise CannotExecute(f"{spec.name}: {word!r} is a directory, not a program ({path})")
-    if not os.access(path, os.X_OK):
-        raise CannotExecute(f"{spec.name}: {word!r} is not executable (chmod +x {path})")
-    if is_foreign(path):  # a wrapper would give it to a shell, which makes something else of it
-        raise CannotExecute(
-            f"{spec.name}: {word!r} cannot be executed: it is neither a program for this machine "
-            f"nor a script that begins with #! ({path})"
-        )
 
 
 def _refusal(

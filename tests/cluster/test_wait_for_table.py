@@ -15,13 +15,8 @@ import pytest
 
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady
-from ascend_supervisor.cluster.wait_for_table import (
-    TableFile,
-    keep_copy,
-    read_table,
-    standalone_table,
-    table_places,
-)
+from ascend_supervisor.cluster.table_file import keep_copy, read_table, table_places
+from ascend_supervisor.cluster.wait_for_table import TableFile, standalone_table
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
 from ascend_supervisor.events import Event, RankTableWaiting
 from ascend_supervisor.tasks.clock import MonotonicClock

@@ -15,8 +15,8 @@ from ascend_supervisor.events import Event, OutputUnread
 from ascend_supervisor.launchers.spec import ProcessSpec, WorkerLog
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.launcher_logs import WorkerLogs
+from ascend_supervisor.output.lines import RawLines
 from ascend_supervisor.output.mirror import Mirror
-from ascend_supervisor.reporters.event_log import RawLines
 from tests.faults.facilities import Hanging, hanging
 from tests.running import DEADLINE_SECONDS
 

@@ -16,8 +16,9 @@ import pytest
 from ascend_supervisor.events import OutputDropped, SignalReceived
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.output.console import CUT, MIRROR_BYTES, SLOW_READER, Console
+from ascend_supervisor.output.lines import JsonLines, Origin, RawLines, TextLines
 from ascend_supervisor.output.mirror import Lines, Mirror
-from ascend_supervisor.reporters.event_log import JsonLines, Origin, RawLines, TextLines, json_log
+from ascend_supervisor.reporters.event_log import json_log
 
 DEADLINE = 30.0
 ORIGIN = Origin("job", "host", 7)

@@ -34,16 +34,10 @@ from ascend_supervisor.events import (
 )
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.lines import JsonLines, Origin, RawLines, TextLines
 from ascend_supervisor.output.mirror import Lines
 from ascend_supervisor.output.terminal import coloured, harmless
-from ascend_supervisor.reporters.event_log import (
-    JsonLines,
-    Origin,
-    RawLines,
-    TextLines,
-    json_log,
-    text_log,
-)
+from ascend_supervisor.reporters.event_log import json_log, text_log
 from tests.terminals import steering
 
 DEADLINE = 20.0

@@ -1,0 +1,124 @@
+"""The file of a rank table: where it may be, what it holds now, and our own copy for the ranks."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from ascend_supervisor.cluster.parsing import MAX_BYTES
+from ascend_supervisor.cluster.rank_table import NotReady
+from ascend_supervisor.errors import CannotWrite, TableRefused
+from ascend_supervisor.files.atomic import remove_remnants, write_atomically
+from ascend_supervisor.files.regular import read_regular_file
+from ascend_supervisor.files.watch import Signature, signature
+from ascend_supervisor.paths import TABLE_FILE
+
+FILE_NAMES = (TABLE_FILE, "hccl.json")
+"""What the file may be called where a directory is named."""
+
+USUAL_PLACES = ("/user/config/jobstart_hccl.json", "/user/serverid/devindex/config/hccl.json")
+
+COPY_MODE = 0o644
+
+
+def table_places(explicit: str | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Files or directories where the table may be: the first that is named, else the usual ones."""
+    named = (
+        explicit or environ.get("RANK_TABLE_FILE_V_1_0") or environ.get("RANK_TABLE_FILE") or None
+    )
+    return (Path(named),) if named else tuple(map(Path, USUAL_PLACES))
+
+
+def keep_copy(document: bytes, path: PurePath) -> None:
+    """Write ``document`` to ``path``, which the ranks see complete or not at all.
+
+    Raises CannotWrite.
+    """
+    try:
+        if not _holds(Path(path), document):  # a full disk then keeps no generation
+            remove_remnants(Path(path))
+            write_atomically(Path(path), document, COPY_MODE)
+    except OSError as error:
+        raise CannotWrite(
+            f"cannot write the ranks' copy of the rank table {path}: {error.strerror or error}"
+        ) from error
+
+
+def _holds(path: Path, document: bytes) -> bool:
+    with suppress(OSError):
+        return read_regular_file(path, len(document)) == document
+    return False
+
+
+DETACHED = (
+    "; the file was replaced, but this mount shows the old one for ever (subPath): "
+    "mount its directory instead"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is at ``path``; ``hint`` belongs to every reason for waiting."""
+
+    path: Path
+    content: bytes | NotReady
+    hint: str = ""
+
+
+def read_table(places: Sequence[Path]) -> Seen:
+    """What is where ``places`` lead to; may block.
+
+    Raises TableRefused for a file that is larger than any table, unread.
+    """
+    path = _resolved(places)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        return Seen(path, NotReady(_unreadable(error)))
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return Seen(path, NotReady("it is not a regular file"))
+        if found.st_size > MAX_BYTES:
+            raise TableRefused(
+                f"{path}: expected a rank table of at most {MAX_BYTES} bytes, "
+                f"found {found.st_size}; it was not read"
+            )
+        try:
+            data = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            return Seen(path, NotReady(_unreadable(error)))
+    return Seen(path, data, "" if found.st_nlink else DETACHED)
+
+
+def _resolved(places: Sequence[Path]) -> Path:
+    """The first file that exists; where none does, the one that is most to be expected."""
+    files = [file for place in places for file in _files_of(place)]
+    return next((file for file in files if os.path.exists(file)), files[0])  # noqa: PTH110
+
+
+def _files_of(place: Path) -> list[Path]:
+    # os.path says no where Path would raise: without permission, or of a dead mount.
+    if os.path.isdir(place) or not place.suffix:  # noqa: PTH112
+        return [place / name for name in FILE_NAMES] if not os.path.isfile(place) else [place]  # noqa: PTH113
+    return [place]
+
+
+def signature_at(places: Sequence[Path]) -> tuple[Path, Signature]:
+    path = _resolved(places)
+    return path, signature(path)
+
+
+def watched_path(places: Sequence[Path]) -> Path:
+    """The directory in which something will happen."""
+    return _resolved(places).parent
+
+
+def _unreadable(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return f"it cannot be read: {error.strerror or error}"
