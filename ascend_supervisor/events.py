@@ -181,7 +181,7 @@ class RestartScheduled(Event):
     @property
     def sentence(self) -> str:
         return (
-            f"the whole group starts again in {self.delay_seconds:.1f} s at the earliest; "
+            f"all ranks restart in {self.delay_seconds:.1f} s; "
             f"restarts left after that: {self.restarts_left}"
         )
 
@@ -209,7 +209,8 @@ class OutputDropped(Event):
     @property
     def sentence(self) -> str:
         lines = counted(self.lines, "line")
-        return f"only in the log of {who(self.rank, self.program)}: {lines}, because {self.reason}"
+        subject = who(self.rank, self.program)
+        return f"{lines} of {subject} not copied to stdout ({self.reason}); the log has them"
 
 
 @dataclass(frozen=True, slots=True)

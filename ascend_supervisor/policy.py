@@ -153,7 +153,7 @@ def _charged(
         return Stop(
             death.code,
             f"{SAME_DEATHS} generations in a row ended the same way ({death.status}) within "
-            f"{budget.min_uptime:g} s: this will not mend itself",
+            f"{budget.min_uptime:g} s: retrying will not help",
         )
     return _spend(budget, now, jitter) or Stop(death.code, _spent(budget))
 

@@ -60,7 +60,7 @@ from ascend_supervisor.single_instance import Holder, SingleInstance
 from ascend_supervisor.supervisor import Job, refused, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.wiring import DEVICES, job_of
-from ascend_supervisor.workers.group import Surroundings
+from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.preparation import check_command
 from ascend_supervisor.workers.process import changed
 
@@ -126,7 +126,7 @@ async def _main(
     interrupts = Interrupts(report, logs.reopen, clock)
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
-    around = Surroundings(
+    runtime = Runtime(
         children=children,
         ownership=ownership,
         logs=logs,
@@ -144,9 +144,9 @@ async def _main(
         tasks.start_soon(children.keep_reaping)
         tasks.start_soon(records.keep)
         tasks.start_soon(logs.watch)
-        claim = partial(_claim, ourselves, place, records, reserve, around, interrupts)
-        job = partial(job_of, settings, environ, place, around, interrupts)
-        exited = await _exited(claim, job, around)
+        claim = partial(_claim, ourselves, place, records, reserve, runtime, interrupts)
+        job = partial(job_of, settings, environ, place, runtime, interrupts)
+        exited = await _exited(claim, job, runtime)
         until = anyio.current_time() + LAST_WORDS_SECONDS
         await logs.finish()
         records.report(exited)  # these do not wait for whoever reads stdout
@@ -163,7 +163,7 @@ async def _claim(
     place: Place,
     records: Records,
     reserve: Reserve,
-    around: Surroundings,
+    runtime: Runtime,
     interrupts: Interrupts,
 ) -> None:
     """Begin the records once no other supervisor has this place; raises Unavailable.
@@ -171,15 +171,15 @@ async def _claim(
     Told to stop while it is waited for the other one, we write nothing.
     """
     state_file = Path(place.state_file)
-    instance = SingleInstance(state_file, ourselves, reserve, around.clock, around.report)
+    instance = SingleInstance(state_file, ourselves, reserve, runtime.clock, runtime.report)
     if await instance.claim(interrupts.stop):
         records.begin()
 
 
 async def _exited(
-    claim: Callable[[], Awaitable[None]], job: Callable[[], Job], around: Surroundings
+    claim: Callable[[], Awaitable[None]], job: Callable[[], Job], runtime: Runtime
 ) -> SupervisorExited:
-    """The end of the job, whatever it is; nothing that was started is left."""
+    """Run the job; every exception becomes the final event, and no process is left."""
     try:
         await claim()
         return await supervise(job())
@@ -188,10 +188,10 @@ async def _exited(
     except Exception as error:  # noqa: BLE001  (a defect of ours is an end, too)
         lacking = scarcity(error)
         if not lacking:
-            around.report(defect(error))
+            runtime.report(defect(error))
         with suppress(OSError):
             await sweep_descendants(
-                around.children, around.ownership, Known(), DEFECT_SECONDS, lambda _: None
+                runtime.children, runtime.ownership, Known(), DEFECT_SECONDS, lambda _: None
             )
         if lacking:
             return refused(Unavailable(f"the machine has no room for this job: {lacking}"))
@@ -205,7 +205,7 @@ def _started(settings: Settings) -> SupervisorStarted:
         command=masked_words(settings.command),
         method=settings.method,
         restarts=settings.restarts,
-        settings=settings.told,
+        settings=settings.non_defaults,
     )
 
 
@@ -222,7 +222,7 @@ def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
         needs_file = launcher.needs_table_file
         found = anyio.run(table_now, settings, environ, npus(DEVICES), needs_file)
         whoami = identity(settings, environ)
-        plan, specs = plan_as_json(found, whoami, place, launcher, settings.told)
+        plan, specs = plan_as_json(found, whoami, place, launcher, settings.non_defaults)
         for spec in specs:
             check_command(spec, changed(environ, spec.environ))
     except Refusal as refusal:
@@ -255,7 +255,7 @@ async def _tell(refusal: Refusal, environ: Mapping[str, str]) -> None:
     job_id, pod = names_of(environ, socket.gethostname())
     console: Format = "none" if os.isatty(1) else "json"
     outlets = Outlets(console, ALL_RANKS, "info", Origin(job_id, pod, os.getpid()))
-    if outlets.for_machines:
+    if outlets.is_json:
         outlets.report(refused(refusal))
         await outlets.finish()
     for fault in refusal.faults:

@@ -25,7 +25,7 @@ from ascend_supervisor.files.regular import read_regular_file
 from ascend_supervisor.files.reserve import Reserve
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.untrusted_json import Misfit, NotJson, parse_json
-from ascend_supervisor.files.watch import Silence, SlowFiles
+from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
 from ascend_supervisor.processes import proc
 from ascend_supervisor.quoting import plain
 from ascend_supervisor.tasks.clock import Clock
@@ -183,8 +183,8 @@ class SingleInstance:
         """What is found now; what was found ``before`` where the file system does not answer."""
         try:
             found = await self._files.ask(self._try)
-        except Silence as silence:
-            found = before or Free(str(silence))
+        except FileSystemTimeout as timeout:
+            found = before or Free(str(timeout))
         if isinstance(found, Free) and found.obstacle is not None:
             self._tell(
                 f"{plain(str(self._lock))} cannot be locked: {found.obstacle}; a second supervisor "

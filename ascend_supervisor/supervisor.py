@@ -36,7 +36,7 @@ from ascend_supervisor.quoting import printable
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first
 from ascend_supervisor.workers.generation import Company, Look
-from ascend_supervisor.workers.root_cause import root_cause, told
+from ascend_supervisor.workers.root_cause import failure_text, root_cause
 
 T = TypeVar("T")
 
@@ -185,7 +185,7 @@ _OUTCOMES: dict[type[Outcome], str] = {
 
 def _exited(stop: Stop, generations: int, ended: Ended | None) -> SupervisorExited:
     if stop.cause is not None:
-        cause: str | None = told(stop.cause)
+        cause: str | None = failure_text(stop.cause)
     else:
         cause = None if ended is None else root_cause(ended)
     return SupervisorExited(stop.exit_code, stop.reason, generations, cause)

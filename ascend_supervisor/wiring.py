@@ -31,7 +31,7 @@ from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, run_generation
-from ascend_supervisor.workers.group import Surroundings
+from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.preparation import prepare
 
 DEVICES = Path("/dev")
@@ -45,7 +45,7 @@ def job_of(
     settings: Settings,
     environ: Mapping[str, str],
     place: Place,
-    around: Surroundings,
+    runtime: Runtime,
     interrupts: Interrupts,
 ) -> Job:
     devices = npus(DEVICES)
@@ -61,37 +61,37 @@ def job_of(
         never=settings.no_restart_on,
     )
     needs_file = launcher.needs_table_file
-    table = table_source(settings, environ, devices, needs_file, around.clock, around.report)
+    table = table_source(settings, environ, devices, needs_file, runtime.clock, runtime.report)
     patience = Patience(drain=settings.drain, grace=settings.grace)
 
     async def run(life: Life, company: Company) -> Ended:
-        return await run_generation(life, around, interrupts, patience, company)
+        return await run_generation(life, runtime, interrupts, patience, company)
 
     return Job(
-        coordinator=Alone(table, identity(settings, environ), budget, around.clock, random.random),
-        probes=[Devices(devices, around.clock, around.report)] if devices else [],
-        sweep=partial(_end_leftovers, str(place.state_file), around),
+        coordinator=Alone(table, identity(settings, environ), budget, runtime.clock, random.random),
+        probes=[Devices(devices, runtime.clock, runtime.report)] if devices else [],
+        sweep=partial(_end_leftovers, str(place.state_file), runtime),
         plan=partial(plan_of, launcher, place, ()),
-        prepare=partial(_prepare, place, around),
+        prepare=partial(_prepare, place, runtime),
         run=run,
         look=_see_nothing,
         release=release,
         interrupts=interrupts,
-        clock=around.clock,
-        report=around.report,
+        clock=runtime.clock,
+        report=runtime.report,
     )
 
 
-async def _end_leftovers(place: str, around: Surroundings) -> None:
+async def _end_leftovers(place: str, runtime: Runtime) -> None:
     """End what an earlier start in this place left; raises Unavailable where it stays."""
 
     def tell_left(left: tuple[str, ...]) -> None:
-        around.report(StopWaiting(left))
+        runtime.report(StopWaiting(left))
 
-    with around.children.room_to_look():
+    with runtime.children.spare_descriptor():
         swept = await sweep_leftovers(place, LEFTOVER_SECONDS, tell_left)
         if swept.killed:
-            around.report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
+            runtime.report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
         left = swept.left or await earlier_guardians(place, LEFTOVER_SECONDS, tell_left)
     if left:
         raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
@@ -106,10 +106,10 @@ def plan_of(launcher: Launcher, place: Place, equips: Sequence[Equip], start: St
     return Plan(start, specs)
 
 
-async def _prepare(place: Place, around: Surroundings, plan: Plan) -> Plan:
+async def _prepare(place: Place, runtime: Runtime, plan: Plan) -> Plan:
     if plan.start.generation == 0 and without_address(plan.specs):
-        around.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
-    return await prepare(plan, place.table_file, around)
+        runtime.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
+    return await prepare(plan, place.table_file, runtime)
 
 
 async def _see_nothing(life: Life) -> None:

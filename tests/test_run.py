@@ -17,11 +17,11 @@ from ascend_supervisor.processes.ownership import Ownership
 from ascend_supervisor.run import _exited
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.tasks.clock import MonotonicClock
-from ascend_supervisor.workers.group import Surroundings
+from ascend_supervisor.workers.group import Runtime
 
 
-def surroundings(events: list[Event]) -> Surroundings:
-    return Surroundings(
+def surroundings(events: list[Event]) -> Runtime:
+    return Runtime(
         children=Children(),
         ownership=Ownership("nobody's", frozenset()),
         logs=RankLogs(Rotation(1 << 30, 1), "a test", events.append),
@@ -39,8 +39,8 @@ async def claim() -> None:
 
 async def test_a_defect_of_ours_ends_with_70_is_told_and_leaves_no_rank():
     events: list[Event] = []
-    around = surroundings(events)
-    rank = around.children.spawn(
+    runtime = surroundings(events)
+    rank = runtime.children.spawn(
         ("sleep", "600"), environ=dict(os.environ), cwd="/", output=subprocess.DEVNULL
     )
 
@@ -48,7 +48,7 @@ async def test_a_defect_of_ours_ends_with_70_is_told_and_leaves_no_rank():
         raise LookupError("nobody\nexpected this")
 
     with anyio.fail_after(20):
-        exited = await _exited(claim, broken, around)
+        exited = await _exited(claim, broken, runtime)
     assert exited.exit_code == DEFECT
     assert exited.refusal is not None
     assert "LookupError" in exited.refusal

@@ -49,7 +49,7 @@ def pods(top: Cursor) -> Iterator[Listed]:
     """Template 2: ranks are one running counter over each group's pods, sorted by pod index."""
     groups = top.elements("group_list")
     _check_count(top, "group_count", len(groups))
-    census = _Census()
+    census = _RankChecker()
     names: Once[str] = Once("pod_name")
     for group in groups:
         if _is_idle(group):
@@ -90,7 +90,7 @@ def _sorted_pods(group: Cursor) -> list[Cursor]:
     return [indices.places[index] for index in sorted(indices.places)]
 
 
-def _pod(pod: Cursor, pod_name: str, census: _Census) -> Listed:
+def _pod(pod: Cursor, pod_name: str, census: _RankChecker) -> Listed:
     server_id = _server_id(pod)
     devices = enumerate(pod.elements("devices"), census.world_size)
     rows = [census.row(at, server_id, rank) for rank, at in devices]
@@ -101,7 +101,7 @@ def lab(top: Cursor) -> Iterator[Listed]:
     """The group_list of old tutorials: an instance is one device and states its own rank."""
     groups = top.elements("group_list")
     _check_count(top, "group_count", len(groups), required=False)
-    census = _Census()
+    census = _RankChecker()
     servers: dict[str, list[Row]] = {}
     for group in groups:
         instances = group.elements("instance_list")
@@ -128,7 +128,7 @@ def servers(top: Cursor, *, check_ip: bool = True) -> Iterator[Listed]:
     """Template 1; also 1.2, where a device_ip may be the text of an error."""
     listed = top.elements("server_list")
     _check_count(top, "server_count", len(listed))
-    census = _Census(check_ip=check_ip)
+    census = _RankChecker(check_ip=check_ip)
     names: Once[str] = Once("server_id")
     for server in listed:
         names.take(server_id := _server_id(server), server)
@@ -177,7 +177,7 @@ def _rank(item: tuple[int, Cursor]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Census:
+class _RankChecker:
     """Every device counted so far, so that none is counted twice and no rank is forgotten."""
 
     check_ip: bool = True

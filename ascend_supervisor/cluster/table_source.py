@@ -34,7 +34,7 @@ def table_source(
     clock: Clock,
     report: Report,
 ) -> Callable[[], Awaitable[FoundTable]]:
-    """What gives the table when it is there; ``devices`` are those of this machine.
+    """A function that waits for the rank table; ``devices`` are those of this machine.
 
     ``needs_file``: the ranks read the file, so that what the environment declares will not do.
 

@@ -20,7 +20,7 @@ from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
 from ascend_supervisor.cluster.table_file import read_table, signature_at, watched_path
 from ascend_supervisor.errors import TableRefused, TableTimeout, Unavailable
 from ascend_supervisor.events import RankTableUnwatched, RankTableWaiting, Report
-from ascend_supervisor.files.watch import FileWatch, Signature, Silence, SlowFiles
+from ascend_supervisor.files.watch import FileSystemTimeout, FileWatch, Signature, SlowFiles
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.threads import in_thread
 
@@ -80,7 +80,7 @@ class TableFile:
         """
         waiting = _Waiting(self._places[0], self._clock, self._report)
         began = self._clock.now()
-        seen: FoundTable | Unready = Unready(self._places[0], str(Silence()))
+        seen: FoundTable | Unready = Unready(self._places[0], str(FileSystemTimeout()))
         with anyio.move_on_after(timeout):
             seen = await self._look()
         if isinstance(seen, FoundTable):
@@ -115,8 +115,8 @@ class TableFile:
             await watch.tick()
             try:
                 now = await self._files.ask(partial(signature_at, self._places))
-            except Silence as silence:
-                waiting.tell(waiting.path, str(silence))
+            except FileSystemTimeout as timeout:
+                waiting.tell(waiting.path, str(timeout))
                 continue
             if now == before:
                 waiting.tell(waiting.path, waiting.reason)
@@ -133,7 +133,7 @@ class TableFile:
             if isinstance(seen.content, NotReady):
                 return Unready(seen.path, seen.content.reason)
             found = await self._parse(seen.path, seen.content)
-        except (Silence, Unavailable) as obstacle:
+        except (FileSystemTimeout, Unavailable) as obstacle:
             return Unready(self._places[0], str(obstacle))
         if isinstance(found, NotReady):
             return Unready(seen.path, found.reason + seen.hint, was_read=True)

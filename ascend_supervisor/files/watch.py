@@ -26,8 +26,8 @@ END_MILLISECONDS = 100
 T = TypeVar("T")
 
 
-class Silence(Exception):
-    """There is no answer now; why, in words."""
+class FileSystemTimeout(Exception):
+    """The file system did not answer in time; the text says why."""
 
     def __init__(self, reason: str = "the file system does not answer") -> None:
         super().__init__(reason)
@@ -36,7 +36,8 @@ class Silence(Exception):
 class SlowFiles:
     """Runs what may block on a file system in a thread, with a deadline in seconds.
 
-    A thread that hangs is left behind, and only one: until it comes back every look is Silence.
+    One thread may hang, and is left behind; until it returns every question is a
+    FileSystemTimeout.
     """
 
     def __init__(self, deadline: float = DEADLINE_SECONDS) -> None:
@@ -46,10 +47,10 @@ class SlowFiles:
         self._is_late = False
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """The answer; raises Silence, or what ``question`` raises."""
+        """The answer; raises FileSystemTimeout, or what ``question`` raises."""
         earlier = self._errand
         if earlier is not None and self._is_late and not earlier.is_done:
-            raise Silence
+            raise FileSystemTimeout
         self._is_late = False
         with anyio.move_on_after(self._deadline):
             if earlier is not None:  # one that was cancelled may not be over yet
@@ -58,9 +59,9 @@ class SlowFiles:
             try:
                 return await errand.result()
             except Unavailable as refusal:
-                raise Silence(str(refusal)) from refusal
+                raise FileSystemTimeout(str(refusal)) from refusal
         self._is_late = True
-        raise Silence
+        raise FileSystemTimeout
 
 
 Signature = tuple[int, int, int, int, int] | None
@@ -118,7 +119,7 @@ class FileWatch:
                     force_polling=False,
                 ):
                     self._event.set()
-            except Silence:
+            except FileSystemTimeout:
                 pass
             except (OSError, RuntimeError) as error:
                 self._tell(str(error))

@@ -33,8 +33,8 @@ class Boot:
     restarts: int
     port: int | None = None
 
-    def or_else(self, name: str, value: str) -> str:
-        """What a variable holds already, else ``value``."""
+    def inherited(self, name: str, value: str) -> str:
+        """The variable's value in the inherited environment, else ``value``."""
         return self.environ.get(name) or value
 
 

@@ -36,7 +36,7 @@ def _msrun(boot: Boot, _: Settings) -> Launcher:
 
 
 def _mpirun(boot: Boot, settings: Settings) -> Launcher:
-    config = Path(boot.or_else("HOME", "/home/ma-user"), "etc", "ssh", "sshd_config")
+    config = Path(boot.inherited("HOME", "/home/ma-user"), "etc", "ssh", "sshd_config")
     text = None
     with suppress(OSError):
         text = read_regular_file(config, CONFIG_BYTES).decode(errors="surrogateescape")

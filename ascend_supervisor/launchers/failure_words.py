@@ -58,7 +58,7 @@ class Testimony(Protocol):
         ``exhibits``: the oldest first; ``ranks``: of the workers that were seen, by their pids.
         """
 
-    def doubt(self, lines: Sequence[str]) -> str | None:
+    def false_success(self, lines: Sequence[str]) -> str | None:
         """Why an exit status of 0 is not to be believed; None where it is."""
 
 

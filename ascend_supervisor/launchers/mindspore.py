@@ -47,7 +47,7 @@ class MindSporeLauncher:
             "MS_WORKER_NUM": str(table.world_size),
             "MS_SCHED_HOST": scheduler_address(table, here, self.boot),
             "MS_SCHED_PORT": master_port(self.boot, SCHEDULER_PORT),
-            "MS_TOPO_TIMEOUT": self.boot.or_else("MSRUN_CLUSTER_TIME_OUT", CLUSTER_SECONDS),
+            "MS_TOPO_TIMEOUT": self.boot.inherited("MSRUN_CLUSTER_TIME_OUT", CLUSTER_SECONDS),
             "RANK_SIZE": str(table.world_size),
             "RANK_TABLE_FILE": rank_table(here, self.boot),
         }
@@ -107,7 +107,7 @@ class MindSporeWords:
     scheduler: str
 
     def reason(self, lines: Sequence[str], heard: Sequence[str]) -> str | None:
-        """Whom the scheduler missed first, where it is here; else only that the cluster is lost."""
+        """The rank whose heartbeat timed out first, if the scheduler runs here."""
         itself = any(_ENDS_ITSELF in line for line in lines)
         searched = map(_MISSED.search, heard if itself else lines)
         missed = next(filter(None, searched), None)

@@ -11,7 +11,7 @@ from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
-from ascend_supervisor.launchers.parts import common_environ, launcher_log_path, own_directory
+from ascend_supervisor.launchers.parts import common_environ, job_directory, launcher_log_path
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.quoting import shown
@@ -67,7 +67,7 @@ class MpirunLauncher:
 
     def _main(self, table: RankTable, here: Here, generation: int) -> ProcessSpec:
         place = here.place
-        directory = own_directory(place) / "mpirun" / f"generation_{generation}"
+        directory = job_directory(place) / "mpirun" / f"generation_{generation}"
         role = "head" if here.node_rank == 0 else "node"
         words = [*self.tools.program, role, "--port", self._port]
         words += ["--wait", f"{self.tools.wait:g}", "--job", place.job_id]
@@ -93,7 +93,7 @@ class MpirunLauncher:
         )
 
     def _keepalive(self) -> dict[str, str]:
-        return {name: self.boot.or_else(name, usual) for name, usual in KEEPALIVE.items()}
+        return {name: self.boot.inherited(name, usual) for name, usual in KEEPALIVE.items()}
 
     def _mpirun(self, ranks: int, hostfile: PurePath) -> Iterator[str]:
         if self.tools.mpirun is None:
@@ -101,7 +101,7 @@ class MpirunLauncher:
         yield from (self.tools.mpirun, "-np", str(ranks), "-hostfile", str(hostfile))
         yield from ("-mca", "plm_rsh_args", f"-p {self._port}", "-bind-to", "none")
         yield from ("-map-by", "slot", "-x", "NCCL_DEBUG=INFO")
-        yield from ("-x", f"NCCL_SOCKET_IFNAME={self.boot.or_else(INTERFACES, 'eth0,bond0')}")
+        yield from ("-x", f"NCCL_SOCKET_IFNAME={self.boot.inherited(INTERFACES, 'eth0,bond0')}")
         yield from ("-x", "NCCL_SOCKET_FAMILY=AF_INET", "-x", "HOROVOD_MPI_THREADS_DISABLE=1")
         if "LD_LIBRARY_PATH" in self.boot.environ:  # or it warns
             yield from ("-x", "LD_LIBRARY_PATH")
@@ -123,7 +123,7 @@ class MpirunLauncher:
                 f"{self.tools.sshd_config_path}; put one there, with host keys and the keys that "
                 "may log in"
             )
-        directory = own_directory(here.place) / "mpirun"
+        directory = job_directory(here.place) / "mpirun"
         config = directory / f"sshd_config.node_{here.node_rank}"
         text = self.tools.sshd_config.replace(PORT_MARK, self._port)
         return ProcessSpec(
@@ -138,11 +138,11 @@ class MpirunLauncher:
 
     @property
     def _port(self) -> str:
-        return _whole(PORT, self.boot.or_else(PORT, SSHD_PORT), 65535)
+        return _whole(PORT, self.boot.inherited(PORT, SSHD_PORT), 65535)
 
     def _slots(self, here: Here) -> str:
         usual = str(len(here.entry.devices) or 1)
-        return _whole(SLOTS, self.boot.or_else(SLOTS, usual), 1024)
+        return _whole(SLOTS, self.boot.inherited(SLOTS, usual), 1024)
 
 
 def hosts(table: RankTable) -> list[str]:
@@ -198,7 +198,7 @@ class MpirunTestimony:
             return None
         return Culprit(int(found[1]), status, None, tuple(lines[:said]))
 
-    def doubt(self, lines: Sequence[str]) -> str | None:  # noqa: ARG002
+    def false_success(self, lines: Sequence[str]) -> str | None:  # noqa: ARG002
         """None: mpirun has seen the end of every rank."""
         return None
 

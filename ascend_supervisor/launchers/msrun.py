@@ -23,8 +23,8 @@ from ascend_supervisor.launchers.mindspore import (
 from ascend_supervisor.launchers.parts import (
     common_environ,
     devices_everywhere,
+    job_directory,
     launcher_log_path,
-    own_directory,
     process_log,
 )
 from ascend_supervisor.launchers.ranktable import master_port
@@ -52,7 +52,7 @@ class MsrunLauncher:
         workers = devices_everywhere("msrun", table, here)
         node = f"node_{here.node_rank}"
         place = here.place
-        directory = own_directory(place) / "msrun" / node / f"generation_{generation}"
+        directory = job_directory(place) / "msrun" / node / f"generation_{generation}"
         logged = process_log(self.boot, here, node)
         logs = tuple(
             WorkerLog(directory / f"worker_{rank}.log", rank, local_rank)
@@ -98,7 +98,7 @@ class MsrunLauncher:
 
     @property
     def _time_out(self) -> str:
-        text = self.boot.or_else(TIME_OUT, CLUSTER_SECONDS)
+        text = self.boot.inherited(TIME_OUT, CLUSTER_SECONDS)
         if text.isascii() and text.isdecimal():
             return text
         raise SettingsRefused(
@@ -181,7 +181,7 @@ class MsrunTestimony:
         logged = (_rank_of(exhibit) for exhibit in exhibits if mark in exhibit.head)
         return next(logged, unseen.pop() if len(unseen) == 1 else None)
 
-    def doubt(self, lines: Sequence[str]) -> str | None:  # noqa: ARG002
+    def false_success(self, lines: Sequence[str]) -> str | None:  # noqa: ARG002
         """None: its 0 means that its own workers ended with 0."""
         return None
 

@@ -25,15 +25,15 @@ def launcher_log_path(place: Place, name: str, node_rank: int) -> PurePath:
     return place.log_dir / f"{place.job_id}-proc-{name}-node-{node_rank}.txt"
 
 
-def own_directory(place: Place) -> PurePath:
-    """Where what else a job leaves is kept, beside its logs."""
+def job_directory(place: Place) -> PurePath:
+    """The directory of the job's other files, beside its logs."""
     return place.log_dir / place.job_id
 
 
 def process_log(boot: Boot, here: Here, whose: str) -> str:
     """Where CANN logs; a directory."""
-    usual = own_directory(here.place) / "ascend" / "process_log" / whose
-    return boot.or_else("ASCEND_PROCESS_LOG_PATH", str(usual))
+    usual = job_directory(here.place) / "ascend" / "process_log" / whose
+    return boot.inherited("ASCEND_PROCESS_LOG_PATH", str(usual))
 
 
 def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | None]:
@@ -64,7 +64,7 @@ def rank_spec(
     whose = f"rank_{rank}"
     cwd = here.place.work_dir / f"device{local_rank}"
     logged = process_log(boot, here, whose)
-    error_file = own_directory(here.place) / "errors" / whose / f"generation_{generation}.json"
+    error_file = job_directory(here.place) / "errors" / whose / f"generation_{generation}.json"
     return ProcessSpec(
         argv=(*boot.command, *more_words),
         cwd=cwd,

@@ -16,8 +16,8 @@ from ascend_supervisor.launchers.failure_words import Culprit, Exhibit, raised
 from ascend_supervisor.launchers.parts import (
     common_environ,
     devices_everywhere,
+    job_directory,
     launcher_log_path,
-    own_directory,
     process_log,
 )
 from ascend_supervisor.launchers.spec import ProcessSpec
@@ -48,7 +48,7 @@ class TorchrunLauncher:
         workers = devices_everywhere("torchrun", table, here)
         node = f"node_{here.node_rank}"
         place = here.place
-        directory = own_directory(place) / "torchrun" / node / f"generation_{generation}"
+        directory = job_directory(place) / "torchrun" / node / f"generation_{generation}"
         logged = process_log(self.boot, here, node)
         error_file = directory / "error.json"
         argv = (
@@ -96,7 +96,7 @@ class TorchrunLauncher:
     def _port(self) -> str:
         if self.boot.port is not None:
             return str(self.boot.port)
-        return self.boot.or_else(PORT, MASTER_PORT)
+        return self.boot.inherited(PORT, MASTER_PORT)
 
 
 def extra_words(boot: Boot) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ class TorchrunTestimony:
         chosen = killed or (ends[-1] if ends else None)
         return Culprit(chosen.rank, chosen.status, None, own_words) if chosen else None
 
-    def doubt(self, lines: Sequence[str]) -> str | None:
+    def false_success(self, lines: Sequence[str]) -> str | None:
         """It ends with 0 where it has waited in vain for the end of the other servers."""
         if not any(_IN_VAIN in line for line in lines):
             return None

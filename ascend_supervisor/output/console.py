@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.1
 RETRY_SECONDS = 0.2
 """How often a disk that refused is asked again."""
 TOO_MUCH = "the ranks left more in their pipes at their end than can wait for our stdout"
-SLOW_READER = "whoever reads our stdout is slower than the ranks write"
+SLOW_READER = "slow reader"
 GONE = frozenset({errno.EPIPE, errno.ECONNRESET, errno.EBADF})
 """Nobody will ever read this; all other errors may pass."""
 CUT = b" ...(cut)...\n"

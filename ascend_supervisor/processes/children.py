@@ -122,8 +122,8 @@ class Children:
             yield from self._order.so_far() or (found.si_pid,)
 
     @contextmanager
-    def room_to_look(self) -> Iterator[None]:
-        """Meanwhile a file can be opened, also where the ranks' pipes have taken all there are."""
+    def spare_descriptor(self) -> Iterator[None]:
+        """Free a reserved descriptor meanwhile, so that /proc can be read at EMFILE."""
         if self._spare >= 0:
             os.close(self._spare)
         try:

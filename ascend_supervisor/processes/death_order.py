@@ -15,7 +15,7 @@ class DeathOrder:
     """Tells it where the kernel has pidfds (5.3) and we have file descriptors to spare.
 
     A pidfd becomes readable in the moment of a death, and an epoll lists what became readable in
-    the order in which it did. Elsewhere nothing is told, which is no order at all.
+    the order in which it did. Without pidfds the list is empty.
     """
 
     def __init__(self, pidfd_open: Callable[[int], int] | None = PIDFD_OPEN) -> None:

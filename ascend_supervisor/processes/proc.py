@@ -93,7 +93,7 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
 
 
 def _raise_if_scarce(error: OSError) -> None:
-    """Where no file can be opened to look, nobody may be taken for gone."""
+    """EMFILE does not prove that the process has exited."""
     if scarcity(error):
         raise error
 

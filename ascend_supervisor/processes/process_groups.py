@@ -40,7 +40,7 @@ class ProcessGroups:
         """Whether nobody is left in any; a group that is empty is not looked at any more."""
         try:
             self._look()
-        except OSError:  # nobody is taken for gone because no file can be opened to look
+        except OSError:  # EMFILE does not prove that a process has exited
             return False
         return not self._members
 

@@ -50,8 +50,8 @@ async def sweep_descendants(
     """
 
     def remaining() -> list[Pid]:
-        # With the zombies: who changes its parent during one look may be missed by it, but hangs
-        # below us in the next; only when we have no child at all there is nobody to miss.
+        # With the zombies: a scan can miss a process that changes its parent meanwhile; only an
+        # empty list of children proves that nothing is left.
         children.reap()
         return ownership.ours(known)
 
@@ -59,7 +59,7 @@ async def sweep_descendants(
         return _freeze(remaining)
 
     looks = QUIET_LOOKS if ownership.takes_in_strangers else 1
-    with children.room_to_look():
+    with children.spare_descriptor():
         return await _sweep(frozen, looks, seconds, tell_left)
 
 

@@ -61,8 +61,8 @@ class Outlets:
         return Mirror(self._stdout, self._lines(spec, generation), dropped, failed)
 
     @property
-    def for_machines(self) -> bool:
-        """Whether people who look at stderr have not been told anything yet."""
+    def is_json(self) -> bool:
+        """Whether stdout is JSON: then stderr holds nothing for people yet."""
         return self._format == "json"
 
     def complain(self, sentence: str) -> None:
@@ -98,7 +98,7 @@ class Outlets:
         The sentence stands on stderr too where no people have been told, or stdout is gone.
         """
         self.report(exited)
-        sentence = exited.refusal if self.for_machines else None
+        sentence = exited.refusal if self.is_json else None
         told = await self._events.finish()
         if not told and exited.exit_code and self._events is self._stdout:
             sentence = exited.root_cause or exited.msg

@@ -74,7 +74,7 @@ class Settings:
     sources: Mapping[str, Source]
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def non_defaults(self) -> tuple[str, ...]:
         """What is not a default, such as ``grace=5.0 (command line)``."""
         return tuple(
             f"{name}={_told(getattr(self, name.replace('-', '_')))} ({source})"

@@ -34,7 +34,7 @@ from ascend_supervisor.stopping import explainable_until, explains
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.endings import Ending, Faults
-from ascend_supervisor.workers.group import Surroundings, WorkerGroup
+from ascend_supervisor.workers.group import Runtime, WorkerGroup
 from ascend_supervisor.workers.shutdown import Shutdown
 
 LAST_WORDS_SECONDS = 5.0
@@ -64,7 +64,7 @@ class Company:
 
 async def run_generation(
     life: Life,
-    around: Surroundings,
+    runtime: Runtime,
     interrupts: Interrupts,
     patience: Patience,
     company: Company,
@@ -74,13 +74,13 @@ async def run_generation(
     async def interrupted() -> Outcome:
         return Interrupted(await interrupts.stop())
 
-    group = WorkerGroup(life, around)
-    faults = Faults(company.endings, around.clock)
-    shutdown = Shutdown(group, interrupts, faults, patience, around)
+    group = WorkerGroup(life, runtime)
+    faults = Faults(company.endings, runtime.clock)
+    shutdown = Shutdown(group, interrupts, faults, patience, runtime)
     outcome: Outcome = Interrupted(signal.SIGTERM)
     left: tuple[str, ...] = ()
     uptime = 0.0
-    began = around.clock.now()
+    began = runtime.clock.now()
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(faults.listen)
@@ -90,12 +90,12 @@ async def run_generation(
                     outcome = await first(live, interrupted, faults.first)
                 finally:
                     with anyio.CancelScope(shield=True):
-                        uptime = around.clock.now() - began
+                        uptime = runtime.clock.now() - began
                         announce = partial(company.announce, outcome, uptime)
-                        await _bounded(announce, ANNOUNCE_SECONDS, around.report)
+                        await _bounded(announce, ANNOUNCE_SECONDS, runtime.report)
                         look = partial(company.look, life)
                         left = await shutdown.run(
-                            outcome, partial(_bounded, look, LOOK_SECONDS, around.report)
+                            outcome, partial(_bounded, look, LOOK_SECONDS, runtime.report)
                         )
                     tasks.cancel_scope.cancel()
     finally:
@@ -104,7 +104,7 @@ async def run_generation(
     faults.check()
     failure = await group.told_failure()
     if isinstance(outcome, Crashed) and failure is not None:
-        await _await_explanation(failure, interrupts, around.clock)
+        await _await_explanation(failure, interrupts, runtime.clock)
     later = tuple(fault for fault in faults.told if fault is not outcome)
     return Ended(_final(outcome, failure, interrupts), uptime, later, left)
 

@@ -38,7 +38,7 @@ LOOK_AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Runtime:
     """What processes need of the world, whatever the generation."""
 
     children: Children
@@ -55,11 +55,11 @@ class Surroundings:
 class WorkerGroup:
     """Its pumps and watchers run in the tasks that ``start`` is given."""
 
-    def __init__(self, life: Life, around: Surroundings) -> None:
+    def __init__(self, life: Life, runtime: Runtime) -> None:
         self.generation = life.generation
         self._life = life
         self.failure: Failure | None = None
-        self._around = around
+        self._runtime = runtime
         self._processes: list[Process] = []
         self._kin: set[Pid] = set()
         self._noted: set[Process] = set()
@@ -70,7 +70,7 @@ class WorkerGroup:
         self._doubt: str | None = None
         self._decided = anyio.Event()
         self._stopping = False
-        self._oom_kills = around.oom_kills()
+        self._oom_kills = runtime.oom_kills()
 
     async def start(self, specs: Sequence[ProcessSpec], tasks: TaskGroup) -> None:
         """Start all, in order; a signal is heard between two of them. Raises a Refusal.
@@ -78,22 +78,22 @@ class WorkerGroup:
         What they need has been prepared.
         """
         self._expected = sum(spec.significant for spec in specs)
-        logs = [self._around.logs.begin(spec, self.generation) for spec in specs]
+        logs = [self._runtime.logs.begin(spec, self.generation) for spec in specs]
         for spec, log in zip(specs, logs, strict=True):
-            mirror = None if spec.worker_logs else self._around.mirror(spec, self.generation)
-            now = self._around.clock.now()
+            mirror = None if spec.worker_logs else self._runtime.mirror(spec, self.generation)
+            now = self._runtime.clock.now()
             activity = Activity(now)
             new_pump = partial(Pump, log, mirror, partial(self._note, activity))
-            process = start(spec, new_pump, self._around.children, self._around.environ, now)
+            process = start(spec, new_pump, self._runtime.children, self._runtime.environ, now)
             self._processes.append(process)
             self._life.processes.append(Living(spec, process.pid, activity))
             if process.identity is not None:
-                self._around.guardian.watch(process.identity)
+                self._runtime.guardian.watch(process.identity)
             tasks.start_soon(self._watch, process)
             tasks.start_soon(process.pump.run)
             if spec.testimony is not None:
                 self._attend_to_workers(process, tasks)
-            self._around.report(
+            self._runtime.report(
                 ProcessStarted(
                     spec.rank,
                     spec.local_rank,
@@ -106,7 +106,7 @@ class WorkerGroup:
             await anyio.lowlevel.checkpoint()
 
     def _note(self, activity: Activity, size: int) -> None:
-        activity.note(size, self._around.clock.now())
+        activity.note(size, self._runtime.clock.now())
 
     async def verdict(self) -> Completed | Crashed | Fault:
         """Wait until a process has failed, or all significant ones have ended with 0."""
@@ -158,9 +158,9 @@ class WorkerGroup:
 
     def _note_kin(self) -> None:
         """While its parent lives, a process shows whose it is; as an orphan it may hide it."""
-        if self._around.ownership.takes_in_strangers:
-            with suppress(OSError), self._around.children.room_to_look():
-                self._kin.update(self._around.ownership.ours(self.known))
+        if self._runtime.ownership.takes_in_strangers:
+            with suppress(OSError), self._runtime.children.spare_descriptor():
+                self._kin.update(self._runtime.ownership.ours(self.known))
 
     @property
     def is_empty(self) -> bool:
@@ -191,7 +191,7 @@ class WorkerGroup:
             if all(process.group_is_empty for process in self._ranks):
                 self._dismiss()
             with anyio.move_on_after(LOOK_AGAIN_SECONDS):
-                await self._around.children.change()
+                await self._runtime.children.change()
 
     async def last_words(self, seconds: float) -> None:
         """Mirror what is left of the logs that workers wrote themselves.
@@ -227,8 +227,8 @@ class WorkerGroup:
         if process.spec.worker_logs:
             logs = WorkerLogs(
                 process.spec,
-                lambda spec: self._around.mirror(spec, self.generation),
-                self._around.report,
+                lambda spec: self._runtime.mirror(spec, self.generation),
+                self._runtime.report,
             )
             self._worker_logs.append(logs)
             tasks.start_soon(logs.run)
@@ -242,8 +242,8 @@ class WorkerGroup:
                 self._ranks_by_pid |= await in_thread(process.ranks_of_workers)
             for worker in process.workers() - watched:
                 watched.add(worker)
-                self._around.guardian.watch_worker(worker)
-            await self._around.clock.sleep(CENSUS_SECONDS)
+                self._runtime.guardian.watch_worker(worker)
+            await self._runtime.clock.sleep(CENSUS_SECONDS)
 
     async def _watch(self, process: Process) -> None:
         self._note_end(process, await process.ended())
@@ -255,7 +255,7 @@ class WorkerGroup:
         process.note_end()
         self._tell_guardian(process)
         process.pump.drain()
-        runtime = self._around.clock.now() - process.started_at
+        runtime = self._runtime.clock.now() - process.started_at
         oom = self._oom_killed(status)
         first = not status.ok and self.failure is None and not self._stopping
         if first:
@@ -264,10 +264,10 @@ class WorkerGroup:
         if spec.significant and status.ok:
             self._expected -= 1
             if spec.testimony is not None and not self._stopping:
-                self._doubt = self._doubt or spec.testimony.doubt(process.pump.last_lines)
+                self._doubt = self._doubt or spec.testimony.false_success(process.pump.last_lines)
         if self.failure is not None or self._doubt is not None or self._expected == 0:
             self._decided.set()
-        self._around.report(
+        self._runtime.report(
             ProcessExited(
                 spec.rank,
                 spec.local_rank,
@@ -284,7 +284,7 @@ class WorkerGroup:
 
     def _tell_guardian(self, process: Process) -> None:
         if process.identity is not None:
-            self._around.guardian.ended(process.identity)
+            self._runtime.guardian.ended(process.identity)
 
     def _failure(
         self, process: Process, status: ExitStatus, runtime: float, oom: bool | None
@@ -302,10 +302,10 @@ class WorkerGroup:
         )
 
     def _oom_killed(self, status: ExitStatus) -> bool | None:
-        """A fact or nothing: the cgroup's counter has risen, and the SIGKILL was not ours."""
+        """True if the cgroup's OOM counter rose and the SIGKILL was not ours; None if unknown."""
         if status.signal != signal.SIGKILL or self._stopping:
             return False
-        now = self._around.oom_kills()
+        now = self._runtime.oom_kills()
         if now is None or self._oom_kills is None:
             return None
         return now > self._oom_kills

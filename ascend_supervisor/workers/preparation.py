@@ -23,13 +23,13 @@ from ascend_supervisor.files.executable import is_foreign
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.life import Plan
 from ascend_supervisor.tasks.threads import in_thread
-from ascend_supervisor.workers.group import Surroundings
+from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.process import changed
 
 PRIVATE = 0o600
 
 
-async def prepare(plan: Plan, table_file: PurePath, around: Surroundings) -> Plan:
+async def prepare(plan: Plan, table_file: PurePath, runtime: Runtime) -> Plan:
     """Make it; gives the plan, with what the machine lacks now and may have again later.
 
     Raises the other refusals; nothing of the generation has been told then.
@@ -38,9 +38,9 @@ async def prepare(plan: Plan, table_file: PurePath, around: Surroundings) -> Pla
         document = plan.start.found.table.file_for_ranks
         if document is not None:
             await in_thread(partial(keep_copy, document, table_file))
-        await in_thread(partial(prepare_all, plan.specs, around.environ))
+        await in_thread(partial(prepare_all, plan.specs, runtime.environ))
         for spec in plan.specs:
-            await around.logs.open(spec)
+            await runtime.logs.open(spec)
     except Unavailable as lacking:
         return replace(plan, lacking=lacking)
     return plan

@@ -169,7 +169,7 @@ def start(
         pump.finish()
         raise _refusal(spec, error) from error
     pump.started()
-    with parent.room_to_look():
+    with parent.spare_descriptor():
         return Process(spec, child, pump, now)
 
 

@@ -18,17 +18,17 @@ def root_cause(ended: Ended) -> str | None:
     """
     decisive = ended.decisive
     if isinstance(decisive, Fault) and decisive.cause is not None:
-        return told(decisive.cause)
+        return failure_text(decisive.cause)
     match ended.outcome:
         case Crashed(failure=failure) | Interrupted(failure=Failure() as failure):
-            return told(failure)
+            return failure_text(failure)
         case Fault(reason=reason) | NotStarted(reason=reason):
             return _within(printable(reason), MOST_BYTES)
         case _:
             return None
 
 
-def told(failure: Failure) -> str:
+def failure_text(failure: Failure) -> str:
     """At most MOST_BYTES; the first of the last lines are left out where there is no room.
 
     It is read in terminals: what a rank wrote is indented, and nothing in it steers one.

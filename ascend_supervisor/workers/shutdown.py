@@ -16,7 +16,7 @@ from ascend_supervisor.outcome import Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.endings import Faults
-from ascend_supervisor.workers.group import Surroundings, WorkerGroup
+from ascend_supervisor.workers.group import Runtime, WorkerGroup
 
 TELL_SECONDS = 5.0
 """How often it is told who is still waited for."""
@@ -35,13 +35,13 @@ class Shutdown:
         interrupts: Interrupts,
         faults: Faults,
         patience: Patience,
-        around: Surroundings,
+        runtime: Runtime,
     ) -> None:
         self._group = group
         self._interrupts = interrupts
         self._faults = faults
         self._patience = patience
-        self._around = around
+        self._runtime = runtime
         self._until = 0.0
 
     async def run(self, outcome: Outcome, look: Callable[[], Awaitable[None]]) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Shutdown:
 
     @property
     def _now(self) -> float:
-        return self._around.clock.now()
+        return self._runtime.clock.now()
 
     async def _wait(
         self,
@@ -91,14 +91,14 @@ class Shutdown:
 
     async def _tell_remaining(self) -> NoReturn:
         while True:
-            await self._around.clock.sleep(TELL_SECONDS)
-            self._around.report(StopWaiting(await self._group.remaining()))
+            await self._runtime.clock.sleep(TELL_SECONDS)
+            self._runtime.report(StopWaiting(await self._group.remaining()))
 
     async def _sweep(self, seconds: float) -> tuple[str, ...]:
-        around, report = self._around, self._around.report
+        runtime, report = self._runtime, self._runtime.report
         swept = await sweep_descendants(
-            around.children,
-            around.ownership,
+            runtime.children,
+            runtime.ownership,
             self._group.known,
             seconds,
             lambda left: report(StopWaiting(left)),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from ascend_supervisor.files.watch import Silence, SlowFiles
+from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
 from ascend_supervisor.tasks.threads import Errand
 from tests.running import DEADLINE_SECONDS
 
@@ -22,7 +22,7 @@ async def answered(files: SlowFiles, question: Callable[[], str]) -> str:
         while True:
             try:
                 return await files.ask(question)
-            except Silence:
+            except FileSystemTimeout:
                 await anyio.sleep(0.005)
 
 
@@ -54,7 +54,7 @@ async def test_a_question_that_was_cancelled_and_hangs_is_the_only_one():
         await anyio.to_thread.run_sync(began.wait)
         tasks.cancel_scope.cancel()
     for _ in range(2):
-        with pytest.raises(Silence):
+        with pytest.raises(FileSystemTimeout):
             await files.ask(lambda: "there is but one thread")
     go_on.set()
     assert await answered(files, lambda: "here") == "here"
@@ -63,9 +63,9 @@ async def test_a_question_that_was_cancelled_and_hangs_is_the_only_one():
 async def test_a_file_system_that_does_not_answer_is_silence_until_it_does():
     files = SlowFiles(SOON)
     go_on = threading.Event()
-    with pytest.raises(Silence):
+    with pytest.raises(FileSystemTimeout):
         await files.ask(go_on.wait)
-    with pytest.raises(Silence):
+    with pytest.raises(FileSystemTimeout):
         await files.ask(go_on.wait)
     go_on.set()
     assert await answered(files, lambda: "here") == "here"

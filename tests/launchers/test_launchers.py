@@ -249,8 +249,10 @@ def test_without_a_summary_nobody_is_named():
 
 
 def test_an_end_that_waited_in_vain_for_the_others_is_doubted():
-    assert TESTIMONY.doubt(["all is well"]) is None
-    doubt = TESTIMONY.doubt(["E1121 x] Error waiting on exit barrier. Elapsed: 300.1 seconds"])
+    assert TESTIMONY.false_success(["all is well"]) is None
+    doubt = TESTIMONY.false_success(
+        ["E1121 x] Error waiting on exit barrier. Elapsed: 300.1 seconds"]
+    )
     assert doubt is not None
     assert doubt.endswith("look at what ended w-1.j")
 

@@ -50,7 +50,7 @@ class Everything:
         self.seen = exhibits
         return None
 
-    def doubt(self, lines: Sequence[str]) -> str | None:
+    def false_success(self, lines: Sequence[str]) -> str | None:
         return None
 
 

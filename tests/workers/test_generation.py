@@ -41,7 +41,7 @@ from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.endings import Ending
 from ascend_supervisor.workers.generation import Announce, Company, run_generation
-from ascend_supervisor.workers.group import Surroundings
+from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.preparation import prepare
 
 WAIT = "import time; print('up', flush=True); time.sleep(600)"
@@ -95,18 +95,18 @@ class Stage:
         self.lived = Life(plan)
         with anyio.fail_after(40):
             self.ended = await run_generation(
-                self.lived, self.around, self.interrupts, Patience(drain, grace), company
+                self.lived, self.runtime, self.interrupts, Patience(drain, grace), company
             )
         return self.ended.outcome
 
     async def prepare(self, specs: Sequence[ProcessSpec]) -> Plan:
         found = standalone_table(8)
         plan = Plan(Start(0, found, 0, found.table.entries[0], 0), tuple(specs))
-        return await prepare(plan, self.root / "table.json", self.around)
+        return await prepare(plan, self.root / "table.json", self.runtime)
 
     @property
-    def around(self) -> Surroundings:
-        return Surroundings(
+    def runtime(self) -> Runtime:
+        return Runtime(
             children=self.children,
             ownership=Ownership("nobody's", frozenset()),
             logs=self.logs,

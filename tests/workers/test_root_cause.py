@@ -19,7 +19,7 @@ from ascend_supervisor.outcome import (
     NotStarted,
     Remedy,
 )
-from ascend_supervisor.workers.root_cause import root_cause, told
+from ascend_supervisor.workers.root_cause import failure_text, root_cause
 from tests.terminals import FORGED, WORDS, steering
 
 MOST_BYTES = 3800
@@ -38,13 +38,13 @@ FAILURE = Failure(
 def test_it_says_why_a_framework_ended_it():
     why = "MindSpore's scheduler had missed rank 8 before, on pod-1; look there for what ended it"
     killed = replace(FAILURE, status=ExitStatus(None, 15), reason=why)
-    assert told(killed).splitlines()[0] == (
+    assert failure_text(killed).splitlines()[0] == (
         f"rank 3 failed first, in generation 2: it was killed by SIGTERM after 12.3 s: {why}"
     )
 
 
 def test_it_says_who_when_how_and_the_last_lines():
-    assert told(FAILURE) == (
+    assert failure_text(FAILURE) == (
         "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s\n"
         "the last lines of /tmp/log/job-proc-rank-3-device-3.txt:\n"
         "  Traceback (most recent call last):\n"
@@ -53,7 +53,7 @@ def test_it_says_who_when_how_and_the_last_lines():
 
 
 def test_it_says_what_the_error_file_holds():
-    lines = told(replace(FAILURE, exception=" RuntimeError: HCCL\n")).splitlines()
+    lines = failure_text(replace(FAILURE, exception=" RuntimeError: HCCL\n")).splitlines()
     assert lines[1] == "it raised: RuntimeError: HCCL"
 
 
@@ -70,7 +70,7 @@ def test_what_a_rank_wrote_is_indented_and_steers_no_terminal():
         log=f"/logs/{STRANGE}",
     )
     for kind in (failure, replace(failure, reason=None, last_lines=())):
-        text = told(kind)
+        text = failure_text(kind)
         assert not steering(text)
         assert "\x1b" not in text
         heads = [line for line in text.split("\n") if not line.startswith("  ")]
@@ -97,12 +97,14 @@ def test_a_reason_is_one_line_that_steers_no_terminal(outcome):
     ],
 )
 def test_a_lack_of_memory_is_told_as_a_fact_or_not_at_all(oom_killed, words):
-    assert words in told(replace(FAILURE, status=ExitStatus(None, 9), oom_killed=oom_killed))
+    assert words in failure_text(
+        replace(FAILURE, status=ExitStatus(None, 9), oom_killed=oom_killed)
+    )
 
 
 @pytest.mark.parametrize("last_lines", [(), ("",), ("", "  ")])
 def test_a_log_that_is_empty_is_named(last_lines):
-    text = told(replace(FAILURE, last_lines=last_lines))
+    text = failure_text(replace(FAILURE, last_lines=last_lines))
     assert text.endswith("\nit wrote nothing to its log, /tmp/log/job-proc-rank-3-device-3.txt")
 
 
@@ -111,10 +113,10 @@ def test_a_log_that_is_empty_is_named(last_lines):
     [
         (Completed(), None),
         (NotStarted(127, "rank 0: 'x' was not found"), "rank 0: 'x' was not found"),
-        (Crashed(FAILURE), told(FAILURE)),
+        (Crashed(FAILURE), failure_text(FAILURE)),
         (Fault("no progress for 600 s", 124), "no progress for 600 s"),
         (Interrupted(15), None),
-        (Interrupted(15, FAILURE), told(FAILURE)),
+        (Interrupted(15, FAILURE), failure_text(FAILURE)),
     ],
 )
 def test_every_outcome_has_its_cause(outcome, text):
@@ -124,24 +126,24 @@ def test_every_outcome_has_its_cause(outcome, text):
 def test_the_first_failure_on_another_server_comes_before_what_followed_here():
     elsewhere = replace(FAILURE, name="rank 12 (on pod-1)")
     fault = Fault("rank 12 failed on pod-1", 1, Remedy.FINAL, cause=elsewhere)
-    assert root_cause(Ended(fault, 1.0)) == told(elsewhere)
-    assert root_cause(Ended(Crashed(FAILURE), 1.0, (fault,))) == told(elsewhere)
+    assert root_cause(Ended(fault, 1.0)) == failure_text(elsewhere)
+    assert root_cause(Ended(Crashed(FAILURE), 1.0, (fault,))) == failure_text(elsewhere)
 
 
 def test_a_failure_here_comes_before_a_fault_that_tells_of_none():
     fault = Fault("the table has changed", 69, Remedy.FREE)
-    assert root_cause(Ended(Crashed(FAILURE), 1.0, (fault,))) == told(FAILURE)
+    assert root_cause(Ended(Crashed(FAILURE), 1.0, (fault,))) == failure_text(FAILURE)
 
 
 def test_twenty_usual_lines_are_all_kept():
     lines = tuple(f"{n:2}: " + "x" * 150 for n in range(20))
-    assert told(replace(FAILURE, last_lines=lines)).endswith("\n  " + "\n  ".join(lines))
+    assert failure_text(replace(FAILURE, last_lines=lines)).endswith("\n  " + "\n  ".join(lines))
 
 
 @pytest.mark.parametrize("character", ["x", "中", "\U0001f525"])
 def test_the_last_of_many_long_lines_are_kept(character):
     lines = tuple(f"{n:2}: " + character * 500 for n in range(20))
-    text = told(replace(FAILURE, last_lines=lines))
+    text = failure_text(replace(FAILURE, last_lines=lines))
     kept = [int(line[2:4]) for line in text.splitlines()[2:]]
     assert kept == list(range(20 - len(kept), 20))
     assert len(kept) >= 2
@@ -171,7 +173,7 @@ FAILURES = st.builds(
 @example(replace(FAILURE, exception="\U0001f525" * 2000))
 @example(replace(FAILURE, log="/logs/\udcff/rank.txt"))
 def test_it_always_fits_a_termination_log(failure):
-    assert len(told(failure).encode(errors="backslashreplace")) <= MOST_BYTES
+    assert len(failure_text(failure).encode(errors="backslashreplace")) <= MOST_BYTES
 
 
 @pytest.mark.parametrize("outcome", [Fault("x" * 9000, 124), NotStarted(69, "x" * 9000)])
