@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 
+import anyio
+
 from ascend_supervisor.cluster.table_file import keep_copy
 from ascend_supervisor.errors import (
     CannotExecute,
@@ -17,16 +19,20 @@ from ascend_supervisor.errors import (
     CommandNotFound,
     Unavailable,
 )
+from ascend_supervisor.events import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.executable import is_foreign
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.life import Plan
+from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import in_thread
 from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.process import changed
 
 PRIVATE = 0o600
+PREPARED_SECONDS = 5.0
+"""A disk that has not taken the files of a generation by then is told."""
 
 
 async def prepare(plan: Plan, table_file: PurePath, runtime: Runtime) -> Plan:
@@ -35,15 +41,31 @@ async def prepare(plan: Plan, table_file: PurePath, runtime: Runtime) -> Plan:
     Raises the other refusals; nothing of the generation has been told then.
     """
     try:
-        document = plan.start.found.table.file_for_ranks
-        if document is not None:
-            await in_thread(partial(keep_copy, document, table_file))
-        await in_thread(partial(prepare_all, plan.specs, runtime.environ))
-        for spec in plan.specs:
-            await runtime.logs.open(spec)
+        await first(
+            partial(_make_ready, plan, table_file, runtime), partial(_tell_waiting, runtime)
+        )
     except Unavailable as lacking:
         return replace(plan, lacking=lacking)
     return plan
+
+
+async def _make_ready(plan: Plan, table_file: PurePath, runtime: Runtime) -> None:
+    document = plan.start.found.table.file_for_ranks
+    if document is not None:
+        await in_thread(partial(keep_copy, document, table_file))
+    await in_thread(partial(prepare_all, plan.specs, runtime.environ))
+    for spec in plan.specs:
+        await runtime.logs.open(spec)
+
+
+async def _tell_waiting(runtime: Runtime) -> None:
+    """Nothing else would tell why a disk that does not answer keeps the ranks from starting."""
+    await anyio.sleep(PREPARED_SECONDS)
+    text = (
+        f"the file system has not answered for {PREPARED_SECONDS:g} s; the ranks start when it does"
+    )
+    runtime.report(Diagnostic("the ranks' directories and logs", text, None))
+    await anyio.sleep_forever()
 
 
 def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> None:

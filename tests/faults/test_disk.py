@@ -504,19 +504,24 @@ def stops(tale: Tale) -> None:
     assert tale.job.events[-1]["event"] == "supervisor.exited"
 
 
+def is_waited_for(tale: Tale) -> None:
+    """The disk, after 5 s, and that is told."""
+    tale.job.wait_for("diagnostic", source="the ranks' directories and logs")
+
+
 def it_was_frozen_before_the_directories_were_made(
     disk: Hanging, tell: Callable[..., Tale]
 ) -> None:
     disk.freeze()
     tale = tell(("say 1",), logs=disk.target / "logs", mount=str(disk.source.parent / "mount"))
-    tale.job.wait_for("rank_table.ready")
+    is_waited_for(tale)
     stops(tale)
 
 
 def it_was_frozen_before_the_table_was_copied(disk: Hanging, tell: Callable[..., Tale]) -> None:
     disk.freeze()
     tale = tell(("say 1",), logs=disk.target / "logs")
-    tale.job.wait_for("rank_table.ready")
+    is_waited_for(tale)
     stops(tale)
 
 
@@ -533,7 +538,7 @@ def it_thaws_before_the_first_generation(disk: Hanging, tell: Callable[..., Tale
     shutil.chown(logs, disk.source.stat().st_uid)
     disk.freeze()
     tale = tell(("say 1",), mount=str(disk.target))
-    tale.job.wait_for("rank_table.ready")
+    is_waited_for(tale)
     disk.thaw()
     assert tale.job.end() == 0
     assert accounted(tale.log().read_bytes()) == (BLOCK_BYTES, 0)
@@ -554,5 +559,5 @@ def it_freezes_before_the_next_generation(disk: Hanging, tell: Callable[..., Tal
     tale = tell((SAYS_AND_FAILS,), *AGAIN, "1", logs=disk.target / "logs", mount=str(mount))
     tale.job.wait_for("restart.scheduled")
     disk.freeze()
-    list(islice(tale.job.each("rank_table.ready"), 2))
+    is_waited_for(tale)
     stops(tale)

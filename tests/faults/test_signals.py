@@ -234,7 +234,8 @@ def test_a_hook_that_signals_all_of_us_and_kubelet_are_one_request(bad_day):
     heard(job, 2)
     make_room(job)
     has_ended_by(signal.SIGTERM, job, RUNNING)
-    assert [event["status"] for event in job.all("process.exited")] == [0, 0]
+    # Our own SIGTERM may still end one that has saved, and is about to end with 0.
+    assert not job.all("process.exited", signal="SIGKILL")
     assert len(list(job.root.glob("modelarts/workspace/device*/checkpoint"))) == 2
 
 
