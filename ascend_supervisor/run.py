@@ -60,9 +60,9 @@ from ascend_supervisor.single_instance import Holder, SingleInstance
 from ascend_supervisor.supervisor import Job, refused, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.wiring import DEVICES, job_of
-from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.preparation import check_command
 from ascend_supervisor.workers.process import changed
+from ascend_supervisor.workers.runtime import Runtime
 
 DEFECT_SECONDS = 10.0
 """How long the ranks may take to die when it is we who have failed."""

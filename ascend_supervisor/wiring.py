@@ -31,8 +31,8 @@ from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, run_generation
-from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.preparation import prepare
+from ascend_supervisor.workers.runtime import Runtime
 
 DEVICES = Path("/dev")
 LEFTOVER_SECONDS = 30.0

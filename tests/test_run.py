@@ -17,7 +17,7 @@ from ascend_supervisor.processes.ownership import Ownership
 from ascend_supervisor.run import _exited
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.tasks.clock import MonotonicClock
-from ascend_supervisor.workers.group import Runtime
+from ascend_supervisor.workers.runtime import Runtime
 
 
 def surroundings(events: list[Event]) -> Runtime:

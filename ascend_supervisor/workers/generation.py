@@ -34,7 +34,8 @@ from ascend_supervisor.stopping import explainable_until, explains
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.endings import Ending, Faults
-from ascend_supervisor.workers.group import Runtime, WorkerGroup
+from ascend_supervisor.workers.group import WorkerGroup
+from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.shutdown import Shutdown
 
 LAST_WORDS_SECONDS = 5.0

@@ -3,53 +3,31 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ascend_supervisor.errors import UNAVAILABLE, Unavailable
-from ascend_supervisor.events import ProcessExited, ProcessStarted, Report
+from ascend_supervisor.events import ProcessExited, ProcessStarted
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.life import Activity, Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
-from ascend_supervisor.output.launcher_logs import WorkerLogs
-from ascend_supervisor.output.mirror import Mirror
 from ascend_supervisor.output.pump import Pump
-from ascend_supervisor.output.rank_logs import RankLogs
-from ascend_supervisor.processes.children import Children
-from ascend_supervisor.processes.guardian import Guardian
-from ascend_supervisor.processes.ownership import Known, Ownership
+from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import description
-from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.threads import aside, in_thread
 from ascend_supervisor.workers.failure import examined
+from ascend_supervisor.workers.launched import LaunchedWorkers
 from ascend_supervisor.workers.process import Process, start
+from ascend_supervisor.workers.runtime import Runtime
 
 ERROR_FILE_SECONDS = 1.0
-CENSUS_SECONDS = 0.1
-"""How often it is looked for workers of a launcher, until all of them have been seen."""
 LOOK_AGAIN_SECONDS = 0.05
 """A group member that is not our child makes no event when it dies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """What processes need of the world, whatever the generation."""
-
-    children: Children
-    ownership: Ownership
-    logs: RankLogs
-    mirror: Callable[[ProcessSpec, int], Mirror | None]
-    environ: Mapping[str, str]
-    oom_kills: Callable[[], int | None]
-    clock: Clock
-    report: Report
-    guardian: Guardian = field(default_factory=Guardian)
 
 
 class WorkerGroup:
@@ -63,8 +41,8 @@ class WorkerGroup:
         self._processes: list[Process] = []
         self._kin: set[Pid] = set()
         self._noted: set[Process] = set()
-        self._ranks_by_pid: dict[int, int] = {}
-        self._worker_logs: list[WorkerLogs] = []
+        self._failed: Process | None = None
+        self._launched: list[LaunchedWorkers] = []
         self._dismissed: set[tuple[Process, int]] = set()
         self._expected = 0
         self._doubt: str | None = None
@@ -92,7 +70,9 @@ class WorkerGroup:
             tasks.start_soon(self._watch, process)
             tasks.start_soon(process.pump.run)
             if spec.testimony is not None:
-                self._attend_to_workers(process, tasks)
+                launched = LaunchedWorkers(process, spec.testimony, self.generation, self._runtime)
+                self._launched.append(launched)
+                tasks.start_soon(launched.attend)
             self._runtime.report(
                 ProcessStarted(
                     spec.rank,
@@ -198,8 +178,8 @@ class WorkerGroup:
 
         What has not been read after ``seconds`` is told.
         """
-        for logs in self._worker_logs:
-            await logs.finish(seconds)
+        for launched in self._launched:
+            await launched.finish(seconds)
 
     def finish(self) -> None:
         """When the tasks are over: tell each end that was not told, close the pipes, emptied."""
@@ -211,39 +191,15 @@ class WorkerGroup:
 
     async def told_failure(self) -> Failure | None:
         """The failure with all that is known of it; a worker's where its launcher tells of one."""
-        if self.failure is None:
+        if self.failure is None or self._failed is None:
             return None
-        process = next(p for p in self._processes if p.spec.name == self.failure.name)
+        lines = self._failed.pump.last_lines
+        heard = [line for one in self._processes for line in one.pump.last_lines]
+        ranks = {pid: rank for one in self._launched for pid, rank in one.ranks.items()}
+        look = partial(examined, self.failure, self._failed.spec, lines, heard, ranks)
         with anyio.move_on_after(ERROR_FILE_SECONDS), suppress(Unavailable):
-            lines = process.pump.last_lines
-            heard = [line for one in self._processes for line in one.pump.last_lines]
-            return await in_thread(
-                partial(examined, self.failure, process.spec, lines, heard, self._ranks_by_pid)
-            )
+            return await in_thread(look)
         return self.failure
-
-    def _attend_to_workers(self, process: Process, tasks: TaskGroup) -> None:
-        tasks.start_soon(self._take_the_census, process)
-        if process.spec.worker_logs:
-            logs = WorkerLogs(
-                process.spec,
-                lambda spec: self._runtime.mirror(spec, self.generation),
-                self._runtime.report,
-            )
-            self._worker_logs.append(logs)
-            tasks.start_soon(logs.run)
-
-    async def _take_the_census(self, process: Process) -> None:
-        """Note who is which rank: when a worker is dead, its launcher may tell only its pid."""
-        expected = process.spec.testimony.workers if process.spec.testimony else 0
-        watched: set[Pid] = set()
-        while process.status is None and len(self._ranks_by_pid) < expected:
-            with suppress(Unavailable):  # no room for a thread now
-                self._ranks_by_pid |= await in_thread(process.ranks_of_workers)
-            for worker in process.workers() - watched:
-                watched.add(worker)
-                self._runtime.guardian.watch_worker(worker)
-            await self._runtime.clock.sleep(CENSUS_SECONDS)
 
     async def _watch(self, process: Process) -> None:
         self._note_end(process, await process.ended())
@@ -259,6 +215,7 @@ class WorkerGroup:
         oom = self._oom_killed(status)
         first = not status.ok and self.failure is None and not self._stopping
         if first:
+            self._failed = process
             self.failure = self._failure(process, status, runtime, oom)
         spec = process.spec
         if spec.significant and status.ok:

@@ -27,8 +27,8 @@ from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.life import Plan
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import in_thread
-from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.process import changed
+from ascend_supervisor.workers.runtime import Runtime
 
 PRIVATE = 0o600
 PREPARED_SECONDS = 5.0

@@ -16,7 +16,8 @@ from ascend_supervisor.outcome import Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.endings import Faults
-from ascend_supervisor.workers.group import Runtime, WorkerGroup
+from ascend_supervisor.workers.group import WorkerGroup
+from ascend_supervisor.workers.runtime import Runtime
 
 TELL_SECONDS = 5.0
 """How often it is told who is still waited for."""

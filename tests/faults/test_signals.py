@@ -270,8 +270,8 @@ def test_ranks_that_a_hook_has_ended_are_no_failure_when_kubelet_stops_us(bad_da
     has_ended_by(signal.SIGTERM, job, replace(RUNNING, saving=saving))
     (ended,) = job.all("generation.ended")
     assert (ended["outcome"], ended["first_failed_rank"]) == ("interrupted", None)
-    for rank in saving:
-        assert job.wait_for("process.exited", rank=rank)["status"] == 0
+    assert not job.all("process.exited", signal="SIGKILL")
+    assert len(list(job.root.glob("modelarts/workspace/device*/checkpoint"))) == len(saving)
 
 
 # How a signal is heard has nothing to do with who we are.

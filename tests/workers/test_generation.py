@@ -41,8 +41,8 @@ from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.endings import Ending
 from ascend_supervisor.workers.generation import Announce, Company, run_generation
-from ascend_supervisor.workers.group import Runtime
 from ascend_supervisor.workers.preparation import prepare
+from ascend_supervisor.workers.runtime import Runtime
 
 WAIT = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
