@@ -574,3 +574,17 @@ async def test_it_is_known_when_and_how_much_a_process_has_written(stage):
     speaks, silent = (process.activity for process in stage.lived.processes)
     assert (speaks.bytes, silent.bytes) == (1004, 0)
     assert speaks.spoke_at > silent.spoke_at
+
+
+async def test_a_process_inherits_the_descriptors_of_its_spec_and_no_others(stage):
+    read_end, write_end = os.pipe()
+    other = os.dup(write_end)
+    source = (
+        f"import os; os.write({write_end}, b'from the rank')\n"
+        f"try: os.fstat({other})\nexcept OSError: raise SystemExit(0)\nraise SystemExit(1)"
+    )
+    outcome = await stage.run([stage.spec(0, source, descriptors=(write_end,))])
+    assert os.read(read_end, 100) == b"from the rank"
+    for descriptor in (read_end, write_end, other):
+        os.close(descriptor)
+    assert outcome == Completed()

@@ -1,0 +1,46 @@
+"""What an option adds to every process, whatever the launch method."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import PurePath
+from shutil import which
+
+import pytest
+
+from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.launchers.choice import launcher_of
+from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.life import Start
+from ascend_supervisor.paths import place_of
+from ascend_supervisor.settings.options import METHODS
+from ascend_supervisor.settings.precedence import Settings, read_settings
+from ascend_supervisor.wiring import plan_of
+
+
+def notified(spec: ProcessSpec) -> ProcessSpec:
+    environ = {**spec.environ, "NOTIFY_FD": "9"}
+    return replace(spec, environ=environ, descriptors=(*spec.descriptors, 9))
+
+
+def bound(spec: ProcessSpec) -> ProcessSpec:
+    return replace(spec, environ={**spec.environ, "CPUS": f"{spec.local_rank}"})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_process_gets_what_the_options_add_and_keeps_what_its_launcher_said(method):
+    if method == "mpirun" and which("mpirun") is None:
+        pytest.skip("mpirun is not installed (Debian's package openmpi-bin)")
+    found = standalone_table(2)
+    start = Start(0, found, 0, found.table.entries[0], 0)
+    place = place_of({}, "here", mounted_log_exists=False, here=PurePath("/"))
+    settings = read_settings(("--method", method, "--", "train.py"), {}, lambda _: b"")
+    assert isinstance(settings, Settings)
+    launcher = launcher_of(settings, os.environ)
+    bare = plan_of(launcher, place, (), start).specs
+    specs = plan_of(launcher, place, (notified, bound), start).specs
+    assert specs
+    assert specs == tuple(bound(notified(spec)) for spec in bare)
+    for spec in specs:
+        assert (spec.environ["NOTIFY_FD"], spec.descriptors) == ("9", (9,))
