@@ -491,6 +491,7 @@ async def test_a_fault_that_comes_during_the_drain_is_not_lost_and_may_cut_it_sh
     fault = Fault("the chip is reset", UNAVAILABLE, Remedy.FREE, SOON)
 
     async def after_the_failure() -> Fault:
+        await stage.up(0)
         while 1 not in stage.exits:
             await anyio.sleep(0.01)
         return fault
