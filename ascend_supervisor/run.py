@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -100,13 +101,31 @@ def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: 
         return UNAVAILABLE
 
 
-async def _main(
-    settings: Settings,
-    environ: Mapping[str, str],
-    place: Place,
-    listen: Listen,
-    leave: Leave,
-) -> NoReturn:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a run has besides its job."""
+
+    outlets: Outlets
+    records: Records
+    reserve: Reserve
+    runtime: Runtime
+    interrupts: Interrupts
+
+    async def last_words(self, exited: SupervisorExited) -> None:
+        """Write all that is still to be written, the last event at the end; it is bounded."""
+        until = anyio.current_time() + LAST_WORDS_SECONDS
+        await self.runtime.logs.finish()
+        self.records.report(exited)  # these do not wait for whoever reads stdout
+        await self.records.finish()
+        await self.outlets.finish_output(until - anyio.current_time(), self.interrupts.hurry)
+        await self.outlets.end(exited)
+        await self.runtime.guardian.dismiss()
+
+
+def _parts(
+    settings: Settings, environ: Mapping[str, str], place: Place, ourselves: Holder
+) -> _Parts:
+    """Make them, in this order: each step needs what the one before it has asked of the kernel."""
     prefix = parent_death_prefix()
     mark = owner_mark(str(place.state_file))
     guardian = start_guardian(f"{OWNER}={mark}")
@@ -115,17 +134,12 @@ async def _main(
     origin = Origin(place.job_id, place.pod, os.getpid())
     outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
     children = Children(prefix)
-    ourselves = Holder.ourselves(place.pod, max(settings.drain, settings.grace))
-    reserve = Reserve()  # only now: it may take the last descriptor, and the above looks into /proc
+    reserve = Reserve()  # only now: it may take the last descriptor
     records = Records(place, ourselves.start_time, settings.termination_log, outlets, reserve)
     report = fan_out((outlets.report, records.report))
-    report_diagnostics(report, asyncio.get_running_loop())
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
     logs = RankLogs(Rotation(settings.log_max_size, settings.log_keep), about, report)
     clock = MonotonicClock()
-    interrupts = Interrupts(report, logs.reopen, clock)
-    handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}
-    handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
     runtime = Runtime(
         children=children,
         ownership=ownership,
@@ -137,43 +151,45 @@ async def _main(
         report=report,
         guardian=guardian,
     )
+    return _Parts(outlets, records, reserve, runtime, Interrupts(report, logs.reopen, clock))
+
+
+async def _main(
+    settings: Settings,
+    environ: Mapping[str, str],
+    place: Place,
+    listen: Listen,
+    leave: Leave,
+) -> NoReturn:
+    ourselves = Holder.ourselves(place.pod, max(settings.drain, settings.grace))
+    parts = _parts(settings, environ, place, ourselves)
+    runtime, interrupts = parts.runtime, parts.interrupts
+    report_diagnostics(runtime.report, asyncio.get_running_loop())
+    handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: runtime.children.reap}
+    handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
     # The first line, whatever was heard before it; and from here on nothing fails before the last.
-    report(_started(settings))
+    runtime.report(_started(settings))
     listen(handlers)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(children.keep_reaping)
-        tasks.start_soon(records.keep)
-        tasks.start_soon(logs.watch)
-        claim = partial(_claim, ourselves, place, records, reserve, runtime, interrupts)
+        tasks.start_soon(runtime.children.keep_reaping)
+        tasks.start_soon(parts.records.keep)
+        tasks.start_soon(runtime.logs.watch)
         job = partial(job_of, settings, environ, place, runtime, interrupts)
-        exited = await _exited(claim, job, runtime)
-        until = anyio.current_time() + LAST_WORDS_SECONDS
-        await logs.finish()
-        records.report(exited)  # these do not wait for whoever reads stdout
-        await records.finish()
-        await outlets.finish_output(until - anyio.current_time(), interrupts.hurry)
-        await outlets.end(exited)
-        await guardian.dismiss()
+        exited = await _exited(partial(_claim, ourselves, place, parts), job, runtime)
+        await parts.last_words(exited)
         tasks.cancel_scope.cancel()
     leave(exited.exit_code)
 
 
-async def _claim(
-    ourselves: Holder,
-    place: Place,
-    records: Records,
-    reserve: Reserve,
-    runtime: Runtime,
-    interrupts: Interrupts,
-) -> None:
+async def _claim(ourselves: Holder, place: Place, parts: _Parts) -> None:
     """Begin the records once no other supervisor has this place; raises Unavailable.
 
     Told to stop while it is waited for the other one, we write nothing.
     """
-    state_file = Path(place.state_file)
-    instance = SingleInstance(state_file, ourselves, reserve, runtime.clock, runtime.report)
-    if await instance.claim(interrupts.stop):
-        records.begin()
+    clock, report = parts.runtime.clock, parts.runtime.report
+    instance = SingleInstance(Path(place.state_file), ourselves, parts.reserve, clock, report)
+    if await instance.claim(parts.interrupts.stop):
+        parts.records.begin()
 
 
 async def _exited(
