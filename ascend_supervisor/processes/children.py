@@ -124,14 +124,15 @@ class Children:
     @contextmanager
     def spare_descriptor(self) -> Iterator[None]:
         """Free a reserved descriptor meanwhile, so that /proc can be read at EMFILE."""
-        if self._spare >= 0:
-            os.close(self._spare)
+        spare, self._spare = self._spare, -1
+        if spare >= 0:
+            os.close(spare)
         try:
             yield
         finally:
-            self._spare = -1
-            with suppress(OSError):
-                self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            if self._spare < 0:
+                with suppress(OSError):
+                    self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     async def change(self) -> None:
         """Return when the next process has been reaped."""

@@ -19,6 +19,7 @@ import anyio
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.ownership import OWNER, is_mark_of_the_dead
 from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.tasks.threads import aside
 
 NAME = "asv-guardian"
 LOOK_AGAIN_SECONDS = 0.02
@@ -77,7 +78,7 @@ async def earlier_guardians(
     """
     end = time.monotonic() + seconds
     tell_at = time.monotonic() + TELL_SECONDS
-    while left := tuple(_left(place)):
+    while left := await aside(lambda: tuple(_left(place))):
         if time.monotonic() > tell_at:
             tell_left(left)
             tell_at += TELL_SECONDS

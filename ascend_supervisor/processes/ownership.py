@@ -62,21 +62,24 @@ class Ownership:
         Where orphans may be strangers, those are ours that are ``known``, hang below one that is,
         are in its session, hold its pipe, or bear our mark.
         """
-        return list(self._below(os.getpid(), known, ours=not self.takes_in_strangers))
+        return list(self._below_us(known))
 
-    def _below(self, parent: int, known: Known, *, ours: bool) -> Iterator[Pid]:
-        """What hangs below a process that is ours is ours."""
-        for number in proc.children(parent):
-            stat = proc.stat(number)
-            if stat is None:
-                continue
-            pid = Pid(number, stat.start)
-            if pid in self.before:
-                continue
-            is_ours = ours or self._shows_it(pid, stat, known)
-            if is_ours:
-                yield pid
-            yield from self._below(number, known, ours=is_ours)
+    def _below_us(self, known: Known) -> Iterator[Pid]:
+        """What hangs below a process that is ours is ours; a tree may be deeper than a stack."""
+        parents = [(os.getpid(), not self.takes_in_strangers)]
+        while parents:
+            parent, parent_is_ours = parents.pop()
+            for number in proc.children(parent):
+                stat = proc.stat(number)
+                if stat is None:
+                    continue
+                pid = Pid(number, stat.start)
+                if pid in self.before:
+                    continue
+                is_ours = parent_is_ours or self._shows_it(pid, stat, known)
+                if is_ours:
+                    yield pid
+                parents.append((number, is_ours))
 
     def _shows_it(self, pid: Pid, stat: proc.Stat, known: Known) -> bool:
         if pid in known.pids or _is_in_session_of(known.pids, stat):

@@ -10,7 +10,10 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswer
 from pathlib import Path
+from queue import SimpleQueue
 
 from ascend_supervisor.errors import Unavailable
 
@@ -18,43 +21,68 @@ ANSWER_SECONDS = 1.0
 
 
 class ProcessMemory:
-    """``read`` runs in a thread, and may take ``seconds``."""
+    """``read`` runs in a thread, and may take ``seconds``; a thread that answers is used again."""
 
     def __init__(self, read: Callable[[Path], bytes], seconds: float = ANSWER_SECONDS) -> None:
         self._read = read
         self._seconds = seconds
         self._stuck: set[Path] = set()
+        self._idle: list[_Reader] = []
         self._lock = threading.Lock()
 
     def read(self, path: Path) -> bytes:
         """Its bytes; raises OSError, and TimeoutError at once while an earlier read is stuck."""
-        from ascend_supervisor.tasks.threads import start_thread  # noqa: PLC0415  (slow: for ctl)
-
         if path in self._stuck:
-            raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), str(path))
-        answers: list[bytes | OSError] = []
-        answered = threading.Event()
-
-        def ask() -> None:
-            try:
-                answers.append(self._read(path))
-            except OSError as error:
-                answers.append(error)
-            finally:
-                with self._lock:
-                    answered.set()
-                    self._stuck.discard(path)
-
+            raise _no_answer(path)
+        answer: Future[bytes] = Future()
         try:
-            start_thread(ask, "process memory")
+            reader = self._reader()
         except Unavailable:  # no room for a thread
             return self._read(path)
-        answered.wait(self._seconds)
+        reader.requests.put(lambda: self._answer(reader, path, answer))
+        try:
+            return answer.result(self._seconds)
+        except NoAnswer:
+            with self._lock:
+                if not answer.done():
+                    self._stuck.add(path)
+                    raise _no_answer(path) from None
+            return answer.result()
+
+    def _reader(self) -> _Reader:
         with self._lock:
-            if not answered.is_set():
-                self._stuck.add(path)
-                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), str(path))
-        (answer,) = answers
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
+            if self._idle:
+                return self._idle.pop()
+        return _Reader()
+
+    def _answer(self, reader: _Reader, path: Path, answer: Future[bytes]) -> None:
+        content: bytes | OSError
+        try:
+            content = self._read(path)
+        except OSError as error:
+            content = error
+        with self._lock:
+            self._stuck.discard(path)
+            self._idle.append(reader)
+            if isinstance(content, OSError):
+                answer.set_exception(content)
+            else:
+                answer.set_result(content)
+
+
+class _Reader:
+    """A thread that does what it is asked for. Making one raises Unavailable."""
+
+    def __init__(self) -> None:
+        from ascend_supervisor.tasks.threads import start_thread  # noqa: PLC0415  (slow: for ctl)
+
+        self.requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        start_thread(self._run, "process memory")
+
+    def _run(self) -> None:
+        while True:
+            self.requests.get()()
+
+
+def _no_answer(path: Path) -> TimeoutError:
+    return TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), str(path))

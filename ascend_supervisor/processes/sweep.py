@@ -28,6 +28,10 @@ QUIET_LOOKS = 3
 who changes its parent during a look may be missed by it, and an exec has no environment."""
 
 
+Found = tuple[list[Pid], list[Pid]]
+"""Who was found, zombies too, and who of them was killed now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Swept:
     """Pids that were killed, and descriptions of those that even SIGKILL did not end."""
@@ -55,12 +59,12 @@ async def sweep_descendants(
         children.reap()
         return ownership.ours(known)
 
-    async def frozen() -> list[Pid]:
-        return _freeze(remaining)
+    async def end() -> Found:
+        return _end(remaining)
 
     looks = QUIET_LOOKS if ownership.takes_in_strangers else 1
     with children.spare_descriptor():
-        return await _sweep(frozen, looks, seconds, tell_left)
+        return await _sweep(end, looks, seconds, tell_left)
 
 
 async def sweep_leftovers(
@@ -75,7 +79,7 @@ async def sweep_leftovers(
         return [pid for pid in seen if pid.lives]
 
     # Not in the event loop: what is stuck in a driver may not show its environment.
-    return await _sweep(lambda: aside(partial(_freeze, remaining)), 1, seconds, tell_left)
+    return await _sweep(lambda: aside(partial(_end, remaining)), 1, seconds, tell_left)
 
 
 def _leftover(place: str, number: int) -> Pid | None:
@@ -92,7 +96,7 @@ def _is_left_of(place: str, pid: int) -> bool:
 
 
 async def _sweep(
-    frozen: Callable[[], Awaitable[list[Pid]]],
+    end_all: Callable[[], Awaitable[Found]],
     looks: int,
     seconds: float,
     tell_left: Callable[[tuple[str, ...]], None],
@@ -107,10 +111,8 @@ async def _sweep(
         found: list[Pid] = []
         blind: tuple[str, ...] = ()
         try:
-            found = await frozen()
-            alive = [pid for pid in found if pid.lives]
-            _send(alive, signal.SIGKILL)
-            killed.update(pid.number for pid in alive)
+            found, ended = await end_all()
+            killed.update(pid.number for pid in ended)
         except OSError as error:  # no file can be opened to look with
             blind = (f"whoever is left, which cannot be seen: {error.strerror}",)
         quiet = 0 if found or blind else quiet + 1
@@ -127,6 +129,14 @@ async def _sweep(
 
 async def _descriptions(pids: Iterable[Pid]) -> tuple[str, ...]:
     return await aside(lambda: tuple(proc.description(pid.number) for pid in pids))
+
+
+def _end(remaining: Callable[[], list[Pid]]) -> Found:
+    """Freeze, then kill, in one go: nobody may be left frozen when we are cancelled between."""
+    found = _freeze(remaining)
+    alive = [pid for pid in found if pid.lives]
+    _send(alive, signal.SIGKILL)
+    return found, alive
 
 
 def _freeze(remaining: Callable[[], list[Pid]]) -> list[Pid]:

@@ -66,16 +66,21 @@ class Sessions:
         self._running: set[int] = set()
         """Those whose leader was started by us and had not ended when we were last told."""
 
-    def told(self, line: str) -> None:
-        what, *numbers = line.split()
-        pid, *start = map(int, numbers)
-        if what == "ended":
-            self._running.discard(pid)
-            self.members()
-        else:
-            self._seen[pid] = {(pid, start[0])}
-            if what == "own":
-                self._running.add(pid)
+    def told(self, lines: list[str]) -> None:
+        """What has come together is looked at once: a look costs more the more processes run."""
+        ended = []
+        for line in lines:
+            what, *numbers = line.split()
+            pid, *start = map(int, numbers)
+            if what == "ended":
+                ended.append(pid)
+            else:
+                self._seen[pid] = {(pid, start[0])}
+                if what == "own":
+                    self._running.add(pid)
+        if ended:
+            self.members()  # first: nobody else may have been seen with them yet
+            self._running.difference_update(ended)
 
     def members(self) -> set[Process]:
         """All that are in them now; those of which nobody is left are forgotten."""
@@ -149,11 +154,11 @@ def main() -> None:
     rest = ""
     while data := os.read(0, 65536):
         *lines, rest = (rest + data.decode()).split("\n")
-        for line in lines:
-            if line == "done":
-                end_all(os.fsencode(sys.argv[1]), sessions, 1)
-                return
-            sessions.told(line)
+        is_done = "done" in lines
+        sessions.told([line for line in lines if line != "done"])
+        if is_done:
+            end_all(os.fsencode(sys.argv[1]), sessions, 1)
+            return
     end_all(os.fsencode(sys.argv[1]), sessions, QUIET_LOOKS)
 
 

@@ -46,12 +46,10 @@ class Faults:
         if self._defect is not None:
             raise self._defect
 
-    async def next(self) -> Fault:
-        """The next fault that is told from now on."""
-        known = len(self._told)
-        while len(self._told) == known:
+    async def more_than(self, known: int) -> None:
+        """Return when more faults than that have been told."""
+        while len(self._told) <= known:
             await self._news.wait()
-        return self._told[known]
 
     async def listen(self) -> NoReturn:
         """Ask all sources, for as long as the generation lives; to be cancelled at its end."""

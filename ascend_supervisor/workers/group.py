@@ -213,7 +213,8 @@ class WorkerGroup:
         process.pump.drain()
         runtime = self._runtime.clock.now() - process.started_at
         oom = self._oom_killed(status)
-        first = not status.ok and self.failure is None and not self._stopping
+        is_over = self._stopping or self._decided.is_set()
+        first = not status.ok and self.failure is None and not is_over
         if first:
             self._failed = process
             self.failure = self._failure(process, status, runtime, oom)

@@ -80,10 +80,13 @@ class Shutdown:
         """Wait until the moment ``_until``; a fault brings it forward to its ``seconds_of``."""
 
         async def hear_of_faults() -> NoReturn:
+            known = 0
             while True:
-                fault = await self._faults.next()
-                self._until = min(self._until, self._now + seconds_of(fault))
+                for fault in self._faults.told[known:]:
+                    known += 1
+                    self._until = min(self._until, self._now + seconds_of(fault))
                 scope.deadline = anyio.current_time() + self._until - self._now
+                await self._faults.more_than(known)
 
         left = self._until - self._now
         if left > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -151,3 +152,27 @@ def test_who_had_no_child_inherits_only_from_its_own(family):
     family.end(rank)
     ours = Ownership(MARK, before=frozenset()).ours(Known())
     assert frozenset(ours) - strays == {child}
+
+
+CHAIN = 'n=$1; [ $n -gt 0 ] || { echo deep; exec sleep 600; }; sh -c "$0" "$0" $((n - 1)) & wait'
+
+
+def test_a_tree_may_be_deeper_than_a_stack():
+    deep = 60
+    top = subprocess.Popen(("sh", "-c", CHAIN, CHAIN, str(deep)), stdout=subprocess.PIPE)
+    assert top.stdout is not None
+    assert top.stdout.readline() == b"deep\n"
+    strays = below_us() - {pid for pid in below_us() if pid.number == top.pid}
+    usual = sys.getrecursionlimit()
+    frames = len(inspect.stack())
+    sys.setrecursionlimit(frames + deep)
+    try:
+        found = Ownership(MARK, before=frozenset()).ours(Known())
+    finally:
+        sys.setrecursionlimit(usual)
+        for pid in reversed(found):
+            if pid in strays or pid.number == top.pid:
+                pid.send(9)
+        top.wait()
+        top.stdout.close()
+    assert len(found) > deep

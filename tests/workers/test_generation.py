@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -588,4 +589,46 @@ async def test_a_process_inherits_the_descriptors_of_its_spec_and_no_others(stag
     assert os.read(read_end, 100) == b"from the rank"
     for descriptor in (read_end, write_end, other):
         os.close(descriptor)
+    assert outcome == Completed()
+
+
+async def test_a_fault_that_is_told_before_the_drain_begins_shortens_it_too(stage):
+    fault = Fault("the chip is reset", UNAVAILABLE, Remedy.FREE, SOON)
+    told = anyio.Event()
+
+    async def announce(verdict: Outcome, uptime: float) -> None:
+        await told.wait()
+
+    async def after_the_failure() -> Fault:
+        await stage.up(0)
+        while 1 not in stage.exits:
+            await anyio.sleep(0.01)
+        told.set()
+        return fault
+
+    stage.announce = announce
+    specs = [stage.spec(0, STUBBORN), stage.spec(1, "raise SystemExit(1)")]
+    outcome = await stage.run(specs, after_the_failure, drain=600, grace=600)
+    assert isinstance(outcome, Crashed)
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_what_serves_the_ranks_may_fail_when_they_have_all_ended_with_0(stage):
+    """Also where we hear of both ends at once."""
+
+    async def stand_still() -> Fault:
+        await stage.up(0)
+        while b"\nup\n" not in (stage.root / "rank1.txt").read_bytes():
+            await anyio.sleep(0.01)
+        (stage.root / "go").touch()
+        time.sleep(1)  # noqa: ASYNC251  (that is the point)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    waits = (
+        "import os, sys, time; print('up', flush=True)\n"
+        f"while not os.path.exists({str(stage.root / 'go')!r}): time.sleep(0.01)\n"
+    )
+    server = stage.spec(1, waits + "time.sleep(0.4); sys.exit(4)", significant=False)
+    outcome = await stage.run([stage.spec(0, waits), server], stand_still)
     assert outcome == Completed()
