@@ -56,7 +56,7 @@ from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.settings.precedence import Help, Settings, Version, read_settings
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.usage import help_text
-from ascend_supervisor.settings.values import ALL_RANKS
+from ascend_supervisor.settings.values import ALL_RANKS, Console
 from ascend_supervisor.single_instance import Holder, SingleInstance
 from ascend_supervisor.supervisor import Job, refused, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock
@@ -77,16 +77,18 @@ Leave = Callable[[int], NoReturn]
 
 def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: Leave) -> int:
     """The whole program. What starts a job ends in ``leave``; else this is the exit code."""
+    console: Console = "auto"
     try:
         settings = read_settings(argv, environ, partial(read_regular_file, most=CONFIG_BYTES))
         if isinstance(settings, Help):
             return _print(help_text())
         if isinstance(settings, Version):
             return _print(f"ascend_supervisor {__version__}\n")
+        console = settings.console
         check_cluster(settings, environ)
         place = place_here(settings, environ)
     except Refusal as refusal:
-        return _refuse(refusal, environ)
+        return _refuse(refusal, environ, console)
     if settings.check:
         return _check(settings, environ, place)
     try:
@@ -205,7 +207,7 @@ async def _exited(
         lacking = scarcity(error)
         if not lacking:
             runtime.report(defect(error))
-        with suppress(OSError):
+        with suppress(Exception):  # the last event and the exit code come, whatever fails here
             await sweep_descendants(
                 runtime.children, runtime.ownership, Known(), DEFECT_SECONDS, lambda _: None
             )
@@ -261,19 +263,21 @@ def _print(answer: str) -> int:
     return 0
 
 
-def _refuse(refusal: Refusal, environ: Mapping[str, str]) -> int:
+def _refuse(refusal: Refusal, environ: Mapping[str, str], console: Console = "auto") -> int:
     """Tell why nothing was started, sentence by sentence for people and as an event."""
-    anyio.run(_tell, refusal, environ)
+    anyio.run(_tell, refusal, environ, console)
     return refusal.exit_code
 
 
-async def _tell(refusal: Refusal, environ: Mapping[str, str]) -> None:
+async def _tell(refusal: Refusal, environ: Mapping[str, str], console: Console) -> None:
     job_id, pod = names_of(environ, socket.gethostname())
-    console: Format = "none" if os.isatty(1) else "json"
-    outlets = Outlets(console, ALL_RANKS, "info", Origin(job_id, pod, os.getpid()))
-    if outlets.is_json:
+    usual: Format = "none" if os.isatty(1) else "json"
+    format_ = usual if console == "auto" else console
+    outlets = Outlets(format_, ALL_RANKS, "info", Origin(job_id, pod, os.getpid()))
+    if format_ in {"json", "text"}:
         outlets.report(refused(refusal))
         await outlets.finish()
-    for fault in refusal.faults:
-        outlets.complain(fault)
+    if format_ != "text":
+        for fault in refusal.faults:
+            outlets.complain(fault)
     await outlets.finish()

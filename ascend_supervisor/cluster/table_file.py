@@ -44,7 +44,9 @@ def keep_copy(document: bytes, path: PurePath) -> None:
             write_atomically(Path(path), document, COPY_MODE)
     except OSError as error:
         raise CannotWrite(
-            f"cannot write the ranks' copy of the rank table {path}: {error.strerror or error}"
+            f"cannot write the ranks' copy of the rank table {path}: {error.strerror or error}; "
+            "make its directory writable, or choose another one with --log-dir (where it is set, "
+            "with MA_MOUNT_PATH)"
         ) from error
 
 
@@ -79,10 +81,12 @@ def read_table(places: Sequence[Path]) -> Seen:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         return Seen(path, NotReady(_unreadable(error)))
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+        return Seen(path, NotReady(f"it is {kind}"))
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return Seen(path, NotReady("it is not a regular file"))
         if found.st_size > MAX_BYTES:
             raise TableRefused(
                 f"{path}: expected a rank table of at most {MAX_BYTES} bytes, "

@@ -9,6 +9,7 @@ from pathlib import Path
 OURSELVES = Path("/proc/self/exe")
 OTHER_FORMATS = Path("/proc/sys/fs/binfmt_misc")
 _HEAD = 20
+_LINE = 256  # BINPRM_BUF_SIZE of Linux 5.1 and later
 _MACHINE = (4, 5, 18, 19)
 """Where elf(5) has the class, the byte order and the machine."""
 
@@ -25,6 +26,16 @@ def is_foreign(path: Path) -> bool:
     if head.startswith(b"\x7fELF") and len(head) == _HEAD:
         return any(head[at] != ours[at] for at in _MACHINE)
     return not head.startswith(b"#!")
+
+
+def missing_interpreter(path: Path) -> str | None:
+    """The interpreter that a script names in its first line, where it is not there."""
+    with suppress(OSError), path.open("rb") as file:
+        words = file.read(_LINE).partition(b"\n")[0].removeprefix(b"#!").split()
+        named = os.fsdecode(words[0]) if words else ""
+        if _head(path).startswith(b"#!") and named.startswith("/") and not Path(named).exists():
+            return named
+    return None
 
 
 def _head(path: Path) -> bytes:

@@ -113,8 +113,8 @@ class Console:
         queued = self._writer.queued
         if queued <= self._limit:
             return None
-        if self._writer.refusal:
-            return f"our stdout cannot be written: {self._writer.refusal}"
+        if refused := self._why_refused():
+            return refused
         if self._limit < MIRROR_BYTES or self._writer.obstacle():
             return SLOW_READER
         return TOO_MUCH if queued > LAST_BYTES else None
@@ -148,7 +148,11 @@ class Console:
         dropped, self._dropped = self._dropped, Counter()
         for tell, lines in list(dropped.items()):
             if lines:
-                tell(lines, SLOW_READER)
+                tell(lines, self._why_refused() or SLOW_READER)
+
+    def _why_refused(self) -> str | None:
+        refusal = self._writer.refusal
+        return None if refusal is None else f"our stdout cannot be written: {refusal}"
 
     def _look(self) -> None:
         """Note how long the reader has kept us waiting, and find it slow where that is long.
@@ -180,9 +184,10 @@ class Console:
     def _write_said(self, said: Said) -> None:
         view = memoryview(said.shown)
         done, end = 0, len(view)
+        is_cut = False
         while done < end and not self._gone:
-            if self._dropping and end == len(view):
-                end = self._end_of_line(said.shown, done)
+            if self._dropping and not is_cut:
+                is_cut, end = True, self._end_of_line(said.shown, done)
             else:
                 done += self._write_some(view[done:end])
         rest = said.shown[end:]

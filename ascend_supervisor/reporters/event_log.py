@@ -109,6 +109,7 @@ def _render_text(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
     moment = str(keys["ts"])[11:23]
     level = "" if keys["level"] == "info" else f"{keys['level']}: "
     text = f"{moment} {level}{keys['msg']}\n"
-    if keys.get("root_cause"):
-        text += f"{keys['root_cause']}\n"
+    cause = keys.get("root_cause")
+    if cause and cause not in keys["msg"]:
+        text += f"{cause}\n"
     return text.encode("utf-8", "backslashreplace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
@@ -67,8 +68,8 @@ class Outlets:
 
     def complain(self, sentence: str) -> None:
         """Say on stderr why we refuse."""
-        line = f"ascend_supervisor: {printable(sentence)}\n"
-        self._stderr.put(Plain(line.encode(errors="backslashreplace")))
+        lines = (f"ascend_supervisor: {printable(line)}\n" for line in sentence.splitlines())
+        self._stderr.put(Plain("".join(lines).encode(errors="backslashreplace")))
 
     async def finish_output(self, seconds: float, hurry: Callable[[], Awaitable[None]]) -> None:
         """Wait until all that ranks said is written, for at most ``seconds``.
@@ -99,7 +100,7 @@ class Outlets:
         """
         self.report(exited)
         sentence = exited.refusal if self.is_json else None
-        told = await self._events.finish()
+        told = await self._events.finish() and sys.stdout is not None  # None: it was closed
         if not told and exited.exit_code and self._events is self._stdout:
             sentence = exited.root_cause or exited.msg
         if sentence:

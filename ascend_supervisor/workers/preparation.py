@@ -22,7 +22,7 @@ from ascend_supervisor.errors import (
 from ascend_supervisor.events import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.files.executable import is_foreign
+from ascend_supervisor.files.executable import is_foreign, missing_interpreter
 from ascend_supervisor.launchers.spec import ProcessSpec
 from ascend_supervisor.life import Plan
 from ascend_supervisor.tasks.race import first
@@ -129,6 +129,10 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
         raise CannotExecute(f"{spec.name}: {word!r} is a directory, not a program ({path})")
     if not os.access(path, os.X_OK):
         raise CannotExecute(f"{spec.name}: {word!r} is not executable (chmod +x {path})")
+    if interpreter := missing_interpreter(path):
+        raise CommandNotFound(
+            f"{spec.name}: {word!r} begins with #!{interpreter}, which was not found ({path})"
+        )
     if is_foreign(path):  # a wrapper would give it to a shell, which makes something else of it
         raise CannotExecute(
             f"{spec.name}: {word!r} cannot be executed: it is neither a program for this machine "

@@ -155,14 +155,18 @@ async def test_a_symlink_loop_and_a_file_without_permission_are_waited_for(tmp_p
     loop = tmp_path / "loop.json"
     loop.symlink_to(loop)
     with pytest.raises(TableTimeout, match="symbolic links"):
-        await Waiter(loop).file.wait(0.1)
+        await Waiter(loop).file.wait(1.0)
 
 
-async def test_a_fifo_is_not_waited_in(tmp_path):
-    path = tmp_path / "table.json"
-    os.mkfifo(path)
-    with pytest.raises(TableTimeout, match="not a regular file"):
-        await Waiter(path).file.wait(0.1)
+@pytest.mark.parametrize(
+    ("make", "reason"), [(os.mkfifo, "it is not a regular file"), (os.mkdir, "it is a directory")]
+)
+def test_what_is_no_file_is_not_ready(tmp_path, make, reason):
+    """Where a file is missing that is to be mounted, kubelet and docker make a directory."""
+    place = tmp_path / "config"
+    place.mkdir()
+    make(place / "hccl.json")
+    assert read_table([place]).content == NotReady(reason)
 
 
 async def test_a_table_that_is_wrong_is_refused_with_its_path(tmp_path):

@@ -24,7 +24,7 @@ RANKS = 8
 SIXTH = 5
 AT_ONCE = 6
 STATE = "modelarts-job-test-supervisor-job-test-0.json"
-UNAVAILABLE, CANNOT_WRITE, CANNOT_EXECUTE = 69, 73, 126
+UNAVAILABLE, CANNOT_WRITE, CANNOT_EXECUTE, NOT_FOUND = 69, 73, 126, 127
 STAYS = 'read line < "$0"; exit 0'
 """A rank that lives until there is a line for it, and needs no other process to do so."""
 
@@ -274,7 +274,15 @@ def a_file_where_one_works(home: Path) -> tuple[str, ...]:
     return ("true",)
 
 
+def a_script_whose_interpreter_is_missing(home: Path) -> tuple[str, ...]:
+    return executable(home, b"#!/no/such/interpreter\n")
+
+
 CANNOT = {
+    a_script_whose_interpreter_is_missing: (
+        NOT_FOUND,
+        "rank 0: .*' begins with #!/no/such/interpreter, which was not found .*",
+    ),
     a_directory: (CANNOT_EXECUTE, "rank 0: .* is a directory, not a program .*"),
     a_directory_for_one: (CANNOT_EXECUTE, "rank 5: './run' is a directory, not a program .*"),
     a_program_for_another_machine: (CANNOT_EXECUTE, "rank 0: .*program' cannot be executed: .*"),

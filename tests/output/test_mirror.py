@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +18,11 @@ import pytest
 
 from ascend_supervisor.events import OutputDropped, SignalReceived
 from ascend_supervisor.launchers.spec import ProcessSpec
-from ascend_supervisor.output.console import CUT, MIRROR_BYTES, SLOW_READER, Console
+from ascend_supervisor.output.console import CUT, MIRROR_BYTES, SLOW_READER, Console, Plain, Said
 from ascend_supervisor.output.lines import JsonLines, Origin, RawLines, TextLines
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.reporters.event_log import json_log
+from tests.running import wait_until
 
 DEADLINE = 30.0
 ORIGIN = Origin("job", "host", 7)
@@ -184,6 +188,7 @@ async def test_what_waits_at_the_end_is_dropped_up_to_a_whole_line(form):
         mirror.end()
         if form == "json":
             report(SignalReceived("SIGHUP", "an event of ours"))
+        wait_until(lambda: unread(console) > 0)
         console.drop_output()
         reader.start()
         with anyio.fail_after(DEADLINE):
@@ -204,3 +209,24 @@ async def test_what_waits_at_the_end_is_dropped_up_to_a_whole_line(form):
     whole = whole_lines(form, shown)
     assert whole == lines[: len(whole)]
     assert len(whole) + sum(told) == len(lines)
+
+
+@pytest.mark.parametrize("ending", [b"\n", b""])
+async def test_a_drop_in_the_last_line_of_what_waits_ends_with_that_line(ending):
+    with console_and_reader() as (console, reader):
+        console.show(Said(b"x" * 3_000_000 + ending, 1, lambda _: 1, lambda *_: None))
+        wait_until(lambda: unread(console) > 0)  # it is being written
+        console.drop_output()
+        console.put(Plain(b"the last event\n"))
+        reader.start()
+        with anyio.fail_after(DEADLINE):
+            assert await console.finish()
+    shown = reader.join()
+    assert shown.endswith(b"\nthe last event\n")
+    assert shown.count(b"\n") == 2
+
+
+def unread(console: Console) -> int:
+    """Bytes in the pipe."""
+    content = fcntl.ioctl(console._stream._fd, termios.FIONREAD, bytes(4))
+    return int.from_bytes(content, sys.byteorder)
