@@ -33,8 +33,8 @@ class Records:
     """``report`` keeps both files; that one cannot be written is told, and stops nothing.
 
     ``start_time`` is ours, in clock ticks. Before ``begin`` nothing is written: the place may be
-    another supervisor's. A descriptor is in
-    ``reserve`` for them: the end is told also where there is no other left.
+    another supervisor's. ``reserve`` holds a descriptor for them: the end is told also where there
+    is no other left.
     """
 
     def __init__(
