@@ -1,7 +1,7 @@
 # Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint types tests frameworks test-e2e test-mindspore test-faults test-pythons bench compare environment clean
+.PHONY: help demo check test lint types tests parts frameworks test-e2e test-mindspore test-faults test-pythons bench compare environment clean
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
@@ -16,6 +16,8 @@ MINDSPORE_SECONDS :=
 AT_ONCE := 4
 PYTEST := $(PYTHON) -m pytest
 IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
+# Without bad days and frameworks; those that start one where it is installed are marked, too.
+HERE := --ignore=tests/faults --ignore=tests/e2e -m 'not e2e and not e2e_mindspore'
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -24,7 +26,7 @@ help: ## this list
 demo: environment ## four ranks train, one is killed, the job resumes and ends: 15 s at most
 	@$(PYTHON) scripts/demo
 
-check: lint types tests ## lint, types and the tests without frameworks and bad days: two minutes
+check: lint types parts ## lint, types and the tests that need no whole job: a minute
 
 test: lint types tests frameworks test-faults ## lint, types and every test
 
@@ -38,7 +40,10 @@ types: environment
 
 tests: environment
 	@scripts/debian-packages iproute2 openmpi-bin openssh-client openssh-server
-	$(PYTEST) $(IN_PARALLEL) --ignore=tests/faults --ignore=tests/e2e -m 'not e2e and not e2e_mindspore'
+	$(PYTEST) $(IN_PARALLEL) $(HERE)
+
+parts: environment
+	$(PYTEST) $(IN_PARALLEL) $(HERE) --ignore=tests/jobs
 
 frameworks: environment ## only the end-to-end tests with PyTorch and TensorFlow
 ifeq ($(E2E),no)

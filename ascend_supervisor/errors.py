@@ -1,8 +1,7 @@
-"""What we refuse, each with its exit code; every message is a sentence a stranger can act on."""
+"""What we refuse, each with its exit code; every message says what the reader can do."""
 
 from __future__ import annotations
 
-import errno
 from typing import ClassVar
 
 USAGE = 64
@@ -16,17 +15,8 @@ CANNOT_EXECUTE = 126
 NOT_FOUND = 127
 
 
-SCARCE = {
-    errno.EAGAIN: "raise the container's limit of pids, or ulimit -u",
-    errno.ENOMEM: "give the container more memory",
-    errno.EMFILE: "raise ulimit -n",
-    errno.ENFILE: "raise fs.file-max",
-}
-"""What the kernel says when it has no room for another process or file, and what to do then."""
-
-
 class Refusal(Exception):
-    """The end of the supervisor by its own decision; ``faults`` holds a sentence for each fault."""
+    """The supervisor ends by its own decision; ``faults`` holds a sentence for each fault."""
 
     exit_code: ClassVar[int] = DEFECT
 
@@ -60,13 +50,6 @@ class Unavailable(Refusal):
     """A device or a service that the job needs cannot be had."""
 
     exit_code = UNAVAILABLE
-
-
-def scarcity(error: BaseException) -> str | None:
-    """What there is no room for, and what to do; None for any other error."""
-    if not isinstance(error, OSError) or error.errno not in SCARCE:
-        return None
-    return f"{error.strerror}; {SCARCE[error.errno]}"
 
 
 class CannotWrite(Refusal):

@@ -1,21 +1,21 @@
-"""What we tell: the schema of the log. Names are for ever, and a key has one type for ever."""
+"""The schema of the log. Names never change, and neither does the type of a key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ascend_supervisor.quoting import printable
+from msgspec import Struct
+
+from ascend_supervisor.untrusted_text import printable
 
 Level = Literal["debug", "info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Its fields are its keys; ``msg`` is the sentence for people.
 
-    ``level`` is the usual one, ``severity`` that of this very event.
+    ``level`` is the usual level, ``severity`` the level of this one event.
     """
 
     name: ClassVar[str]
@@ -31,12 +31,11 @@ class Event:
 
     @property
     def sentence(self) -> str:
-        """``msg`` as its parts give it; a stranger's part may hold line breaks."""
+        """``msg`` from its parts; parts from outside may hold line breaks."""
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorStarted(Event):
+class SupervisorStarted(Event, frozen=True):
     name: ClassVar[str] = "supervisor.started"
     version: str
     command: tuple[str, ...]
@@ -49,8 +48,7 @@ class SupervisorStarted(Event):
         return f"ascend_supervisor {self.version} will run: {' '.join(self.command)}"
 
 
-@dataclass(frozen=True, slots=True)
-class RankTableWaiting(Event):
+class RankTableWaiting(Event, frozen=True):
     name: ClassVar[str] = "rank_table.waiting"
     path: str
     reason: str
@@ -64,8 +62,7 @@ class RankTableWaiting(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RankTableUnwatched(Event):
+class RankTableUnwatched(Event, frozen=True):
     name: ClassVar[str] = "rank_table.unwatched"
     level: ClassVar[Level] = "warning"
     path: str
@@ -79,8 +76,7 @@ class RankTableUnwatched(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RankTableReady(Event):
+class RankTableReady(Event, frozen=True):
     name: ClassVar[str] = "rank_table.ready"
     path: str
     format: str
@@ -100,8 +96,7 @@ class RankTableReady(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationStarted(Event):
+class GenerationStarted(Event, frozen=True):
     name: ClassVar[str] = "generation.started"
     generation: int
     restarts_left: int
@@ -111,8 +106,7 @@ class GenerationStarted(Event):
         return f"generation {self.generation} starts; restarts left: {self.restarts_left}"
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessStarted(Event):
+class ProcessStarted(Event, frozen=True):
     name: ClassVar[str] = "process.started"
     rank: int | None
     local_rank: int | None
@@ -127,8 +121,7 @@ class ProcessStarted(Event):
         return f"{subject} runs as process {self.child_pid}, its log is {self.log}"
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessExited(Event):
+class ProcessExited(Event, frozen=True):
     name: ClassVar[str] = "process.exited"
     rank: int | None
     local_rank: int | None
@@ -155,8 +148,7 @@ class ProcessExited(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationEnded(Event):
+class GenerationEnded(Event, frozen=True):
     name: ClassVar[str] = "generation.ended"
     generation: int
     outcome: str
@@ -172,8 +164,7 @@ class GenerationEnded(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RestartScheduled(Event):
+class RestartScheduled(Event, frozen=True):
     name: ClassVar[str] = "restart.scheduled"
     delay_seconds: float
     restarts_left: int
@@ -186,8 +177,7 @@ class RestartScheduled(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseWaiting(Event):
+class ReleaseWaiting(Event, frozen=True):
     name: ClassVar[str] = "release.waiting"
     remaining: tuple[str, ...]
     waited_seconds: float
@@ -197,8 +187,7 @@ class ReleaseWaiting(Event):
         return "the devices are still held by: " + "; ".join(self.remaining)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputDropped(Event):
+class OutputDropped(Event, frozen=True):
     name: ClassVar[str] = "output.dropped"
     level: ClassVar[Level] = "warning"
     rank: int | None
@@ -213,8 +202,7 @@ class OutputDropped(Event):
         return f"{lines} of {subject} not copied to stdout ({self.reason}); the log has them"
 
 
-@dataclass(frozen=True, slots=True)
-class OutputUnread(Event):
+class OutputUnread(Event, frozen=True):
     name: ClassVar[str] = "output.unread"
     level: ClassVar[Level] = "warning"
     rank: int | None
@@ -230,8 +218,7 @@ class OutputUnread(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LogBlocked(Event):
+class LogBlocked(Event, frozen=True):
     name: ClassVar[str] = "log.blocked"
     level: ClassVar[Level] = "error"
     rank: int | None
@@ -248,8 +235,7 @@ class LogBlocked(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LogLost(Event):
+class LogLost(Event, frozen=True):
     name: ClassVar[str] = "log.lost"
     level: ClassVar[Level] = "error"
     rank: int | None
@@ -264,8 +250,7 @@ class LogLost(Event):
         return f"missing in the log of {whose}: {size}, because of this: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class LogRotated(Event):
+class LogRotated(Event, frozen=True):
     name: ClassVar[str] = "log.rotated"
     rank: int | None
     path: str
@@ -277,8 +262,7 @@ class LogRotated(Event):
         return f"{subject} has a new log file {self.path}; the full one is {self.path}.1"
 
 
-@dataclass(frozen=True, slots=True)
-class StopWaiting(Event):
+class StopWaiting(Event, frozen=True):
     name: ClassVar[str] = "stop.waiting"
     level: ClassVar[Level] = "warning"
     remaining: tuple[str, ...]
@@ -288,8 +272,7 @@ class StopWaiting(Event):
         return "still waiting for the end of: " + "; ".join(self.remaining)
 
 
-@dataclass(frozen=True, slots=True)
-class OrphansKilled(Event):
+class OrphansKilled(Event, frozen=True):
     name: ClassVar[str] = "orphans.killed"
     level: ClassVar[Level] = "warning"
     count: int
@@ -302,8 +285,7 @@ class OrphansKilled(Event):
         return f"killed {counted(self.count, 'process', 'processes')} that {whose} had left behind"
 
 
-@dataclass(frozen=True, slots=True)
-class SignalReceived(Event):
+class SignalReceived(Event, frozen=True):
     name: ClassVar[str] = "signal.received"
     signal: str
     effect: str
@@ -313,9 +295,8 @@ class SignalReceived(Event):
         return f"received {self.signal}: {self.effect}"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic(Event):
-    """Something that a library or the interpreter says: a warning, a complaint."""
+class Diagnostic(Event, frozen=True):
+    """A message of a library or the interpreter: a warning, a complaint."""
 
     name: ClassVar[str] = "diagnostic"
     level: ClassVar[Level] = "warning"
@@ -328,9 +309,8 @@ class Diagnostic(Event):
         return f"{self.source}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class Defect(Event):
-    """An error of ours that nobody expected."""
+class Defect(Event, frozen=True):
+    """An unexpected error of ours."""
 
     name: ClassVar[str] = "supervisor.defect"
     level: ClassVar[Level] = "error"
@@ -342,8 +322,7 @@ class Defect(Event):
         return f"a defect of ascend_supervisor: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorExited(Event):
+class SupervisorExited(Event, frozen=True):
     name: ClassVar[str] = "supervisor.exited"
     exit_code: int
     reason: str
@@ -355,18 +334,11 @@ class SupervisorExited(Event):
         return "error" if self.exit_code else self.level
 
     @property
-    def refusal(self) -> str | None:
-        """Why nothing was started, in a sentence; a rank's failure has lines of its log instead."""
-        cause = self.root_cause
-        return cause if self.exit_code and cause and "\n" not in cause else None
-
-    @property
     def sentence(self) -> str:
         return f"ending with exit code {self.exit_code}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class Output(Event):
+class Output(Event, frozen=True):
     """A mirrored line of a rank; written by the console itself, far too often for a report."""
 
     name: ClassVar[str] = "output"

@@ -1,17 +1,19 @@
-"""The signals we are sent, as something to wait for; heard in every state."""
+"""The signals that we receive, as something to wait for; handled in every state."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import anyio
 
 from ascend_supervisor.events import Report, SignalReceived
-from ascend_supervisor.outcome import signal_name
-from ascend_supervisor.stopping import StopSignal, is_impatient
+from ascend_supervisor.outcome import Failure, StopSignal, signal_name
+from ascend_supervisor.stop_requests import explains, is_impatient
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import first
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
@@ -28,25 +30,35 @@ class Interrupts:
         self._forward: Callable[[int], bool] | None = None
         self._stop = anyio.Event()
         self._hurry = anyio.Event()
-        self.stop_signal: StopSignal | None = None
+        self._first: StopSignal | None = None
 
     def hear(self, number: int) -> None:
         """To be called in the event loop's thread for every signal of HEARD."""
         self._report(SignalReceived(signal_name(number), self._obey(number)))
 
-    async def stop(self) -> int:
+    async def stop(self) -> StopSignal:
         """The first stopping signal, as soon as there is one."""
         await self._stop.wait()
-        assert self.stop_signal is not None  # noqa: S101  (set before the event)
-        return self.stop_signal.number
+        assert self._first is not None  # noqa: S101  (set before the event)
+        return self._first
+
+    async def stop_within(self, seconds: float) -> StopSignal | None:
+        """The same, or None after ``seconds``. With 0, only a signal that has come already."""
+        if self._first is None and seconds > 0:
+            await first(self._stop.wait, partial(self._clock.sleep, seconds))
+        return self._first
 
     async def hurry(self) -> None:
         """Return when an impatient signal has come."""
         await self._hurry.wait()
 
+    def explain(self, failure: Failure) -> bool:
+        """Whether the failure belongs to the request to stop, as far as is known now."""
+        return self._first is not None and explains(self._first, failure)
+
     @contextmanager
     def forwarding(self, send: Callable[[int], bool]) -> Iterator[None]:
-        """Meanwhile SIGUSR1 and SIGUSR2 go to ``send``, which gives whether somebody got them."""
+        """Meanwhile pass SIGUSR1 and SIGUSR2 to ``send``, which returns whether they were sent."""
         self._forward = send
         try:
             yield
@@ -62,11 +74,11 @@ class Interrupts:
                 return "no rank runs that it could be forwarded to"
             return "forwarded to the ranks"
         now = self._clock.now()
-        if self.stop_signal is None:
-            self.stop_signal = StopSignal(number, now)
+        if self._first is None:
+            self._first = StopSignal(number, now)
             self._stop.set()
             return "stopping, with grace; a later SIGINT, or SIGQUIT, kills what is left"
-        if not is_impatient(number, now, self.stop_signal):
+        if not is_impatient(number, now, self._first):
             return "stopping already; this changes nothing"
         self._hurry.set()
         return "stopping at once"

@@ -1,17 +1,16 @@
-"""A generation from its plan to its processes: what is agreed, planned, and seen of it; values."""
+"""A generation: what is agreed, planned and observed of it; values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ascend_supervisor.cluster.rank_table import Entry, FoundTable
-from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """What all servers of the job have agreed on; ``entry`` is ours, at position ``node_rank``.
 
     ``restarts_left`` is what the budget allows after this generation.
@@ -29,34 +28,32 @@ class Start:
 
     @property
     def holds_all_ranks(self) -> bool:
-        """Whether no other server has a part in the job."""
+        """Whether no other server takes part in the job."""
         return self.found.table.holds_all(self.entry)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A start, and what is started then on this server.
+class Plan(Struct, frozen=True):
+    """A start, and the processes of this server.
 
-    ``lacking`` is what the machine lacked when it was made ready: then nothing is started, and the
-    generation ends as by any fault.
+    ``lacking`` is what the machine lacked during preparation: then nothing is started, and the
+    generation ends with a fault.
     """
 
     start: Start
     specs: tuple[ProcessSpec, ...]
-    lacking: Unavailable | None = None
+    lacking: str | None = None
 
 
 Equip = Callable[[ProcessSpec], ProcessSpec]
 """What an option adds to every process that we start, whatever the launch method; pure.
 
-What a launcher starts itself gets the variables as that launcher hands them on."""
+Processes that a launcher starts get the variables as the launcher passes them on."""
 
 
-@dataclass(slots=True)
-class Activity:
-    """What a process has written: ``bytes`` of it, the last at ``spoke_at`` (the clock's seconds).
+class Activity(Struct):
+    """How many ``bytes`` a process has written, the last at ``spoke_at`` (the clock's seconds).
 
-    A process that has written nothing spoke last when it was started.
+    If it has written nothing, ``spoke_at`` is just before its start.
     """
 
     spoke_at: float
@@ -67,18 +64,21 @@ class Activity:
         self.spoke_at = now
 
 
-@dataclass(frozen=True, slots=True)
-class Living:
-    """A process that was started."""
+class Living(Struct, frozen=True):
+    """A process that was started.
+
+    ``activity_of_workers`` belongs to a launcher's workers that write logs of their own, in the
+    order of its ``worker_logs``.
+    """
 
     spec: ProcessSpec
     pid: int
     activity: Activity
+    activity_of_workers: tuple[Activity, ...] = ()
 
 
-@dataclass(slots=True)
-class Life:
-    """A generation while it lives; ``processes`` grows as they are started."""
+class Life(Struct):
+    """A generation while it runs; ``processes`` grows as they are started."""
 
     plan: Plan
     processes: list[Living] = field(default_factory=list)

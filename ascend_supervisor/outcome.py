@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from signal import Signals
+
+from msgspec import Struct
 
 SIGNAL_BASE = 128
 """Added to a signal's number to make an exit code of it, as shells do."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExitStatus:
+class ExitStatus(Struct, frozen=True):
     """How a child ended: with a status of its own (0-255) or by a signal, never both."""
 
     status: int | None
     signal: int | None = None
+
+    @classmethod
+    def of(cls, returncode: int) -> ExitStatus:
+        """The status for a return code like that of subprocess.Popen."""
+        return cls(None, -returncode) if returncode < 0 else cls(returncode)
 
     @property
     def ok(self) -> bool:
@@ -36,11 +41,10 @@ class ExitStatus:
         return f"exited with status {self.status}"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The first process of a generation that failed: the root cause, as far as can be known.
+class Failure(Struct, frozen=True):
+    """The first process of a generation that failed: the root cause, as far as is known.
 
-    ``exception`` is what it raised, ``reason`` what its framework says of why it ended it.
+    ``exception`` is what it raised, ``reason`` why its framework ended it.
     ``ended_at`` is in seconds of the clock.
     """
 
@@ -57,21 +61,18 @@ class Failure:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """Every significant process ended with 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotStarted:
+class NotStarted(Struct, frozen=True):
     """A process could not be started, and starting it again would fail the same way."""
 
     exit_code: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Crashed:
+class Crashed(Struct, frozen=True):
     """A process of this server failed."""
 
     failure: Failure
@@ -83,17 +84,16 @@ class Remedy(Enum):
     CHARGED = "charged"
     """A restart, charged to the budget."""
     FREE = "free"
-    """A restart that is not charged: somebody else has asked for it."""
+    """A restart that is not charged, because it was requested from outside."""
     FINAL = "final"
     """No restart would help."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """Seconds: ``drain`` from the first failure to TERM, ``grace`` from TERM to KILL.
 
-    ``kill`` bounds the wait for the end of what was killed: a process inside a driver call does
-    not end before the driver lets go.
+    ``kill`` bounds the wait for killed processes: a process inside a driver call does not end
+    before the call returns.
     """
 
     drain: float
@@ -101,13 +101,12 @@ class Patience:
     kill: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A reason to end a generation that is no death of a process here.
+class Fault(Struct, frozen=True):
+    """A reason to end a generation other than the death of a process here.
 
-    ``exit_code`` is for when this generation is the last. ``patience`` None means the job's grace
-    and no drain. ``last_look``: the ranks are looked at before they are told to stop. ``cause`` is
-    the first failure, where another server has told of it.
+    ``exit_code`` applies if this generation is the last. ``patience`` None means the job's grace
+    and no drain. ``last_look``: inspect the ranks before they are told to stop. ``cause`` is the
+    first failure, if another server has reported it.
     """
 
     reason: str
@@ -118,20 +117,25 @@ class Fault:
     cause: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupted:
+class StopSignal(Struct, frozen=True):
+    """The first signal that told us to stop, and when it came, in seconds of the clock."""
+
+    number: int
+    at: float
+
+
+class Interrupted(Struct, frozen=True):
     """We were told to stop by a signal; a failure may have come before it."""
 
-    signal: int
+    stop: StopSignal
     failure: Failure | None = None
 
 
 Outcome = Completed | NotStarted | Crashed | Fault | Interrupted
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A generation when nothing of it runs any more.
+class Ended(Struct, frozen=True):
+    """A generation whose processes have all ended.
 
     ``uptime`` is in seconds, from its start to its first reason to end. ``faults`` came while it
     was being ended; ``left`` describes the processes that even SIGKILL did not end.
@@ -144,10 +148,10 @@ class Ended:
 
     @property
     def decisive(self) -> Outcome:
-        """What decides on what follows: the outcome, unless a fault that came later weighs more.
+        """What decides what follows: the outcome, unless a later fault outranks it.
 
-        A final fault weighs more than a free one, and that more than a failure here: it would be
-        charged. Nothing outweighs the end of all ranks, nor a signal to us.
+        A final fault outranks a free one, and that outranks a failure here, which would be
+        charged. Nothing outranks the success of all ranks or a signal to us.
         """
         return max((self.outcome, *self.faults), key=_weight)
 

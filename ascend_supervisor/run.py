@@ -1,111 +1,109 @@
-"""A run of the program: what it is asked for, the job, and the last words."""
+"""One run of the program: read the settings, run the job, write the last messages."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-import socket
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import anyio
+from msgspec import Struct
 
 from ascend_supervisor import __version__
-from ascend_supervisor.check import plan_as_json
-from ascend_supervisor.cluster.table_source import check_cluster, identity, table_now
+from ascend_supervisor.answers import cannot_start, print_answer, print_plan, refuse
+from ascend_supervisor.cluster.table_source import check_cluster
 from ascend_supervisor.errors import (
     DEFECT,
-    UNAVAILABLE,
-    CannotWrite,
     Refusal,
     Unavailable,
-    scarcity,
 )
 from ascend_supervisor.events import (
     SupervisorExited,
     SupervisorStarted,
 )
-from ascend_supervisor.files.regular import read_regular_file
-from ascend_supervisor.files.reserve import Reserve
-from ascend_supervisor.files.standard_streams import put, tell
+from ascend_supervisor.files.regular_file import read_regular_file
+from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.interrupts import HEARD, Interrupts
-from ascend_supervisor.launchers.choice import launcher_of
-from ascend_supervisor.locations import place_here
-from ascend_supervisor.output.lines import Origin
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.lock_holder import Holder
+from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
-from ascend_supervisor.paths import Place, names_of
-from ascend_supervisor.probes.devices import npus
+from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix, start_guardian
 from ascend_supervisor.processes.memory_cgroup import oom_kills
-from ascend_supervisor.processes.ownership import OWNER, Known, Ownership, owner_mark
+from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.processes.sweep import sweep_descendants
-from ascend_supervisor.quoting import printable
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.python_warnings import defect, report_diagnostics
 from ascend_supervisor.reporters.records import Records
 from ascend_supervisor.reporters.stdout import Format, Outlets
-from ascend_supervisor.settings.precedence import Help, Settings, Version, read_settings
-from ascend_supervisor.settings.sources import CONFIG_BYTES
+from ascend_supervisor.scarcity import NoThread, scarcity
+from ascend_supervisor.settings.precedence import (
+    Help,
+    Settings,
+    Version,
+    console_of,
+    read_settings,
+)
+from ascend_supervisor.settings.sources import CONFIG_BYTES, OWNER
 from ascend_supervisor.settings.usage import help_text
-from ascend_supervisor.settings.values import ALL_RANKS, Console
-from ascend_supervisor.single_instance import Holder, SingleInstance
-from ascend_supervisor.supervisor import Job, refused, supervise
-from ascend_supervisor.tasks.clock import MonotonicClock
-from ascend_supervisor.wiring import DEVICES, job_of
-from ascend_supervisor.workers.preparation import check_command
-from ascend_supervisor.workers.process import changed
+from ascend_supervisor.single_instance import SingleInstance
+from ascend_supervisor.supervisor import Broken, Exit, Job, refused, supervise
+from ascend_supervisor.tasks.clock import MonotonicClock, RunningLoop
+from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.usable_directories import place_here
+from ascend_supervisor.wiring import job_of
 from ascend_supervisor.workers.runtime import Runtime
 
+GUARDIAN = Path(__file__).with_name("programs") / "guardian.py"
 DEFECT_SECONDS = 10.0
-"""How long the ranks may take to die when it is we who have failed."""
+"""How long the ranks may take to die after a defect of ours."""
 LAST_WORDS_SECONDS = 10.0
-"""How long after the last process we wait for the reader of what ranks said."""
+"""How long after the last process we wait for the reader of rank output."""
 Listen = Callable[[Mapping[int, Callable[[], None]]], None]
 """Calls the handlers for signals from now on; to be called with the event loop running."""
 Leave = Callable[[int], NoReturn]
-"""Ends the process with an exit code, whatever its threads are stuck in."""
+"""Ends the process with an exit code, even if threads are stuck."""
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: Leave) -> int:
-    """The whole program. What starts a job ends in ``leave``; else this is the exit code."""
-    console: Console = "auto"
+    """The whole program. A run with a job ends in ``leave``; else this returns the exit code."""
+    try:
+        return _run(argv, environ, listen, leave)
+    except (NoThread, OSError) as error:
+        return cannot_start(error)
+
+
+def _run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: Leave) -> int:
     try:
         settings = read_settings(argv, environ, partial(read_regular_file, most=CONFIG_BYTES))
-        if isinstance(settings, Help):
-            return _print(help_text())
-        if isinstance(settings, Version):
-            return _print(f"ascend_supervisor {__version__}\n")
-        console = settings.console
+    except Refusal as refusal:
+        return refuse(refusal, environ, console_of(argv, environ))
+    if isinstance(settings, Help):
+        return print_answer(help_text())
+    if isinstance(settings, Version):
+        return print_answer(f"ascend_supervisor {__version__}\n")
+    try:
         check_cluster(settings, environ)
         place = place_here(settings, environ)
     except Refusal as refusal:
-        return _refuse(refusal, environ, console)
+        return refuse(refusal, environ, settings.console)
     if settings.check:
-        return _check(settings, environ, place)
-    try:
-        return anyio.run(_main, settings, environ, place, listen, leave)
-    except (Unavailable, OSError) as error:
-        lacking = scarcity(error) or (str(error) if isinstance(error, Unavailable) else None)
-        if lacking is None:
-            raise
-        # There is no way to tell events yet: a loop and its writers need files and threads.
-        sys.unraisablehook = lambda _: None  # a loop that is half made cannot even be closed
-        tell(f"ascend_supervisor: cannot start: {lacking}")
-        return UNAVAILABLE
+        return print_plan(settings, environ, place)
+    options = {"loop_factory": RunningLoop}
+    return anyio.run(_main, settings, environ, place, listen, leave, backend_options=options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What a run has besides its job."""
+class _Parts(Struct, frozen=True):
+    """The parts of a run besides its job."""
 
     outlets: Outlets
     records: Records
@@ -113,24 +111,24 @@ class _Parts:
     runtime: Runtime
     interrupts: Interrupts
 
-    async def last_words(self, exited: SupervisorExited) -> None:
-        """Write all that is still to be written, the last event at the end; it is bounded."""
+    async def last_words(self, end: Exit) -> None:
+        """Write everything that is left, the last event at the end; takes a bounded time."""
         until = anyio.current_time() + LAST_WORDS_SECONDS
-        await self.runtime.logs.finish()
-        self.records.report(exited)  # these do not wait for whoever reads stdout
+        await self.runtime.outputs.logs.finish()
+        self.records.report(end.event)  # these do not wait for the reader of stdout
         await self.records.finish()
         await self.outlets.finish_output(until - anyio.current_time(), self.interrupts.hurry)
-        await self.outlets.end(exited)
+        await self.outlets.end(end.event, end.refusal)
         await self.runtime.guardian.dismiss()
 
 
 def _parts(
     settings: Settings, environ: Mapping[str, str], place: Place, ourselves: Holder
 ) -> _Parts:
-    """Make them, in this order: each step needs what the one before it has asked of the kernel."""
+    """Make them, in this order: each step depends on the one before it."""
     prefix = parent_death_prefix()
-    mark = owner_mark(str(place.state_file))
-    guardian = start_guardian(f"{OWNER}={mark}")
+    mark = Mark.ours(OWNER, str(place.state_file))
+    guardian = start_guardian(GUARDIAN, mark)
     become_subreaper()
     ownership = Ownership.from_now_on(mark)
     origin = Origin(place.job_id, place.pod, os.getpid())
@@ -145,9 +143,8 @@ def _parts(
     runtime = Runtime(
         children=children,
         ownership=ownership,
-        logs=logs,
-        mirror=outlets.mirror,
-        environ={**environ, OWNER: mark},
+        outputs=Outputs(logs, outlets.mirror, clock, report),
+        environ={**environ, OWNER: mark.value},
         oom_kills=partial(oom_kills, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
         clock=clock,
         report=report,
@@ -169,24 +166,24 @@ async def _main(
     report_diagnostics(runtime.report, asyncio.get_running_loop())
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: runtime.children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
-    # The first line, whatever was heard before it; and from here on nothing fails before the last.
+    # The first line, even if signals came before it; from here on the last line always follows.
     runtime.report(_started(settings))
     listen(handlers)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(runtime.children.keep_reaping)
         tasks.start_soon(parts.records.keep)
-        tasks.start_soon(runtime.logs.watch)
+        tasks.start_soon(runtime.outputs.logs.watch)
         job = partial(job_of, settings, environ, place, runtime, interrupts)
-        exited = await _exited(partial(_claim, ourselves, place, parts), job, runtime)
-        await parts.last_words(exited)
+        end = await _exited(partial(_claim, ourselves, place, parts), job, runtime)
+        await parts.last_words(end)
         tasks.cancel_scope.cancel()
-    leave(exited.exit_code)
+    leave(end.event.exit_code)
 
 
 async def _claim(ourselves: Holder, place: Place, parts: _Parts) -> None:
-    """Begin the records once no other supervisor has this place; raises Unavailable.
+    """Begin the records once no other supervisor uses this state file; raises Unavailable.
 
-    Told to stop while it is waited for the other one, we write nothing.
+    If we are told to stop while we wait for the other one, nothing is written.
     """
     clock, report = parts.runtime.clock, parts.runtime.report
     instance = SingleInstance(Path(place.state_file), ourselves, parts.reserve, clock, report)
@@ -196,25 +193,33 @@ async def _claim(ourselves: Holder, place: Place, parts: _Parts) -> None:
 
 async def _exited(
     claim: Callable[[], Awaitable[None]], job: Callable[[], Job], runtime: Runtime
-) -> SupervisorExited:
+) -> Exit:
     """Run the job; every exception becomes the final event, and no process is left."""
     try:
         await claim()
         return await supervise(job())
     except Refusal as refusal:
         return refused(refusal)
+    except Broken as broken:
+        return await _broken(broken.error, runtime, broken.generations)
     except Exception as error:  # noqa: BLE001  (a defect of ours is an end, too)
-        lacking = scarcity(error)
-        if not lacking:
-            runtime.report(defect(error))
-        with suppress(Exception):  # the last event and the exit code come, whatever fails here
-            await sweep_descendants(
-                runtime.children, runtime.ownership, Known(), DEFECT_SECONDS, lambda _: None
-            )
-        if lacking:
-            return refused(Unavailable(f"the machine has no room for this job: {lacking}"))
-        reason = printable(f"a defect of ascend_supervisor, please report it: {error!r}")
-        return SupervisorExited(DEFECT, reason, 0, reason)
+        return await _broken(error, runtime)
+
+
+async def _broken(error: Exception, runtime: Runtime, generations: int = 0) -> Exit:
+    """The end by an error that nobody expected, or by a lack that nothing waits for."""
+    shortage = scarcity(error)
+    if not shortage:
+        runtime.report(defect(error))
+    with suppress(Exception):  # the last event and the exit code come, whatever fails here
+        await sweep_descendants(
+            runtime.children, runtime.ownership, Known(), DEFECT_SECONDS, lambda _: None
+        )
+    if shortage:
+        what = "" if isinstance(error, NoThread) else "the machine has no room for this job: "
+        return refused(Unavailable(f"{what}{shortage}"), generations)
+    reason = printable(f"a defect of ascend_supervisor, please report it: {error!r}")
+    return Exit(SupervisorExited(DEFECT, reason, generations, reason), reason)
 
 
 def _started(settings: Settings) -> SupervisorStarted:
@@ -231,53 +236,3 @@ def _console(settings: Settings) -> Format:
     if settings.console != "auto":
         return settings.console
     return "text" if os.isatty(1) else "json"
-
-
-def _check(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
-    """Print the plan; gives the code that the run would give as far as it can be known."""
-    try:
-        launcher = launcher_of(settings, environ)
-        needs_file = launcher.needs_table_file
-        found = anyio.run(table_now, settings, environ, npus(DEVICES), needs_file)
-        whoami = identity(settings, environ)
-        plan, specs = plan_as_json(found, whoami, place, launcher, settings.non_defaults)
-        for spec in specs:
-            check_command(spec, changed(environ, spec.environ))
-    except Refusal as refusal:
-        return _refuse(refusal, environ)
-    return _print(plan.decode())
-
-
-def _print(answer: str) -> int:
-    """The exit code: 0 when all of ``answer`` is on stdout, 73 when it cannot be written.
-
-    141 when nobody reads it to its end, without a word, as of a program that SIGPIPE has ended.
-    """
-    try:
-        put(answer.encode())
-    except BrokenPipeError:
-        return 128 + signal.SIGPIPE
-    except CannotWrite as refusal:
-        tell(f"ascend_supervisor: {refusal}")
-        return refusal.exit_code
-    return 0
-
-
-def _refuse(refusal: Refusal, environ: Mapping[str, str], console: Console = "auto") -> int:
-    """Tell why nothing was started, sentence by sentence for people and as an event."""
-    anyio.run(_tell, refusal, environ, console)
-    return refusal.exit_code
-
-
-async def _tell(refusal: Refusal, environ: Mapping[str, str], console: Console) -> None:
-    job_id, pod = names_of(environ, socket.gethostname())
-    usual: Format = "none" if os.isatty(1) else "json"
-    format_ = usual if console == "auto" else console
-    outlets = Outlets(format_, ALL_RANKS, "info", Origin(job_id, pod, os.getpid()))
-    if format_ in {"json", "text"}:
-        outlets.report(refused(refusal))
-        await outlets.finish()
-    if format_ != "text":
-        for fault in refusal.faults:
-            outlets.complain(fault)
-    await outlets.finish()

@@ -1,116 +1,56 @@
-"""One supervisor a place: a lock beside the state file, and who has it.
+"""One supervisor per state file: a lock beside it, and the supervisor that holds it.
 
-Where a file system has no locks, or does not answer, that is told, and only a state file whose
-supervisor lives keeps a second one out.
+If the file system has no locks or does not answer, this is reported, and only a state file whose
+supervisor is alive keeps a second one out.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from functools import cache
 from pathlib import Path
 
 import anyio
+from msgspec import Struct
 
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
-from ascend_supervisor.errors import Unavailable, scarcity
+from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Diagnostic, Report
 from ascend_supervisor.files.lock import take_lock
-from ascend_supervisor.files.regular import read_regular_file
-from ascend_supervisor.files.reserve import Reserve
+from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.to_json import to_json
-from ascend_supervisor.files.untrusted_json import Misfit, NotJson, parse_json
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
-from ascend_supervisor.processes import proc
-from ascend_supervisor.quoting import plain
+from ascend_supervisor.lock_holder import Holder, described_by, described_in
+from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
+from ascend_supervisor.untrusted_text import plain
 
 SUFFIX = ".lock"
-LOCK_BYTES = 4096
 ANSWER_SECONDS = 5.0
-"""A file system that has not answered by then is done without."""
+"""After this time without an answer, the job runs without the lock."""
 LOOK_AGAIN_SECONDS = 0.1
 HEALTHY_SECONDS = 3.0
-"""A predecessor that was told to stop has written that into its state file by then."""
-AFTER_GRACE_SECONDS = 30
-"""What a predecessor may take for its end besides drain and grace: to kill, and to write."""
-MOST_SECONDS = 86400
-"""A day: whoever asks for a longer grace than that does not mean this wait."""
+"""A predecessor that was told to stop has updated its state file within this time."""
 ENDING = frozenset({"stopping", "ended"})
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A supervisor, as its lock file describes it.
-
-    ``realm`` tells where ``pid`` and ``start_time`` (clock ticks) mean something, ``began`` is a
-    time stamp for people, ``ends_within`` are the seconds that its end may take.
-    """
-
-    pid: int
-    start_time: int | None
-    pod: str
-    realm: str
-    began: str
-    ends_within: int
-
-    @classmethod
-    def ourselves(cls, pod: str, patience: float) -> Holder:
-        """This process; ``patience`` is its drain or its grace, whichever is longer, in seconds."""
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        start_time = proc.start_time(os.getpid())
-        ends_within = int(min(patience, MOST_SECONDS)) + AFTER_GRACE_SECONDS
-        return cls(os.getpid(), start_time, pod, _realm(), now, ends_within)
-
-    @property
-    def is_here(self) -> bool:
-        """Whether its pid is one of those that we see."""
-        return self.realm == _realm()
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether it has ended, though the kernel may have work left; false if it is not here."""
-        if not self.is_here:
-            return False
-        return proc.is_zombie(self.pid) or proc.start_time(self.pid) != self.start_time
-
-    @property
-    def description(self) -> str:
-        """Its pid and its age."""
-        if not self.is_here:
-            name = f"process {self.pid} of {self.pod} in another container"
-        else:
-            name = f"process {self.pid}"
-        if self.start_time is None or not self.is_here:
-            return plain(f"{name}, started at {self.began}")
-        return f"{name}, started {_age(self.start_time)} ago"
-
-
-@dataclass(frozen=True, slots=True)
-class Free:
-    """The place is ours; ``obstacle`` says why others are not kept out, where that is so."""
+class Free(Struct, frozen=True):
+    """The place is ours; ``obstacle`` says why others are not kept out, if they are not."""
 
     obstacle: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Another supervisor has the place; ``holder`` is None where it has not said which."""
+class Held(Struct, frozen=True):
+    """Another supervisor has the place; ``holder`` is None if it is unknown."""
 
     holder: Holder | None
     is_ending: bool
 
     @property
     def patience(self) -> float:
-        """How many seconds it is waited for."""
+        """How many seconds to wait for it."""
         return self.holder.ends_within if self.holder and self.is_ending else HEALTHY_SECONDS
 
     @property
@@ -119,7 +59,7 @@ class Held:
 
 
 class SingleInstance:
-    """The claim of ``ourselves`` to the place whose state file this is."""
+    """The claim of ``ourselves`` to this state file."""
 
     def __init__(
         self,
@@ -138,9 +78,9 @@ class SingleInstance:
         self._files = SlowFiles(ANSWER_SECONDS)
 
     async def claim(self, stopped: Callable[[], Awaitable[object]]) -> bool:
-        """Whether the place is ours until this process ends; no if ``stopped`` returns before.
+        """Whether the place is ours until this process ends; False if ``stopped`` returns first.
 
-        A predecessor that is ending is waited for. Raises Unavailable where the place is taken.
+        Waits for a predecessor that is ending. Raises Unavailable if the place is taken.
         """
         with anyio.CancelScope(shield=True):  # it is bounded
             found = await self._look()
@@ -180,7 +120,7 @@ class SingleInstance:
         )
 
     async def _look(self, before: Held | None = None) -> Held | Free:
-        """What is found now; what was found ``before`` where the file system does not answer."""
+        """The state of the lock; the one found ``before`` if the file system does not answer."""
         try:
             found = await self._files.ask(self._try)
         except FileSystemTimeout as timeout:
@@ -196,22 +136,22 @@ class SingleInstance:
         self._report(Diagnostic("the lock of the state file", text, None))
 
     def _try(self) -> Held | Free:
-        """Take the lock unless somebody has it; may block."""
+        """Take the lock unless another process has it; may block."""
         state = self._state()
-        # Without the lock it may live, too: somebody has removed the file, or there are no locks.
+        # It may be alive without the lock: the file was removed, or there are no locks.
         lives = state is not None and state.supervisor_lives and state.status.pid != os.getpid()
         try:
             if not lives and take_lock(self._lock, to_json(self._ourselves)):
                 return Free()
         except OSError as error:
             return Free(error.strerror or str(error))
-        holder = _described_in(self._lock)
+        holder = described_in(self._lock)
         if state is not None and lives and not _is_of(state, holder):
-            holder = _described_by(state)
+            holder = described_by(state.status)
         return Held(holder, holder is not None and (holder.is_gone or _is_ending(state, holder)))
 
     def _state(self) -> State | None:
-        """The state file, also where no other file can be opened."""
+        """The state file, even if no other file can be opened."""
         found: list[State] = []
         with suppress(StateUnknown, OSError):
             self._reserve.ensure(lambda: found.append(_read(self._state_file)))
@@ -219,7 +159,7 @@ class SingleInstance:
 
 
 def _read(state_file: Path) -> State:
-    """Raises StateUnknown, or OSError without resources."""
+    """Raises StateUnknown, or OSError at EMFILE and the like."""
     try:
         return read_state_file(state_file)
     except StateUnknown as unknown:
@@ -235,44 +175,3 @@ def _is_of(state: State, holder: Holder | None) -> bool:
 
 def _is_ending(state: State | None, holder: Holder) -> bool:
     return state is not None and _is_of(state, holder) and state.status.phase in ENDING
-
-
-def _described_in(lock: Path) -> Holder | None:
-    """The holder as the lock file describes it; None while it does not."""
-    try:
-        top = parse_json(read_regular_file(lock, LOCK_BYTES))
-        return Holder(
-            pid=top.integer("pid", 1),
-            start_time=None if top.get("start_time") is None else top.integer("start_time"),
-            pod=top.text("pod"),
-            realm=top.text("realm"),
-            began=top.text("began"),
-            ends_within=top.integer("ends_within"),
-        )
-    except (OSError, NotJson, Misfit):
-        return None
-
-
-def _described_by(state: State) -> Holder:
-    """The supervisor of a state file, which lives here."""
-    status = state.status
-    return Holder(
-        status.pid, status.start_time, status.pod, _realm(), "an unknown time", AFTER_GRACE_SECONDS
-    )
-
-
-@cache
-def _realm() -> str:
-    """What names our PID namespace among all those of all hosts."""
-    with suppress(OSError):
-        return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.readlink()}"
-    return ""
-
-
-def _age(start_time: int) -> str:
-    """How long ago that was, in clock ticks since boot."""
-    seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - start_time / os.sysconf("SC_CLK_TCK")
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f} {unit}"
-    return f"{seconds:.0f} s"

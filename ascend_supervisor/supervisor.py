@@ -1,13 +1,13 @@
-"""The story: join, get ready, run, settle; again, or the end."""
+"""The story: join, get ready, run, settle; then a restart or the end."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import anyio
+from msgspec import Struct
 
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.errors import Refusal
@@ -25,29 +25,29 @@ from ascend_supervisor.outcome import (
     Completed,
     Crashed,
     Ended,
+    Failure,
     Fault,
     Interrupted,
     NotStarted,
     Outcome,
 )
-from ascend_supervisor.policy import Decision, Restart, Stop, stopped_by
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.quoting import printable
+from ascend_supervisor.restart_policy import Decision, Restart, Stop, stopped_by
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first
+from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.generation import Company, Look
 from ascend_supervisor.workers.root_cause import failure_text, root_cause
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What is supervised, and what with.
+class Job(Struct, frozen=True):
+    """The job, and the parts that run it.
 
-    ``sweep`` ends what an earlier start has left. ``plan`` is pure. ``prepare`` makes ready what
-    the processes of a plan need, and starts none. These three may raise a Refusal. ``release`` is
-    how many seconds the devices need after the last process.
+    ``sweep`` ends processes of an earlier start. ``plan`` is pure. ``prepare`` makes everything
+    that the processes of a plan need, and starts none. These three may raise a Refusal.
+    ``release`` is how many seconds the devices need after the last process.
     """
 
     coordinator: Coordinator
@@ -63,10 +63,30 @@ class Job:
     report: Report
 
 
-async def supervise(job: Job) -> SupervisorExited:
-    """Run the job to its end, and give the event that tells it.
+class Exit(Struct, frozen=True):
+    """The end: its event, and ``refusal``, a sentence, if the root cause is not a failed process.
 
-    Nothing that was started is left, whatever the end is. A Refusal is an end like any other.
+    The sentence also goes to stderr, for people who do not read events.
+    """
+
+    event: SupervisorExited
+    refusal: str | None = None
+
+
+class Broken(Exception):
+    """The job has ended by an ``error`` that nobody expected, after so many ``generations``."""
+
+    def __init__(self, error: Exception, generations: int) -> None:
+        super().__init__(error)
+        self.error = error
+        self.generations = generations
+
+
+async def supervise(job: Job) -> Exit:
+    """Run the job to its end.
+
+    No process is left, whatever the end is. A Refusal is an end like any other;
+    raises Broken from any other exception.
     """
     ended: Ended | None = None
     generations = 0
@@ -84,16 +104,18 @@ async def supervise(job: Job) -> SupervisorExited:
                 await _back_off(job, decision)
     except Refusal as refusal:
         return refused(refusal, generations)
+    except Exception as error:
+        raise Broken(error, generations) from error
 
 
-def refused(refusal: Refusal, generations: int = 0) -> SupervisorExited:
+def refused(refusal: Refusal, generations: int = 0) -> Exit:
     """The end by a refusal: it is its own root cause."""
     sentence = printable(str(refusal))
-    return SupervisorExited(refusal.exit_code, sentence, generations, sentence)
+    return Exit(SupervisorExited(refusal.exit_code, sentence, generations, sentence), sentence)
 
 
 async def _or_stopped(job: Job, act: Callable[[], Awaitable[T]]) -> T | Stop:
-    """What ``act`` gives, unless we are told to stop before that."""
+    """The result of ``act``, unless we are told to stop first."""
 
     async def stopped() -> Stop:
         return stopped_by(await job.interrupts.stop())
@@ -103,7 +125,7 @@ async def _or_stopped(job: Job, act: Callable[[], Awaitable[T]]) -> T | Stop:
 
 async def _get_ready(job: Job, servers: Coordinator) -> Plan | Stop:
     """Wait until a generation may start, and plan it; raises a Refusal."""
-    await anyio.lowlevel.checkpoint()  # told to stop already? then not a word more
+    await anyio.lowlevel.checkpoint()  # if told to stop already, do nothing more
     while True:
         await every(*(probe.released for probe in job.probes))
         start = await servers.gather()
@@ -120,15 +142,15 @@ async def _get_ready(job: Job, servers: Coordinator) -> Plan | Stop:
 async def _generation(job: Job, servers: Coordinator, plan: Plan) -> tuple[Decision, Ended]:
     start = plan.start
     job.report(GenerationStarted(start.generation, start.restarts_left))
-    began = job.clock.now()
+    began = job.clock.elapsed()
     life = Life(plan)
     endings = [
         partial(servers.must_end, start),
         *(partial(probe.must_end, life) for probe in job.probes),
     ]
     ended = await job.run(life, Company(endings, partial(servers.announce, start), job.look))
-    seconds = job.clock.now() - began
-    # In this order: what the job has come to already stands, also where a signal comes now.
+    seconds = job.clock.elapsed() - began
+    # In this order: the outcome is settled already, even if a signal comes now.
     decision: Decision = await first(partial(servers.settle, start, ended), partial(_stop, job))
     job.report(_generation_ended(start.generation, ended, seconds, decision))
     return decision, ended
@@ -183,9 +205,10 @@ _OUTCOMES: dict[type[Outcome], str] = {
 }
 
 
-def _exited(stop: Stop, generations: int, ended: Ended | None) -> SupervisorExited:
-    if stop.cause is not None:
-        cause: str | None = failure_text(stop.cause)
-    else:
-        cause = None if ended is None else root_cause(ended)
-    return SupervisorExited(stop.exit_code, stop.reason, generations, cause)
+def _exited(stop: Stop, generations: int, ended: Ended | None) -> Exit:
+    cause = stop.cause or (None if ended is None else root_cause(ended))
+    if isinstance(cause, Failure):
+        text = failure_text(cause)
+        return Exit(SupervisorExited(stop.exit_code, stop.reason, generations, text))
+    event = SupervisorExited(stop.exit_code, stop.reason, generations, cause)
+    return Exit(event, cause if stop.exit_code else None)

@@ -18,16 +18,16 @@ from ascend_supervisor.events import (
     StopWaiting,
 )
 from ascend_supervisor.interrupts import Interrupts
+from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.outcome import Ended, Patience
-from ascend_supervisor.paths import Place
-from ascend_supervisor.policy import Backoff, RestartBudget
 from ascend_supervisor.probes.devices import Devices, npus
-from ascend_supervisor.processes.guardian import earlier_guardians
+from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.sweep import sweep_leftovers
+from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, run_generation
@@ -36,9 +36,9 @@ from ascend_supervisor.workers.runtime import Runtime
 
 DEVICES = Path("/dev")
 LEFTOVER_SECONDS = 30.0
-"""How long what an earlier start left behind may take to die."""
+"""How long processes of an earlier start may take to die."""
 RELEASE_SECONDS = 10.0
-"""CANN's EJ0001: wait so long after the last process before the devices are used again."""
+"""CANN's EJ0001: wait this long after the last process before using the devices again."""
 
 
 def job_of(
@@ -70,7 +70,7 @@ def job_of(
     return Job(
         coordinator=Alone(table, identity(settings, environ), budget, runtime.clock, random.random),
         probes=[Devices(devices, runtime.clock, runtime.report)] if devices else [],
-        sweep=partial(_end_leftovers, str(place.state_file), runtime),
+        sweep=partial(_end_leftovers, runtime),
         plan=partial(plan_of, launcher, place, ()),
         prepare=partial(_prepare, place, runtime),
         run=run,
@@ -82,23 +82,24 @@ def job_of(
     )
 
 
-async def _end_leftovers(place: str, runtime: Runtime) -> None:
-    """End what an earlier start in this place left; raises Unavailable where it stays."""
+async def _end_leftovers(runtime: Runtime) -> None:
+    """End processes of an earlier start with our state file; raises Unavailable if any is left."""
 
     def tell_left(left: tuple[str, ...]) -> None:
         runtime.report(StopWaiting(left))
 
+    mark = runtime.ownership.mark
     with runtime.children.spare_descriptor():
-        swept = await sweep_leftovers(place, LEFTOVER_SECONDS, tell_left)
+        swept = await sweep_leftovers(mark, LEFTOVER_SECONDS, tell_left)
         if swept.killed:
             runtime.report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
-        left = swept.left or await earlier_guardians(place, LEFTOVER_SECONDS, tell_left)
+        left = swept.left or await earlier_guardians(mark, LEFTOVER_SECONDS, tell_left)
     if left:
         raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
 
 
 def plan_of(launcher: Launcher, place: Place, equips: Sequence[Equip], start: Start) -> Plan:
-    """What is started here; each of ``equips`` adds to every process of it."""
+    """The processes to start here; each of ``equips`` changes every one of them."""
     here = Here(start.node_rank, start.entry, place)
     specs = launcher.plan(start.found.table, here, start.generation)
     for equip in equips:
@@ -113,4 +114,4 @@ async def _prepare(place: Place, runtime: Runtime, plan: Plan) -> Plan:
 
 
 async def _see_nothing(life: Life) -> None:
-    """Nothing looks at the processes of a generation before they are told to stop, yet."""
+    """No option inspects the processes before they are told to stop, yet."""

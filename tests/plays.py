@@ -25,12 +25,12 @@ from ascend_supervisor.outcome import (
     Interrupted,
     Outcome,
 )
-from ascend_supervisor.policy import RestartBudget
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.restart_policy import RestartBudget
 from ascend_supervisor.supervisor import Job, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.workers.endings import Faults
+from ascend_supervisor.workers.faults import Faults
 from ascend_supervisor.workers.generation import Company
 
 Act = Callable[[Life], Awaitable[Outcome]]
@@ -56,11 +56,11 @@ async def crash(life: Life) -> Outcome:
     return Crashed(failure(life.plan.start.local_ranks[0], life.generation))
 
 
-def alone(limit: int = 0) -> Alone:
+def alone(limit: int = 0, period: float | None = None) -> Alone:
     async def table():
         return standalone_table(2)
 
-    return Alone(table, Identity(), RestartBudget(limit), MonotonicClock(), lambda: 0.0)
+    return Alone(table, Identity(), RestartBudget(limit, period), MonotonicClock(), lambda: 0.0)
 
 
 @dataclass
@@ -96,10 +96,14 @@ class Stage:
             release=0.0,
             interrupts=self.interrupts,
             clock=self.clock,
-            report=self.events.append,
+            report=self.report,
         )
         with anyio.fail_after(30):
-            return await supervise(job)
+            self.exit = await supervise(job)
+        return self.exit.event
+
+    def report(self, event: Event) -> None:
+        self.events.append(event)
 
     def stop(self) -> None:
         """Tell the supervisor to stop, as SIGTERM does."""

@@ -127,7 +127,7 @@ class Running:
         return next(self.each(name, **keys))
 
     def each(self, name: str, **keys: Any) -> Iterator[Event]:
-        """All events of this name with these keys, as they come."""
+        """All events of this name with these keys, as they come; the deadline is for each."""
         end = time.monotonic() + self._deadline
         seen = 0
         while True:
@@ -142,6 +142,7 @@ class Running:
                 seen += 1
             if event["event"] == name and all(event.get(key) == keys[key] for key in keys):
                 yield event
+                end = time.monotonic() + self._deadline
 
     def all(self, name: str, **keys: Any) -> list[Event]:
         """The events of this name with these keys so far."""

@@ -10,16 +10,16 @@ import os
 import re
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from msgspec.structs import fields
 
 import ascend_supervisor
 from ascend_supervisor import errors, events
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.lines import Origin
+from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.reporters.event_log import json_log
 from ascend_supervisor.settings.options import OPTIONS, Option
 
@@ -28,7 +28,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 READMES = ("README.md", "README.zh.md")
 CODES = {
     0,
-    *(code for name, code in vars(errors).items() if name.isupper() and code is not errors.SCARCE),
+    *(code for name, code in vars(errors).items() if name.isupper()),
 }
 CLASSES = {cls.name: cls for cls in events.Event.__subclasses__()}
 
@@ -390,7 +390,7 @@ def test_wrong_floors_are_found(right, wrong):
 
 
 def test_a_room_that_is_not_told_of_is_found():
-    broken = page("docs/ARCHITECTURE.md").replace("`policy.py`", "`polity.py`")
+    broken = page("docs/ARCHITECTURE.md").replace("`restart_policy.py`", "`polity.py`")
     assert room_complaints(broken)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from msgspec.structs import fields
 
 from ascend_supervisor import events
 from ascend_supervisor.events import Event
@@ -122,13 +122,11 @@ def test_a_key_has_one_type_over_all_events():
 
 
 def test_a_key_of_two_types_would_be_found():
-    @dataclass(frozen=True, slots=True)
-    class Odd(Event):
+    class Odd(Event, frozen=True):
         name: ClassVar[str] = "odd"
         rank: str
 
-    @dataclass(frozen=True, slots=True)
-    class Even(Event):
+    class Even(Event, frozen=True):
         name: ClassVar[str] = "even"
         rank: int | None
 

@@ -55,15 +55,3 @@ def test_the_module_of_the_interpreter_will_do(image, where):
 def test_what_is_nowhere_is_called_by_its_name(image):
     assert called("python", f"{image}/near/bin") == ("torchrun",)
     assert called("train", f"{image}/near/bin") == ("torchrun",)
-
-
-@pytest.mark.parametrize("method", ["torchrun", "msrun", "mpirun"])
-def test_a_launcher_that_is_not_installed_is_one_sentence_and_127(supervised, image, method):
-    (image / "near" / "bin" / "setsid").symlink_to("/usr/bin/setsid")
-    words = ("--standalone", "1", "--method", method, "--", "python", "train.py")
-    job = supervised(*words, environ={"PATH": f"{image}/near/bin", "HOME": str(image)})
-    assert job.end() == 127
-    assert not job.all("process.started")
-    (sentence,) = job.stderr.splitlines()
-    assert f"{method}" in sentence
-    assert "was not found in PATH" in sentence

@@ -66,7 +66,7 @@ def test_what_the_page_for_contributors_names_exists():
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("`METHODS`", "`LAUNCHABLE`"),
+        ("`LAUNCHERS`", "`LAUNCHABLE`"),
         ("`reporters/state_file.py`", "`reporters/state.py`"),
         ("`make help`", "`make coffee`"),
         ("launchers/<method>.py", "launcher/<method>.py"),

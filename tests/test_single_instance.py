@@ -10,23 +10,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Event
 from ascend_supervisor.files.lock import take_lock
-from ascend_supervisor.files.reserve import Reserve
+from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.lock_holder import Holder
 from ascend_supervisor.processes.proc import is_zombie
-from ascend_supervisor.single_instance import Holder, SingleInstance
-from ascend_supervisor.tasks.clock import MonotonicClock
-from tests.running import python, wait_until
+from ascend_supervisor.single_instance import SingleInstance
+from ascend_supervisor.tasks.clock import Clock, MonotonicClock
+from tests.clocks import LeapingClock
+from tests.running import wait_until
 
 HOLDER = """
 import ctypes, sys, threading, time
 from pathlib import Path
 from ascend_supervisor.files.lock import take_lock
 from ascend_supervisor.files.to_json import to_json
-from ascend_supervisor.single_instance import Holder
+from ascend_supervisor.lock_holder import Holder
 
 ourselves = Holder.ourselves("pod-0", 0)
 assert take_lock(Path(sys.argv[1]), to_json(ourselves))
@@ -73,14 +76,14 @@ def write_state(path: Path, pid: int, start_time: int, phase: str) -> None:
     path.write_text(json.dumps({**facts, "pid": pid, "start_time": start_time, "phase": phase}))
 
 
-def instance(state_file: Path, events: list[Event]) -> SingleInstance:
+def instance(state_file: Path, events: list[Event], clock: Clock) -> SingleInstance:
     ourselves = Holder.ourselves("pod-0", 20)
-    return SingleInstance(state_file, ourselves, Reserve(), MonotonicClock(), events.append)
+    return SingleInstance(state_file, ourselves, Reserve(), clock, events.append)
 
 
 async def claimed(state_file: Path, events: list[Event]) -> bool:
     with anyio.fail_after(30):
-        return await instance(state_file, events).claim(anyio.sleep_forever)
+        return await instance(state_file, events, LeapingClock()).claim(anyio.sleep_forever)
 
 
 def told(events: list[Event]) -> str:
@@ -125,7 +128,7 @@ async def is_waited_for(state_file: Path, predecessor: Predecessor) -> None:
     done: list[bool] = []
 
     async def claim() -> None:
-        done.append(await instance(state_file, events).claim(anyio.sleep_forever))
+        done.append(await instance(state_file, events, MonotonicClock()).claim(anyio.sleep_forever))
 
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
@@ -154,7 +157,7 @@ async def test_who_is_told_to_stop_does_not_wait(state_file, predecessor):
     done: list[bool] = []
 
     async def claim() -> None:
-        done.append(await instance(state_file, events).claim(stop.wait))
+        done.append(await instance(state_file, events, MonotonicClock()).claim(stop.wait))
 
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
@@ -212,11 +215,3 @@ async def test_where_nothing_can_be_locked_that_is_told_and_the_place_is_ours(st
     assert await claimed(state_file, events)
     assert f"{lock} cannot be locked: " in told(events)
     assert elsewhere.read_text() == "words of others"
-
-
-def test_no_rank_inherits_the_lock(supervised):
-    source = "import os; print([os.readlink(f'/dev/fd/{n}') for n in range(3, 64) if is_open(n)])"
-    is_open = "import os\ndef is_open(n): return os.path.islink(f'/dev/fd/{n}')\n"
-    job = supervised("--standalone", "1", *python(is_open + source))
-    assert job.end() == 0
-    assert job.said(0) == ["[]"]

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
+from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.events import GenerationEnded, RankTableReady
+from ascend_supervisor.events import Event, GenerationEnded, RankTableReady
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
     Completed,
@@ -21,7 +22,12 @@ from ascend_supervisor.outcome import (
     Remedy,
 )
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.supervisor import Broken
+from ascend_supervisor.tasks.clock import RunningLoop
+from ascend_supervisor.workers.preparation import prepare
 from tests.plays import Stage, alone, crash, finish, train
+from tests.tasks.test_clock import HOUR, Stopped, run
+from tests.workers.test_generation import Stage as Generations
 
 FREE = Fault("the cluster has moved this pod", 69, Remedy.FREE)
 FINAL = Fault("this device is broken", 69, Remedy.FINAL)
@@ -206,7 +212,7 @@ async def test_the_coordinator_hears_farewell_where_nothing_was_ever_started():
 
 
 async def test_a_coordinator_may_end_the_job_before_a_generation():
-    from ascend_supervisor.policy import Stop  # noqa: PLC0415
+    from ascend_supervisor.restart_policy import Stop  # noqa: PLC0415
 
     class Ends(Hears):
         async def gather(self) -> Start | Stop:  # type: ignore[override]
@@ -214,6 +220,17 @@ async def test_a_coordinator_may_end_the_job_before_a_generation():
 
     exited = await Stage([], Ends(0)).run()
     assert (exited.exit_code, exited.reason) == (69, "another server has given up")
+
+
+async def test_an_error_that_nobody_expected_says_how_many_generations_there_were():
+    class Odd(Probe):
+        async def ready(self, plan: Plan) -> None:
+            if plan.start.generation == 1:
+                raise LookupError
+
+    with pytest.raises(Broken) as broken:
+        await Stage([crash], alone(3), [Odd()]).run()
+    assert (type(broken.value.error), broken.value.generations) == (LookupError, 1)
 
 
 async def test_told_to_stop_between_generations_there_is_no_other_and_the_failure_stays_the_cause():
@@ -249,3 +266,50 @@ async def test_a_generation_that_could_not_be_started_is_told_as_such():
     assert exited.exit_code == 127
     (ended,) = (event for event in stage.events if isinstance(event, GenerationEnded))
     assert (ended.outcome, ended.next) == ("not_started", "stop")
+
+
+def test_time_in_which_we_stood_still_does_not_refill_the_budget():
+    clock = Stopped()
+
+    async def crash_after_an_hour(life: Life) -> Outcome:
+        clock.seconds += HOUR
+        return await crash(life)
+
+    async def supervise() -> None:
+        exited = await Stage([crash_after_an_hour] * 3, alone(1, HOUR)).run()
+        assert exited.generations == 2
+
+    run(RunningLoop(clock), supervise)
+
+
+@pytest.mark.parametrize(
+    ("probes", "acts", "refusal"),
+    [
+        ([Objects([FINAL])], [train], FINAL.reason),
+        ([], [crash], None),
+        ([], [finish], None),
+    ],
+    ids=["a fault", "a failed rank", "the end"],
+)
+async def test_only_what_is_no_failure_of_a_rank_is_a_sentence_for_stderr(probes, acts, refusal):
+    stage = Stage(acts, alone(0), probes)
+    await stage.run()
+    assert stage.exit.refusal == refusal
+
+
+async def test_the_table_is_told_to_be_ready_when_the_ranks_have_their_copy(tmp_path):
+    copy = tmp_path / "table.json"
+    copies: list[bytes] = []
+
+    class Watching(Stage):
+        async def _prepare(self, plan: Plan) -> Plan:
+            return await prepare(plan, copy, Generations(tmp_path).runtime)
+
+        def report(self, event: Event) -> None:
+            if isinstance(event, RankTableReady):
+                copies.append(copy.read_bytes())
+            super().report(event)
+
+    stage = Watching([finish])
+    await stage.run()
+    assert copies == [standalone_table(2).table.file_for_ranks]

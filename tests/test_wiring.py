@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import PurePath
 from shutil import which
 
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers.choice import launcher_of
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Start
-from ascend_supervisor.paths import place_of
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.precedence import Settings, read_settings
 from ascend_supervisor.wiring import plan_of

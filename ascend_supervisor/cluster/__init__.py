@@ -1,1 +1,1 @@
-"""Who is where, and who we are: the rank table, or what variables say in its place."""
+"""Which ranks run where, and which entry is ours: the rank table, or variables in its place."""

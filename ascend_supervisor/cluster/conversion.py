@@ -1,4 +1,4 @@
-"""Template 1, as the ranks are handed it: converted from other formats, or made up; pure."""
+"""Template 1 for the ranks: converted from other formats, or made up; pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from ascend_supervisor.cluster.formats import MOST_DEVICES
 from ascend_supervisor.cluster.rank_table import Device, Entry
 from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.settings.values import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 def template_1(entries: Iterable[Entry]) -> bytes:
-    """The entries, which are in rank order, with those of one server made one: HCCL wants it so."""
+    """The entries, in rank order, with those of the same server merged, as HCCL requires."""
     servers: dict[str | None, list[dict[str, str]]] = {}
     for entry in entries:
         servers.setdefault(entry.server_id, []).extend(map(_device, entry.devices))

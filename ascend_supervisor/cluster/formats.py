@@ -5,27 +5,22 @@ What HCCL would refuse after half an hour of silence is a Misfit here, with path
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from ascend_supervisor.cluster.rank_checker import RankChecker, Row, check_contiguous, if_text
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, Once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Row: TypeAlias = "tuple[int, int, str | None]"  # rank, device_id, device_ip
-
-MOST_DEVICES = 16  # of one server
 _MOST_SERVER_ID = 64  # characters
-_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")  # ten times as fast as ipaddress
 _POD_INDEX = re.compile(r"[0-9]{1,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A pod or a server as its table lists it, its devices in local order."""
 
     rows: tuple[Row, ...]
@@ -49,7 +44,7 @@ def pods(top: Cursor) -> Iterator[Listed]:
     """Template 2: ranks are one running counter over each group's pods, sorted by pod index."""
     groups = top.elements("group_list")
     _check_count(top, "group_count", len(groups))
-    census = _RankChecker()
+    census = RankChecker()
     names: Once[str] = Once("pod_name")
     for group in groups:
         if _is_idle(group):
@@ -69,12 +64,12 @@ def _is_idle(group: Cursor) -> bool:
 
 
 def _idle_pods(group: Cursor) -> Iterator[Listed]:
-    """Pods without a rank, of which nothing is checked."""
+    """Pods without a rank; nothing in them is checked."""
     listed = group.get("instance_list")
     for value in listed if isinstance(listed, list) else ():
         if isinstance(value, dict):
             pod = Cursor(value)
-            yield Listed((), _if_text(pod, "server_id"), _if_text(pod, "pod_name"))
+            yield Listed((), if_text(pod, "server_id"), if_text(pod, "pod_name"))
 
 
 def _sorted_pods(group: Cursor) -> list[Cursor]:
@@ -90,7 +85,7 @@ def _sorted_pods(group: Cursor) -> list[Cursor]:
     return [indices.places[index] for index in sorted(indices.places)]
 
 
-def _pod(pod: Cursor, pod_name: str, census: _RankChecker) -> Listed:
+def _pod(pod: Cursor, pod_name: str, census: RankChecker) -> Listed:
     server_id = _server_id(pod)
     devices = enumerate(pod.elements("devices"), census.world_size)
     rows = [census.row(at, server_id, rank) for rank, at in devices]
@@ -101,7 +96,7 @@ def lab(top: Cursor) -> Iterator[Listed]:
     """The group_list of old tutorials: an instance is one device and states its own rank."""
     groups = top.elements("group_list")
     _check_count(top, "group_count", len(groups), required=False)
-    census = _RankChecker()
+    census = RankChecker()
     servers: dict[str, list[Row]] = {}
     for group in groups:
         instances = group.elements("instance_list")
@@ -128,7 +123,7 @@ def servers(top: Cursor, *, check_ip: bool = True) -> Iterator[Listed]:
     """Template 1; also 1.2, where a device_ip may be the text of an error."""
     listed = top.elements("server_list")
     _check_count(top, "server_count", len(listed))
-    census = _RankChecker(check_ip=check_ip)
+    census = RankChecker(check_ip=check_ip)
     names: Once[str] = Once("server_id")
     for server in listed:
         names.take(server_id := _server_id(server), server)
@@ -138,8 +133,8 @@ def servers(top: Cursor, *, check_ip: bool = True) -> Iterator[Listed]:
             server_id,
             host_ip=server.optional_name("host_ip"),
             container_ip=server.optional_name("container_ip"),
-            pod_ip=_if_text(server, "pod_ip"),
-            server_ip=_if_text(server, "server_ip"),
+            pod_ip=if_text(server, "pod_ip"),
+            server_ip=if_text(server, "server_ip"),
         )
     census.close()
 
@@ -158,7 +153,7 @@ def a5(top: Cursor) -> Iterator[Listed]:
     ranks: Once[int] = Once("rank_id")
     for at in listed:
         ranks.take(at.integer("rank_id", least=0), at)
-    _check_contiguous(ranks)
+    check_contiguous(ranks)
     rows: list[Row] = []
     last_local_id = -1
     for rank, at in sorted(ranks.places.items(), key=_rank):
@@ -176,56 +171,6 @@ def _rank(item: tuple[int, Cursor]) -> int:
     return item[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _RankChecker:
-    """Every device counted so far, so that none is counted twice and no rank is forgotten."""
-
-    check_ip: bool = True
-    ranks: Once[int] = field(default_factory=lambda: Once("rank_id"))
-    servers: dict[str, Once[int]] = field(default_factory=dict)  # device_ids
-    without_ip: list[Cursor] = field(default_factory=list)
-
-    @property
-    def world_size(self) -> int:
-        return len(self.ranks.places)
-
-    def row(self, device: Cursor, server_id: str, rank: int) -> Row:
-        device_id = device.integer("device_id", 0, MOST_DEVICES - 1)
-        ids = self.servers.get(server_id)
-        if ids is None:
-            ids = self.servers[server_id] = Once(f"on server {server_id!r}, device_id")
-        ids.take(device_id, device)
-        self.ranks.take(rank, device)
-        return rank, device_id, self._device_ip(device)
-
-    def _device_ip(self, device: Cursor) -> str | None:
-        if not self.check_ip:
-            return _if_text(device, "device_ip")
-        address = device.optional_text("device_ip")
-        if address is None:
-            self.without_ip.append(device)
-        elif not _IPV4.fullmatch(address) and not _is_ipv6(address):
-            raise device.child("device_ip").misfit("an IPv4 or IPv6 address")
-        return address
-
-    def close(self) -> None:
-        """All devices are counted; raises Misfit when a rank or a needed address is missing."""
-        _check_contiguous(self.ranks)
-        if self.world_size > 1 and self.without_ip:
-            raise self.without_ip[0].missing("device_ip")
-
-
-def _check_contiguous(ranks: Once[int]) -> None:
-    world_size = len(ranks.places)
-    missing = next((rank for rank in range(world_size) if rank not in ranks.places), None)
-    if missing is not None:
-        highest = max(ranks.places)
-        raise Misfit(
-            f"$: rank_id {missing} is missing, expected 0 to {world_size - 1} for {world_size} "
-            f"devices, found {highest} at {ranks.places[highest].path}"
-        )
-
-
 def _check_count(at: Cursor, key: str, found: int, *, required: bool = True) -> None:
     """What the table states must be what it lists."""
     if not required and at.get(key) is None:
@@ -240,16 +185,3 @@ def _server_id(at: Cursor) -> str:
     if not 1 <= len(server_id) <= _MOST_SERVER_ID:
         raise at.child("server_id").misfit(f"1 to {_MOST_SERVER_ID} characters")
     return server_id
-
-
-def _if_text(at: Cursor, key: str) -> str | None:
-    value: Any = at.get(key)
-    return value if isinstance(value, str) else None
-
-
-def _is_ipv6(address: str) -> bool:
-    try:
-        ipaddress.IPv6Address(address)
-    except ValueError:
-        return False
-    return True

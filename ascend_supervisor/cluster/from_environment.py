@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ascend_supervisor.cluster.formats import MOST_DEVICES
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.quoting import shown
+from ascend_supervisor.settings.values import MOST_DEVICES
+from ascend_supervisor.untrusted_text import shown
 
 HOSTS = "MA_NUM_HOSTS"
 HOST_NAMES = "VC_WORKER_HOSTS"
@@ -21,7 +21,7 @@ _WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
 def check_pod(environ: Mapping[str, str]) -> None:
     """Raise SettingsRefused in a pod that has no ranks: MindSpore's Scheduler, without NPUs.
 
-    Beside a rank table it would take itself for another pod, and start that one's ranks.
+    With a rank table it would match another pod's entry and start that pod's ranks.
     """
     if environ.get("MS_ROLE") == "MS_SCHED" and environ.get("NPU_POD") != "true":
         raise SettingsRefused(
@@ -36,7 +36,7 @@ SIZES = (
     ("MS_WORKER_NUM", "MS_LOCAL_WORKER"),
     ("CM_WORKER_SIZE", "CM_LOCAL_WORKER"),
 )
-"""The devices of the job and those of a pod, as Ascend Operator says them of each framework.
+"""Variables of Ascend Operator, by framework: the devices of the job, and those of a pod.
 
 The first alone says nothing: operators give it different meanings.
 """
@@ -73,7 +73,7 @@ def _count(environ: Mapping[str, str], name: str) -> int:
 def declared_table(environ: Mapping[str, str]) -> RankTable | None:
     """A table with an entry for each host; None where the variables do not say how many there are.
 
-    The ranks are handed nothing: nobody's address is known. Raises SettingsRefused.
+    The ranks get no file, because no address is known. Raises SettingsRefused.
     """
     if not environ.get(HOSTS) and not environ.get(DEVICES):
         return None
@@ -96,7 +96,7 @@ def declared_table(environ: Mapping[str, str]) -> RankTable | None:
 
 
 def host_names(environ: Mapping[str, str], hosts: int) -> tuple[str | None, ...]:
-    """The first names of VC_WORKER_HOSTS; what it lacks is named as ModelArts names its pods."""
+    """The first names of VC_WORKER_HOSTS; missing ones are named as ModelArts names its pods."""
     listed = [name.strip() for name in environ.get(HOST_NAMES, "").split(",")]
     return tuple(
         (listed[host] if host < len(listed) else "") or _usual_name(environ, host)

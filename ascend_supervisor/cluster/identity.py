@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.quoting import shown
+from ascend_supervisor.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
 _MOST_CANDIDATES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who this machine is: as it was told explicitly, and as its environment lets it know.
+class Identity(Struct, frozen=True):
+    """What identifies this machine: explicit options, and variables of its environment.
 
     ``known`` holds environment variables and their values, the most trustworthy first.
     """
@@ -41,9 +41,9 @@ def identity_of(
 def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
     """The node rank and the entry of this machine; raises TableRefused rather than guess.
 
-    What was told explicitly must match. Of the variables, one that matches nothing is passed
-    over; one that matches several (two pods of a host) leaves these to the next. But a table of
-    pods that lacks this one, whose name the platform gives for sure, belongs to another run.
+    Explicit options must match. A variable that matches nothing is skipped; if it matches several
+    entries (two pods of a host), the next variable decides among these. But if the platform gives
+    the pod's name for certain, a table of pods without that name belongs to another run.
     """
     entries = list(enumerate(table.entries))
     left, tried = entries, []
@@ -108,7 +108,7 @@ _VARIABLES: Mapping[str, _Match] = {
     "VK_TASK_INDEX": _node_rank,
     "MS_NODE_RANK": _node_rank,
 }
-"""The variables that know a machine, the most trustworthy first, and what of an entry they name."""
+"""The variables that identify a machine, the most trustworthy first, and what they match."""
 
 
 _SURE = frozenset({"MA_CURRENT_INSTANCE_NAME", "POD_NAME"})

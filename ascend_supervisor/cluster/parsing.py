@@ -1,6 +1,6 @@
 """Bytes to a RankTable, whatever format they are in; pure.
 
-The readers of the formats are in rank_table_formats.
+The readers of the formats are in ``formats``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _READY = ("completed", "complete")  # one producer spells it "complete"
 def parse(data: bytes) -> RankTable | NotReady:
     """The table in ``data``; raises TableRefused when it says it is completed but is wrong.
 
-    Torn reads are normal: what is no JSON object is not ready, rather than wrong.
+    Torn reads are normal: anything that is not a JSON object is not ready, rather than wrong.
     """
     if len(data) > MAX_BYTES:
         raise TableRefused(f"$: expected at most {MAX_BYTES} bytes, found {len(data)}")

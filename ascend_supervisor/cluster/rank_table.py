@@ -1,10 +1,11 @@
-"""Who is where: the rank table, whatever format it came in; values."""
+"""Which ranks run where: the rank table, whatever format it came in; values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from msgspec import Struct
 
 
 class Format(Enum):
@@ -18,15 +19,13 @@ class Format(Enum):
     DECLARED = "no file"
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     rank: int
     device_id: int
     device_ip: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What one supervisor supervises: a pod of template 2, a server of the other formats.
 
     The local index of a device is its position in ``devices``.
@@ -42,18 +41,17 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """Its most telling name, for people."""
+        """Its most informative name, for people."""
         return self.pod_name or self.server_id or "an entry without a name"
 
 
-@dataclass(frozen=True, slots=True)
-class RankTable:
+class RankTable(Struct, frozen=True):
     """A table that is completed and right.
 
     ``entries`` are in rank order, those without devices last; the position is the node rank.
     ``servers`` counts the distinct servers that hold devices (2.0 names none: the entries).
-    ``document`` is what the ranks are handed: the group_list formats converted to template 1,
-    of the others the very bytes that were parsed. Empty where there is nothing to hand them.
+    ``document`` is what the ranks get: the group_list formats converted to template 1, the other
+    formats as the bytes that were parsed. Empty if the ranks get no file.
     """
 
     format: Format
@@ -64,7 +62,7 @@ class RankTable:
 
     @property
     def file_for_ranks(self) -> bytes | None:
-        """What the ranks are handed as a file of their own; None where there is nothing."""
+        """The content of the ranks' own file; None if they get no file."""
         return self.document if self.document and self.world_size else None
 
     def holds_all(self, entry: Entry) -> bool:
@@ -74,16 +72,14 @@ class RankTable:
         return len(entry.devices) == self.world_size
 
 
-@dataclass(frozen=True, slots=True)
-class NotReady:
+class NotReady(Struct, frozen=True):
     """The table is still being written; ``reason`` continues a sentence after "not ready: "."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTable:
-    """A table, and where it was found; ``sha256`` is of what the file holds."""
+class FoundTable(Struct, frozen=True):
+    """A table, and where it was found; ``sha256`` is of the file's content."""
 
     path: Path
     table: RankTable

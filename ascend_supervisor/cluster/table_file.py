@@ -6,16 +6,18 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.cluster.rank_table import NotReady
-from ascend_supervisor.errors import CannotWrite, TableRefused
+from ascend_supervisor.errors import CannotWrite, TableRefused, Unavailable
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
-from ascend_supervisor.files.regular import read_regular_file
+from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.watch import Signature, signature
-from ascend_supervisor.paths import TABLE_FILE
+from ascend_supervisor.job_files import TABLE_FILE
+from ascend_supervisor.scarcity import scarcity
 
 FILE_NAMES = (TABLE_FILE, "hccl.json")
 """What the file may be called where a directory is named."""
@@ -34,15 +36,19 @@ def table_places(explicit: str | None, environ: Mapping[str, str]) -> tuple[Path
 
 
 def keep_copy(document: bytes, path: PurePath) -> None:
-    """Write ``document`` to ``path``, which the ranks see complete or not at all.
+    """Write ``document`` to ``path``; the ranks see all of it or no file.
 
-    Raises CannotWrite.
+    Raises CannotWrite, or Unavailable where no file can be opened now.
     """
     try:
-        if not _holds(Path(path), document):  # a full disk then keeps no generation
+        if not _holds(Path(path), document):  # else a full disk would stop each generation
             remove_remnants(Path(path))
             write_atomically(Path(path), document, COPY_MODE)
     except OSError as error:
+        if lacking := scarcity(error):
+            raise Unavailable(
+                f"cannot write the ranks' copy of the rank table: {lacking}"
+            ) from error
         raise CannotWrite(
             f"cannot write the ranks' copy of the rank table {path}: {error.strerror or error}; "
             "make its directory writable, or choose another one with --log-dir (where it is set, "
@@ -56,14 +62,18 @@ def _holds(path: Path, document: bytes) -> bool:
     return False
 
 
+IS_DIRECTORY = (
+    "it is a directory: kubelet and docker make one where the file to be mounted does not exist; "
+    "mount the directory that will hold the file"
+)
+IS_NO_FILE = "it is not a regular file"
 DETACHED = (
     "; the file was replaced, but this mount shows the old one for ever (subPath): "
     "mount its directory instead"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What is at ``path``; ``hint`` belongs to every reason for waiting."""
 
     path: Path
@@ -72,7 +82,7 @@ class Seen:
 
 
 def read_table(places: Sequence[Path]) -> Seen:
-    """What is where ``places`` lead to; may block.
+    """What is at the path that ``places`` lead to; may block.
 
     Raises TableRefused for a file that is larger than any table, unread.
     """
@@ -84,8 +94,7 @@ def read_table(places: Sequence[Path]) -> Seen:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
-        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
-        return Seen(path, NotReady(f"it is {kind}"))
+        return Seen(path, NotReady(IS_DIRECTORY if stat.S_ISDIR(found.st_mode) else IS_NO_FILE))
     with os.fdopen(descriptor, "rb") as file:
         if found.st_size > MAX_BYTES:
             raise TableRefused(
@@ -100,16 +109,24 @@ def read_table(places: Sequence[Path]) -> Seen:
 
 
 def _resolved(places: Sequence[Path]) -> Path:
-    """The first file that exists; where none does, the one that is most to be expected."""
+    """The first file that exists; if none does, the most likely path.
+
+    A directory is taken only if there is no file: kubelet and docker make one if the file to be
+    mounted is missing.
+    """
+    # os.path returns False where Path would raise: no permission, or a dead mount.
     files = [file for place in places for file in _files_of(place)]
-    return next((file for file in files if os.path.exists(file)), files[0])  # noqa: PTH110
+    found = [file for file in files if os.path.exists(file)]  # noqa: PTH110
+    right = [file for file in found if not os.path.isdir(file)]  # noqa: PTH112
+    return (*right, *found, *files)[0]
 
 
 def _files_of(place: Path) -> list[Path]:
-    # os.path says no where Path would raise: without permission, or of a dead mount.
-    if os.path.isdir(place) or not place.suffix:  # noqa: PTH112
-        return [place / name for name in FILE_NAMES] if not os.path.isfile(place) else [place]  # noqa: PTH113
-    return [place]
+    inside = [place / name for name in FILE_NAMES]
+    if place.suffix == ".json":  # of a volume, too, it may be the name
+        return [place, *inside]
+    is_directory = os.path.isdir(place) or not place.suffix  # noqa: PTH112
+    return inside if is_directory and not os.path.isfile(place) else [place]  # noqa: PTH113
 
 
 def signature_at(places: Sequence[Path]) -> tuple[Path, Signature]:
@@ -118,11 +135,11 @@ def signature_at(places: Sequence[Path]) -> tuple[Path, Signature]:
 
 
 def watched_path(places: Sequence[Path]) -> Path:
-    """The directory in which something will happen."""
+    """The directory in which changes are expected."""
     return _resolved(places).parent
 
 
 def _unreadable(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
-    return f"it cannot be read: {error.strerror or error}"
+    return f"it cannot be read: {scarcity(error) or error.strerror or error}"

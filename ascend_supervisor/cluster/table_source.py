@@ -1,4 +1,4 @@
-"""The cluster as this run is told of it: where its rank table comes from, and who we are in it."""
+"""Where this run's rank table comes from, and which entry is ours."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def table_source(
 ) -> Callable[[], Awaitable[FoundTable]]:
     """A function that waits for the rank table; ``devices`` are those of this machine.
 
-    ``needs_file``: the ranks read the file, so that what the environment declares will not do.
+    ``needs_file``: the ranks read the file, so variables cannot declare the cluster instead.
 
     Raises a Refusal where the table is not a file and cannot be made.
     """

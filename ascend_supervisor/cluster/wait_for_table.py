@@ -1,33 +1,34 @@
 """Wait until the rank table is completed.
 
-The writers truncate and write in place, swap symlinks, or mount a file that never changes; what is
-torn, empty or missing is not ready yet. Only a table that says it is completed can be wrong.
+Writers truncate and write in place, swap symlinks, or mount a file that never changes. A torn,
+empty or missing file is not ready yet. Only a table that says it is completed can be wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import anyio
+from msgspec import Struct
 
 from ascend_supervisor.cluster.conversion import standalone
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
 from ascend_supervisor.cluster.table_file import read_table, signature_at, watched_path
-from ascend_supervisor.errors import TableRefused, TableTimeout, Unavailable
+from ascend_supervisor.errors import TableRefused, TableTimeout
 from ascend_supervisor.events import RankTableUnwatched, RankTableWaiting, Report
 from ascend_supervisor.files.watch import FileSystemTimeout, FileWatch, Signature, SlowFiles
+from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.threads import in_thread
 
 TELL_SECONDS = 10.0
 TELL_SECONDS_AT_MOST = 300.0
 CHANGES_SECONDS = 1.0
-"""A reason that changes faster than this is not told every time."""
+"""A reason that changes faster than this is not reported every time."""
 STANDALONE, DECLARED = Path("--standalone"), Path("environment")
 """What stands for the path of a table that came from no file."""
 
@@ -42,14 +43,13 @@ def standalone_table(devices: int) -> FoundTable:
 
 
 def found_in(place: Path, table: RankTable) -> FoundTable:
-    """A table that came from no file; its sum is that of its entries where nobody is handed it."""
+    """A table that came from no file; if ranks get no file, the digest covers the entries."""
     content = table.document or repr(table.entries).encode()
     return FoundTable(place, table, sha256(content).hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class Unready:
-    """What is at ``path`` is no table yet; ``was_read``: it will not be before it changes."""
+class Unready(Struct, frozen=True):
+    """There is no table at ``path`` yet; ``was_read``: look again only after a change."""
 
     path: Path
     reason: str
@@ -124,7 +124,7 @@ class TableFile:
             seen = await self._look()
             if isinstance(seen, FoundTable):
                 return seen
-            before = now if seen.was_read else None  # of a mend nothing tells but a new look
+            before = now if seen.was_read else None  # no event reports the repair, so poll
             waiting.tell(seen.path, seen.reason)
 
     async def _look(self) -> FoundTable | Unready:
@@ -133,7 +133,7 @@ class TableFile:
             if isinstance(seen.content, NotReady):
                 return Unready(seen.path, seen.content.reason)
             found = await self._parse(seen.path, seen.content)
-        except (FileSystemTimeout, Unavailable) as obstacle:
+        except (FileSystemTimeout, NoThread) as obstacle:
             return Unready(self._places[0], str(obstacle))
         if isinstance(found, NotReady):
             return Unready(seen.path, found.reason + seen.hint, was_read=True)
@@ -144,7 +144,7 @@ class TableFile:
         if self._parsed and (self._parsed.path, self._parsed.sha256) == (path, digest):
             return self._parsed
         try:
-            # In a thread: a large table takes a second, in which signals are to be heard.
+            # In a thread: a large table takes a second, and signals must be handled meanwhile.
             table = await in_thread(partial(parse, content))
         except TableRefused as refusal:
             raise TableRefused(*(f"{path}: {fault}" for fault in refusal.faults)) from refusal
@@ -155,7 +155,7 @@ class TableFile:
 
 
 class _Waiting:
-    """Tells why we wait: when the reason changes, and at growing intervals."""
+    """Reports why we wait: when the reason changes, and at growing intervals."""
 
     def __init__(self, path: Path, clock: Clock, report: Report) -> None:
         self.path = path
@@ -163,14 +163,14 @@ class _Waiting:
         self.refusal: TableRefused | None = None
         self._clock = clock
         self._report = report
-        self._since = clock.now()
+        self._since = clock.elapsed()
         self._told_at = -CHANGES_SECONDS
         self._told = ""
         self._interval = TELL_SECONDS
 
     def tell(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        waited = self._clock.now() - self._since
+        waited = self._clock.elapsed() - self._since
         silent_for = waited - self._told_at
         changed = reason != self._told and silent_for >= CHANGES_SECONDS
         if not changed and silent_for < self._interval:

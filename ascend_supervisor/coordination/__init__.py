@@ -1,4 +1,4 @@
-"""Who decides what all servers of a job do; one file a way."""
+"""Coordinators decide what all servers of a job do; one file per coordinator."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome
-from ascend_supervisor.policy import Decision, Stop
+from ascend_supervisor.restart_policy import Decision, Stop
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
 
 class Coordinator(Protocol):
-    """The servers of a job, as this one sees them: entered to join, left to say farewell.
+    """The servers of a job, as this one sees them: enter it to join, exit it to leave.
 
-    The budget of restarts is its. ``gather``, ``still`` and ``settle`` may raise a Refusal.
+    It holds the restart budget. ``gather``, ``still`` and ``settle`` may raise a Refusal.
     """
 
     async def __aenter__(self) -> Self: ...
@@ -29,7 +29,7 @@ class Coordinator(Protocol):
     ) -> None: ...
 
     async def gather(self) -> Start | Stop:
-        """Wait until all servers may start a generation; a Stop where there is to be none.
+        """Wait until all servers may start a generation; a Stop if no generation follows.
 
         A start that is withdrawn keeps its number.
         """
@@ -41,7 +41,7 @@ class Coordinator(Protocol):
         """Wait until others want this generation to end; answers at once while that holds."""
 
     async def announce(self, start: Start, verdict: Outcome, uptime: float) -> None:
-        """Tell others how it ends here, before a process of ours is told: theirs fail next.
+        """Tell other servers how it ends here, before our first signal: their ranks fail next.
 
         ``uptime`` is in seconds.
         """

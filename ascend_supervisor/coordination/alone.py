@@ -13,7 +13,7 @@ from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Outcome
-from ascend_supervisor.policy import Decision, Restart, RestartBudget, decide
+from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, decide
 from ascend_supervisor.tasks.clock import Clock
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Alone:
-    """``table`` gives the rank table when it is completed, or raises a Refusal; so does ``gather``.
+    """``table`` waits for the rank table, or raises a Refusal; ``gather`` may raise one too.
 
     ``random`` gives numbers in [0, 1).
     """

@@ -1,1 +1,1 @@
-"""``ascend-supervisorctl``: how a supervisor stands, its logs, and what a rank table says."""
+"""``ascend-supervisorctl``: a supervisor's status and logs, and the content of a rank table."""

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.text import spans
-from ascend_supervisor.output.tail import Label, Put, Tail, Tails, follow, print_all
-from ascend_supervisor.output.terminal import Shown
-from ascend_supervisor.quoting import plain
+from ascend_supervisor.output.file_tail import Label, Put, Tail, Tails, follow, print_all
+from ascend_supervisor.output.terminal_escapes import Shown
 from ascend_supervisor.reporters.state_file import RankStatus, Status
+from ascend_supervisor.untrusted_text import plain
 
 
-@dataclass(slots=True)
-class RankTails:
+class RankTails(Struct):
     """The logs that were named so far: of ``rank``, or of all ranks (None), with labels.
 
-    ``shown`` makes their lines fit to be shown; None puts the bytes of one rank as they are.
+    ``shown`` makes their lines fit for a terminal; None prints one rank's bytes unchanged.
     """
 
     rank: int | None
@@ -38,7 +38,7 @@ class RankTails:
                 self._by_path[rank.log] = (Tail(Path(rank.log)), self._put_of(rank))
 
     def finish(self) -> None:
-        """End the lines that are unfinished; raises StateUnknown for the logs not to be read."""
+        """End unfinished lines; raises StateUnknown if logs could not be read."""
         for label in self.labels:
             label.finish()
         troubles = [
@@ -60,7 +60,7 @@ class RankTails:
 
 
 def print_logs(logs: RankTails, state: State) -> None:
-    """Put what stands in the logs now; raises StateUnknown where there are none."""
+    """Print the logs' current content; raises StateUnknown if there are no logs."""
     logs.name(state.status)
     if not logs.tails:
         raise StateUnknown(_nothing(state, logs.rank))
@@ -72,10 +72,10 @@ def print_logs(logs: RankTails, state: State) -> None:
 def follow_logs(
     logs: RankTails, state: State, read: Callable[[], State], tell: Callable[[str], None]
 ) -> None:
-    """Put what stands and comes in the logs, until the supervisor is gone or has ended.
+    """Print the logs and what is appended, until the supervisor is gone or has ended.
 
-    ``read`` gives the state of the moment and may raise StateUnknown: then the last one holds.
-    Raises StateUnknown in the end where there was nothing to follow.
+    ``read`` returns the current state, or raises StateUnknown: then the last state is used.
+    Raises StateUnknown at the end if there was nothing to follow.
     """
     latest = state
 

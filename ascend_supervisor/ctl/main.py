@@ -1,7 +1,7 @@
-"""``ascend-supervisorctl``: how a running supervisor stands, and what a rank table says.
+"""``ascend-supervisorctl``: the status of a supervisor, and the content of a rank table.
 
-It speaks to no supervisor: it reads the state file, the logs that this names, and /proc. What is
-slow to import, each command imports for itself: ``health`` is asked every few seconds.
+It connects to no supervisor: it reads the state file, the logs named there, and /proc. Each command
+imports slow modules itself, because ``health`` runs every few seconds.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ascend_supervisor import __version__
-from ascend_supervisor.errors import DEFECT, Refusal, SettingsRefused
-from ascend_supervisor.files.standard_streams import STDOUT, put, tell
-from ascend_supervisor.quoting import plain, printable
+from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, Refusal, SettingsRefused
+from ascend_supervisor.files.standard_streams import STDOUT, StdoutLost, put, tell
+from ascend_supervisor.untrusted_text import plain, printable
 
 if TYPE_CHECKING:
     from ascend_supervisor.ctl.state import State
@@ -28,8 +28,24 @@ UNHEALTHY = 1
 _RANK_DIGITS = 9
 
 
+class Out(NamedTuple):
+    """Where a command's answer goes, and the messages beside it."""
+
+    put: Callable[[bytes], None]
+    tell: Callable[[str], None]
+
+    def text(self, text: str) -> None:
+        self.put(text.encode(errors="backslashreplace"))
+
+    def say(self, sentence: str) -> None:
+        self.tell(f"{PROGRAM}: {printable(sentence)}")
+
+
+_OURS = Out(put, tell)
+
+
 class _Parser(ArgumentParser):
-    """Refuses with the exit code and in the words of this house."""
+    """Refuses with our exit code and our wording."""
 
     def error(self, message: str) -> NoReturn:
         raise SettingsRefused(f"{message}; {self.prog} --help tells what can be written")
@@ -39,31 +55,37 @@ class _Parser(ArgumentParser):
 
 
 def main() -> NoReturn:
-    """Do what the command line says, and end the process."""
+    """Run the command, and end the process."""
     try:
-        sys.exit(_run(sys.argv[1:], dict(os.environ)))
+        sys.exit(run(sys.argv[1:], dict(os.environ)))
     except KeyboardInterrupt:
         _die_of(signal.SIGINT)
     except BrokenPipeError:
         _die_of(signal.SIGPIPE)
 
 
-def _run(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """The exit code; every refusal has been told."""
+def run(argv: Sequence[str], environ: Mapping[str, str], out: Out = _OURS) -> int:
+    """The exit code; every refusal has been printed.
+
+    Raises BrokenPipeError, and SystemExit after ``--help``.
+    """
     parser = _parser()
     command = ""
     try:
         arguments = parser.parse_args(argv)
         command = arguments.command
-        return _COMMANDS[command](arguments, environ)
+        return _COMMANDS[command](arguments, environ, out)
     except Refusal as refusal:
         for fault in refusal.faults:
-            _tell(fault)
+            out.say(fault)
         code = refusal.exit_code
+    except StdoutLost as lost:
+        out.say(str(lost))
+        code = CANNOT_WRITE
     except BrokenPipeError:
         raise
-    except Exception as error:  # noqa: BLE001  (whatever it is, an operator is told in a sentence)
-        _tell(f"a defect of this program: {error!r}; please report it with the command line")
+    except Exception as error:  # noqa: BLE001  (report any error to the operator in a sentence)
+        out.say(f"a defect of this program: {error!r}; please report it with the command line")
         code = DEFECT
     return UNHEALTHY if command == "health" else code
 
@@ -120,20 +142,20 @@ def _rank(text: str) -> int:
     return int(text)
 
 
-def _status(arguments: Namespace, environ: Mapping[str, str]) -> int:
+def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     state = _state(arguments, environ)
     if arguments.json:
-        put(state.content if state.content.endswith(b"\n") else state.content + b"\n")
+        out.put(state.content if state.content.endswith(b"\n") else state.content + b"\n")
     else:
         from ascend_supervisor.ctl.text import status_text  # noqa: PLC0415
 
-        _put_text(status_text(state.status, state.rank_lives))
+        out.text(status_text(state.status, state.rank_lives))
     if state.left_behind:
-        _tell(f"{_no_more(state)}: all of this was so when it was last seen")
+        out.say(f"{_no_more(state)}: all of this was so when it was last seen")
     return 0
 
 
-def _health(arguments: Namespace, environ: Mapping[str, str]) -> int:
+def _health(arguments: Namespace, environ: Mapping[str, str], _: Out) -> int:
     from ascend_supervisor.ctl.state import StateUnknown  # noqa: PLC0415
 
     state = _state(arguments, environ)
@@ -146,30 +168,30 @@ def _health(arguments: Namespace, environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _logs(arguments: Namespace, environ: Mapping[str, str]) -> int:
+def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.logs import RankTails, follow_logs, print_logs  # noqa: PLC0415
     from ascend_supervisor.ctl.state import read_state_file  # noqa: PLC0415
-    from ascend_supervisor.output.terminal import coloured, harmless  # noqa: PLC0415
+    from ascend_supervisor.output.terminal_escapes import coloured, harmless  # noqa: PLC0415
 
     state = _state(arguments, environ)
     elsewhere = harmless if arguments.rank is None else None
-    logs = RankTails(arguments.rank, put, coloured if os.isatty(STDOUT) else elsewhere)
+    logs = RankTails(arguments.rank, out.put, coloured if os.isatty(STDOUT) else elsewhere)
     if arguments.follow:
-        follow_logs(logs, state, partial(read_state_file, state.path), _tell)
+        follow_logs(logs, state, partial(read_state_file, state.path), out.say)
     else:
         print_logs(logs, state)
     return 0
 
 
-def _check_table(arguments: Namespace, _: Mapping[str, str]) -> int:
+def _check_table(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.tables import read_table_file  # noqa: PLC0415
     from ascend_supervisor.ctl.text import table_text  # noqa: PLC0415
 
-    _put_text(table_text(read_table_file(arguments.file)))
+    out.text(table_text(read_table_file(arguments.file)))
     return 0
 
 
-def _convert(arguments: Namespace, _: Mapping[str, str]) -> int:
+def _convert(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.tables import (  # noqa: PLC0415
         read_table_file,
         replace_table_file,
@@ -177,22 +199,22 @@ def _convert(arguments: Namespace, _: Mapping[str, str]) -> int:
 
     document = read_table_file(arguments.file).document
     if arguments.output in {None, "-"}:
-        put(document)
+        out.put(document)
     else:
         replace_table_file(Path(arguments.output), document)
     return 0
 
 
-def _no_command(_: Namespace, __: Mapping[str, str]) -> int:
+def _no_command(*_: object) -> int:
     raise SettingsRefused(f"no command was given; {PROGRAM} --help lists them")
 
 
-def _version(_: Namespace, __: Mapping[str, str]) -> int:
-    _put_text(f"{PROGRAM} {__version__}\n")
+def _version(_: Namespace, __: Mapping[str, str], out: Out) -> int:
+    out.text(f"{PROGRAM} {__version__}\n")
     return 0
 
 
-_COMMANDS: Mapping[str, Callable[[Namespace, Mapping[str, str]], int]] = {
+_COMMANDS: Mapping[str, Callable[[Namespace, Mapping[str, str], Out], int]] = {
     "": _no_command,
     "version": _version,
     "status": _status,
@@ -217,16 +239,8 @@ def _no_more(state: State) -> str:
     )
 
 
-def _put_text(text: str) -> None:
-    put(text.encode(errors="backslashreplace"))
-
-
-def _tell(sentence: str) -> None:
-    tell(f"{PROGRAM}: {printable(sentence)}")
-
-
 def _die_of(number: signal.Signals) -> NoReturn:
-    """End as if the signal had never been caught: quietly, and the shell knows why."""
+    """End as if the signal had never been caught: silently, and the shell sees the signal."""
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
     sys.exit(128 + number)

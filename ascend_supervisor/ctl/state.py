@@ -1,6 +1,6 @@
 """The state file of a supervisor, as another process finds and reads it; nothing in it is trusted.
 
-It is read while it is being replaced, long after its supervisor has ended, or from a stranger.
+It may be replaced meanwhile, its supervisor may have ended long ago, or it may be forged.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from typing import ClassVar, get_args
 
+from msgspec import Struct
+
 from ascend_supervisor.errors import Refusal
-from ascend_supervisor.files.regular import read_regular_file
+from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.processes import proc
-from ascend_supervisor.quoting import plain
 from ascend_supervisor.reporters.state_file import Phase, RankStatus, Status
 from ascend_supervisor.settings.sources import OWNER
+from ascend_supervisor.untrusted_text import plain
 
 VARIABLE = "ASCEND_SUPERVISOR_STATE_FILE"
 PLACING = (VARIABLE, "ASCEND_SUPERVISOR_LOG_DIR", "ASCEND_SUPERVISOR_CONFIG")
@@ -32,14 +33,13 @@ _NAME_IT = f"name the supervisor's own with --state-file or {VARIABLE}"
 
 
 class StateUnknown(Refusal):
-    """How the job stands cannot be told: there is no state file, or none that can be understood."""
+    """The status is unknown: there is no state file, or it cannot be understood."""
 
     exit_code: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What stood in the state file at ``path`` when it was read, and its very bytes."""
+class State(Struct, frozen=True):
+    """The content of the state file at ``path`` when it was read, and its exact bytes."""
 
     path: Path
     content: bytes
@@ -47,14 +47,14 @@ class State:
 
     @property
     def supervisor_lives(self) -> bool:
-        """Whether the process that wrote it is still there, and not another with its number."""
+        """Whether the process that wrote it is alive; another one with its pid does not count."""
         started = _started(self.status.pid)
         return started is not None and started == self.status.start_time
 
     def rank_lives(self, rank: RankStatus) -> bool:
-        """Whether the rank's process is there; once nobody waits for it, another may have its pid.
+        """Whether the rank's process is alive; without its supervisor, its pid may be reused.
 
-        Then only those count whose environment may be read and holds our mark.
+        Then it counts only if its environment can be read and holds our mark.
         """
         if rank.status is not None or rank.signal is not None or _started(rank.pid) is None:
             return False
@@ -62,19 +62,19 @@ class State:
 
     @property
     def left_behind(self) -> bool:
-        """Whether its supervisor is no more, without having said that it ends."""
+        """Whether its supervisor is gone without having reported its end."""
         return self.status.phase != "ended" and not self.supervisor_lives
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more will come of what it names."""
+        """Whether nothing that it describes will change any more."""
         return self.status.phase == "ended" or not self.supervisor_lives
 
 
 def read_state(named: str | None, environ: Mapping[str, str]) -> State:
-    """The state in the file that is ``named``, else in the one of the supervisor of ``environ``.
+    """The state in the file ``named``, else in that of the supervisor with this ``environ``.
 
-    Raises StateUnknown, and SettingsRefused when ``environ`` is one that a supervisor refuses.
+    Raises StateUnknown, and SettingsRefused if a supervisor would refuse ``environ``.
     """
     named = named or environ.get(VARIABLE)
     if named:
@@ -109,7 +109,7 @@ def read_state_file(path: Path) -> State:
 
 
 def _started(pid: int) -> int | None:
-    """When the process was started; None when it is no more, though it may be waited for still."""
+    """When the process was started; None if it has ended, even if it is still a zombie."""
     with suppress(ValueError):  # a process may have any bytes for a name
         return None if proc.is_zombie(pid) else proc.start_time(pid)
     return None
@@ -120,8 +120,8 @@ def _usual(environ: Mapping[str, str]) -> tuple[Path, bool, Path]:
 
     What its command line says is not known here.
     """
-    # Slow, and a probe that is told the file does without.
-    from ascend_supervisor.paths import mounted_log_dir, place_of  # noqa: PLC0415
+    # Slow, and a probe that names the file does not need it.
+    from ascend_supervisor.job_files import mounted_log_dir, place_of  # noqa: PLC0415
     from ascend_supervisor.settings.precedence import Settings, read_settings  # noqa: PLC0415
     from ascend_supervisor.settings.sources import CONFIG_BYTES  # noqa: PLC0415
 
@@ -143,12 +143,12 @@ def _usual(environ: Mapping[str, str]) -> tuple[Path, bool, Path]:
 def _here() -> PurePath:
     try:
         return Path.cwd()
-    except OSError:  # it was removed; what is absolute can be found nevertheless
+    except OSError:  # it was removed; absolute paths can still be found
         return PurePath()
 
 
 def _only_one(log_dir: Path, usual: Path) -> Path:
-    """The one state file in ``log_dir``; ``usual``, which is missing, where there is none."""
+    """The one state file in ``log_dir``; if there is none, the missing ``usual`` one."""
     found: list[Path] = []
     with suppress(OSError):
         found = sorted(log_dir.glob(PATTERN))

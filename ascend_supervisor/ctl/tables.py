@@ -1,4 +1,4 @@
-"""Rank tables in files that an operator names: read at once, and written all or nothing."""
+"""Rank tables in files that an operator names: read without waiting, written all or nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ascend_supervisor.errors import (
     TableRefused,
 )
 from ascend_supervisor.files.atomic import write_atomically
-from ascend_supervisor.quoting import plain
+from ascend_supervisor.untrusted_text import plain
 
 STDIN = 0
 TABLE_MODE = 0o644
@@ -50,13 +50,13 @@ def read_table_file(name: str) -> RankTable:
 def replace_table_file(path: Path, document: bytes) -> None:
     """Write all of ``document`` to ``path``, or nothing; raises CannotWrite.
 
-    A link goes on leading to the file: this alone is replaced. What is no file stays as it is.
+    A link stays, and its target is replaced. Anything that is not a file stays as it is.
     """
     try:
         reason = _irreplaceable(path)
         if not reason:
             with suppress(FileNotFoundError):  # the file that is to be made
-                path.stat()  # raises for a link that leads to itself; resolve does so no more
+                path.stat()  # raises for a link to itself; resolve no longer does
             write_atomically(path.resolve(), document, TABLE_MODE)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -65,7 +65,7 @@ def replace_table_file(path: Path, document: bytes) -> None:
 
 
 def _irreplaceable(path: Path) -> str:
-    """Why another file must not take the place of ``path``; empty where it may."""
+    """Why ``path`` must not be replaced by another file; empty if it may be."""
     if path.exists() and not path.is_file():
         return "it is not a regular file"
     if path.is_symlink() and path.parent.resolve().parts[:2] in (("/", "dev"), ("/", "proc")):

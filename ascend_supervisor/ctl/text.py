@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from ascend_supervisor.quoting import plain
+from ascend_supervisor.untrusted_text import plain
 
 if TYPE_CHECKING:  # a status is printed without the readers of rank tables, and the reverse
     from ascend_supervisor.cluster.rank_table import Entry, RankTable
@@ -18,7 +18,7 @@ _NONE = "-"
 
 
 def status_text(status: Status, lives: Callable[[RankStatus], bool]) -> str:
-    """Where the job stands; ``lives`` says whether a rank's process is still there."""
+    """The job's status; ``lives`` returns whether a rank's process is alive."""
     facts = [
         ("job", f"{status.job_id} on {status.pod}"),
         ("phase", status.phase),
@@ -51,7 +51,7 @@ def table_text(table: RankTable) -> str:
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """The numbers, neighbours as one span: ``0-7,12``; cut when there are many spans."""
+    """The numbers, consecutive ones as one span: ``0-7,12``; cut when there are many spans."""
     found: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if found and number == found[-1][1] + 1:
@@ -77,7 +77,7 @@ def _entry_row(node_rank: int, entry: Entry) -> tuple[object, ...]:
 
 
 def _facts(facts: Iterable[tuple[str, object]]) -> str:
-    """Name and value, line by line; further lines of a value stand below its first."""
+    """Name and value, line by line; further lines of a value are aligned with its first."""
     told = [(name, str(value)) for name, value in facts if value not in {None, ""}]
     width = max(len(name) for name, _ in told) + 2
     return "".join(

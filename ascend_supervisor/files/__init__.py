@@ -1,1 +1,1 @@
-"""Files and streams of all kinds, also slow, planted or full ones; knows no NPU."""
+"""Files and streams, including slow, planted or full ones; knows nothing of NPUs."""

@@ -1,4 +1,4 @@
-"""Write a file so that whoever reads it sees all of the old or all of the new."""
+"""Write a file so that readers see all of the old content or all of the new."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def write_atomically(path: Path, data: bytes, mode: int) -> None:
     """Replace ``path``, making its directory; raises OSError, and leaves nothing half-written."""
     make_directories(path.parent)
     for _ in range(TRIES - 1):
-        with suppress(FileNotFoundError):  # another start took what we wrote for a remnant
+        with suppress(FileNotFoundError):  # another start removed our temporary file as a remnant
             _write(path, data, mode)
             return
     _write(path, data, mode)
 
 
 def remove_remnants(path: Path) -> None:
-    """Remove what is left of writers of ``path`` that were killed in the middle of it."""
+    """Remove temporary files that killed writers of ``path`` left behind."""
     with suppress(OSError):
         for found in path.parent.iterdir():
             before, _, random = found.name.rpartition(".")

@@ -1,4 +1,4 @@
-"""Directories of ours, also where everybody may write: nobody's trap, and nobody's to look into."""
+"""Our directories, even below world-writable ones: not planted by others, not world-readable."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DIRECTORY_MODE = 0o750
 def make_directories(path: Path) -> None:
     """Make ``path`` and what is missing above it, each with DIRECTORY_MODE; raises OSError.
 
-    What others have put for us into a directory that everybody may write is refused.
+    Raises for a directory that another user planted in a world-writable one.
     """
     for directory in (*reversed(path.parents), path):
         try:
             directory.mkdir(mode=DIRECTORY_MODE)
         except FileExistsError:
             _refuse_planted(directory)
-        except OSError:  # read-only, or automounted: what is there need not be made
+        except OSError:  # read-only, or automounted: an existing directory is enough
             if not directory.is_dir():
                 raise
     if not path.is_dir():
@@ -29,7 +29,7 @@ def make_directories(path: Path) -> None:
 
 
 def can_be_made(path: Path) -> bool:
-    """Whether ``path`` is a directory in which we may make others, or may become one. May block."""
+    """Whether ``path`` is a directory that we may write to, or can be made. May block."""
     nearest = next(place for place in (path, *path.parents) if os.path.lexists(place))
     return os.access(f"{nearest}/.", os.W_OK | os.X_OK)
 
@@ -46,6 +46,6 @@ def _refuse_planted(directory: Path) -> None:
 
 
 def _ours(directory: Path) -> int:
-    """Who we are on this file system: a server may know root by another name (root_squash)."""
+    """Our user id on this file system: a server may map root to another user (root_squash)."""
     with tempfile.TemporaryFile(dir=directory) as file:
         return os.fstat(file.fileno()).st_uid

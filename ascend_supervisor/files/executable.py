@@ -15,7 +15,7 @@ _MACHINE = (4, 5, 18, 19)
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether it is known that the kernel would refuse it (ENOEXEC); it need not be readable."""
+    """Whether the kernel would certainly refuse it (ENOEXEC); False if it cannot be read."""
     with suppress(OSError):
         if set(os.listdir(OTHER_FORMATS)) - {"register", "status"}:  # noqa: PTH208
             return False
@@ -29,7 +29,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def missing_interpreter(path: Path) -> str | None:
-    """The interpreter that a script names in its first line, where it is not there."""
+    """The interpreter that a script names in its first line, if it is missing."""
     with suppress(OSError), path.open("rb") as file:
         words = file.read(_LINE).partition(b"\n")[0].removeprefix(b"#!").split()
         named = os.fsdecode(words[0]) if words else ""

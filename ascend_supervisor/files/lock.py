@@ -15,7 +15,7 @@ from pathlib import Path
 from ascend_supervisor.files.directories import make_directories
 
 LOCK_MODE = 0o600
-"""Nobody else may open it: whoever can read it can lock it."""
+"""No other user may open it: whoever can read it can lock it."""
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -23,7 +23,7 @@ def take_lock(path: Path, content: bytes) -> bool:
     """Lock ``path``, make it hold ``content``, and keep it open; false if another process has it.
 
     The lock is flock(2)'s: it lasts until this process ends, and no child inherits it. Makes the
-    directory. Raises OSError where there can be no lock, and for what another user put there.
+    directory. Raises OSError if locking is impossible, or if another user planted the file.
     """
     make_directories(path.parent)
     descriptor = os.open(path, FLAGS, LOCK_MODE)

@@ -1,6 +1,6 @@
 """Our stdout and stderr as a short command has them: everything is written before it ends.
 
-A supervisor that runs does not write here: whoever reads it may stop reading (see ``console``).
+A running supervisor does not use this, because its reader may stop reading (see ``console``).
 """
 
 from __future__ import annotations
@@ -11,24 +11,30 @@ import select
 import sys
 from contextlib import suppress
 
-from ascend_supervisor.errors import CannotWrite
-
 STDOUT, STDERR = 1, 2
+
+
+class StdoutLost(Exception):
+    """Nothing can be written to stdout any more; the text says why."""
 
 
 def put(content: bytes) -> None:
     """Write all of ``content`` to stdout.
 
-    Raises CannotWrite, or BrokenPipeError where nobody reads it any more.
+    Raises StdoutLost, or BrokenPipeError if the reader is gone.
     """
     if sys.stdout is None:  # closed before we began; the descriptor is /dev/null or somebody else's
-        raise CannotWrite(f"stdout cannot be written: {os.strerror(errno.EBADF)}")
+        raise closed_stdout()
     try:
         _write(STDOUT, content)
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CannotWrite(f"stdout cannot be written: {error.strerror}") from error
+        raise StdoutLost(f"stdout cannot be written: {error.strerror}") from error
+
+
+def closed_stdout() -> StdoutLost:
+    return StdoutLost(f"stdout cannot be written: {os.strerror(errno.EBADF)}")
 
 
 def tell(sentence: str) -> None:
@@ -43,5 +49,5 @@ def _write(descriptor: int, content: bytes) -> None:
     while left:
         try:
             left = left[os.write(descriptor, left) :]
-        except BlockingIOError:  # somebody else has made it non-blocking
+        except BlockingIOError:  # another process made it non-blocking
             select.select([], [descriptor], [])

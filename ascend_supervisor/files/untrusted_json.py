@@ -1,14 +1,14 @@
-"""A cursor over JSON that a stranger wrote: what it refuses, it names by path and value."""
+"""A cursor over JSON from outside: its refusals name path and value."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import orjson
+from msgspec import Struct, field
 
 K = TypeVar("K", bound=Hashable)
 
@@ -28,9 +28,8 @@ class Misfit(ValueError):
     """The document is JSON, but not what was expected; the sentence begins with the path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """A value of a document and the way to it, which is spelled out only when asked for."""
+class Cursor(Struct, frozen=True):
+    """A value of a document and its path, which is formatted only on demand."""
 
     value: Any
     parent: Cursor | None = None
@@ -70,7 +69,7 @@ class Cursor:
         return [Cursor(value, listed, index) for index, value in enumerate(listed.value)]
 
     def text(self, key: str) -> str:
-        """The string at ``key``; an integer there stands for its digits."""
+        """The string at ``key``; an integer there is read as its digits."""
         value = self.get(key)
         if type(value) is int:  # a bool is of another type
             return str(value)
@@ -83,7 +82,7 @@ class Cursor:
         return value if value is None or type(value) is str else self.text(key)
 
     def name(self, key: str) -> str:
-        """A text that can stand in an environment variable and on a terminal."""
+        """A text that is safe in an environment variable and on a terminal."""
         value = self.text(key)
         if value.isprintable():
             return value
@@ -102,15 +101,14 @@ class Cursor:
         raise self.child(key).misfit(_integer_between(least, most))
 
 
-@dataclass(frozen=True, slots=True)
-class Once(Generic[K]):
-    """Keys that may stand in a document only once, each with the place where it stands."""
+class Once(Struct, Generic[K], frozen=True):
+    """Keys that may appear only once in a document, each with its place."""
 
     what: str
     places: dict[K, Cursor] = field(default_factory=dict)
 
     def take(self, key: K, at: Cursor) -> None:
-        """Note that ``key`` stands at ``at``; raises Misfit, with both places, when it is taken."""
+        """Note that ``key`` appears at ``at``; raises Misfit, with both places, for a duplicate."""
         first = self.places.setdefault(key, at)
         if first is not at:
             raise Misfit(f"{at.path}: {self.what} {shown(key)} is taken already by {first.path}")
@@ -119,7 +117,7 @@ class Once(Generic[K]):
 def parse_json(data: bytes) -> Cursor:
     """The top of the document; raises NotJson, or Misfit for one that is absurdly large."""
     values = sum(data.count(mark) for mark in (b"{", b"[", b","))
-    if values > MOST_VALUES:  # parsing lets nothing else run meanwhile
+    if values > MOST_VALUES:  # parsing blocks everything else
         raise Misfit(f"$: expected at most {MOST_VALUES} values, found {values}")
     try:
         return Cursor(orjson.loads(data))
@@ -128,7 +126,7 @@ def parse_json(data: bytes) -> Cursor:
 
 
 def refuse_doubles(data: bytes) -> None:
-    """Raise Misfit where a key stands twice in one object; ``data`` has been parsed before.
+    """Raise Misfit if a key appears twice in one object; ``data`` has been parsed before.
 
     RFC 8259 leaves open which of the two counts, and readers differ.
     """
@@ -153,7 +151,7 @@ def refuse_doubles(data: bytes) -> None:
 
 
 def _all(top: Cursor) -> Iterator[Cursor]:
-    """The cursor and those of everything below it."""
+    """This cursor and those of all values below it."""
     rest = [top]
     while rest:
         cursor = rest.pop()

@@ -1,7 +1,7 @@
 """Tell when a file may have changed, on file systems with and without events.
 
-The truth is a look at (device, inode, size, both times of change) every second; events on the
-parent directory (a ConfigMap swaps a symlink there) only make the look come earlier.
+A check of (device, inode, size, mtime, ctime) every second is what counts; events on the parent
+directory (a ConfigMap swaps a symlink there) only make the check come earlier.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.tasks.threads import Errand
+from ascend_supervisor.scarcity import NoThread
+from ascend_supervisor.tasks.threads import Errand, check_room
 
 POLL_SECONDS = 1.0
 DEADLINE_SECONDS = 10.0
-"""A file system that has not answered by then is told about; it may answer later."""
+"""After this time FileSystemTimeout is raised; the answer may still come later."""
 DEBOUNCE_MILLISECONDS = 20
 END_MILLISECONDS = 100
-"""How long a watch may take to end: its thread looks up only so often."""
+"""How long a watch may take to end: its thread checks at this interval."""
+
+WATCHING_THREADS = 2
+"""How many a watch takes. Without room for the one in Rust, it would end the whole process."""
 
 T = TypeVar("T")
 
@@ -34,10 +37,9 @@ class FileSystemTimeout(Exception):
 
 
 class SlowFiles:
-    """Runs what may block on a file system in a thread, with a deadline in seconds.
+    """Runs file system calls that may block in a thread, with a deadline in seconds.
 
-    One thread may hang, and is left behind; until it returns every question is a
-    FileSystemTimeout.
+    A thread that hangs is abandoned; until it returns, every call raises FileSystemTimeout.
     """
 
     def __init__(self, deadline: float = DEADLINE_SECONDS) -> None:
@@ -53,19 +55,19 @@ class SlowFiles:
             raise FileSystemTimeout
         self._is_late = False
         with anyio.move_on_after(self._deadline):
-            if earlier is not None:  # one that was cancelled may not be over yet
+            if earlier is not None:  # a cancelled call may still be running
                 await earlier.over()
             self._errand = errand = Errand(question, self._limiter)
             try:
                 return await errand.result()
-            except Unavailable as refusal:
-                raise FileSystemTimeout(str(refusal)) from refusal
+            except NoThread as lacking:
+                raise FileSystemTimeout(str(lacking)) from lacking
         self._is_late = True
         raise FileSystemTimeout
 
 
 Signature = tuple[int, int, int, int, int] | None
-"""None: there is no such file, or none that we may look at."""
+"""None: there is no such file, or no permission."""
 
 
 def signature(path: Path) -> Signature:
@@ -77,38 +79,42 @@ def signature(path: Path) -> Signature:
 
 
 def _answering(directory: Path) -> Path:
-    """The directory, read afresh: what is cached of it would answer for a dead server, too."""
+    """The directory, read again: cached entries would be returned even for a dead server."""
     with os.scandir(directory) as entries:
         next(entries, None)
     return directory
 
 
 class FileWatch:
-    """Wakes whoever waits for ``change`` when something happens in a directory, or every second."""
+    """Ends ``tick`` when something happens in a directory, or after ``poll_seconds``."""
 
-    def __init__(self, unwatched: Callable[[str], None]) -> None:
+    def __init__(
+        self, unwatched: Callable[[str], None], *, poll_seconds: float = POLL_SECONDS
+    ) -> None:
         self._unwatched = unwatched
+        self._poll_seconds = poll_seconds
         self._event = anyio.Event()
         self._told = False
         self._files = SlowFiles()
 
     async def tick(self) -> None:
-        """Return after an event, or POLL_SECONDS."""
-        with anyio.move_on_after(POLL_SECONDS):
+        """Return after an event, or ``poll_seconds``."""
+        with anyio.move_on_after(self._poll_seconds):
             await self._event.wait()
         self._event = anyio.Event()
 
     async def watch(self, where: Callable[[], Path]) -> None:
-        """Listen for events in the directory ``where`` for ever; that there are none is told once.
+        """Listen for events in the directory ``where`` for ever; report once if there are none.
 
-        ``where`` may block. So may watchfiles, and nothing of ours runs meanwhile: it keeps the GIL
-        while it asks for events. So it is asked only about a file system that has just answered.
+        ``where`` may block. So may watchfiles, and it holds the GIL while it sets up the watch, so
+        nothing of ours runs. It is used only on a file system that has just answered.
         """
         from watchfiles import awatch  # noqa: PLC0415  (slow to import, and often not needed)
 
         while True:
             try:
                 directory = await self._files.ask(lambda: _answering(where()))
+                check_room(WATCHING_THREADS)
                 async for _ in awatch(
                     directory,
                     watch_filter=None,
@@ -121,7 +127,7 @@ class FileWatch:
                     self._event.set()
             except FileSystemTimeout:
                 pass
-            except (OSError, RuntimeError) as error:
+            except (OSError, RuntimeError, NoThread) as error:
                 self._tell(str(error))
             await anyio.sleep(POLL_SECONDS)
 

@@ -1,18 +1,18 @@
-"""Launchers: from the rank table to what is started; one file a method, all of them pure."""
+"""Launchers: from the rank table to the processes; one file per method, all pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
+
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
-from ascend_supervisor.launchers.spec import ProcessSpec
-from ascend_supervisor.paths import Place
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
+class Here(Struct, frozen=True):
     """This machine: its entry of the table, at position ``node_rank``, and where its files go."""
 
     node_rank: int
@@ -20,12 +20,11 @@ class Here:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Boot:
+class Boot(Struct, frozen=True):
     """What is to be run, and what every method needs to know to run it.
 
-    ``environ`` is what the processes inherit: some variables are set only if they are not there.
-    ``port`` is where rank 0 is met, if it was told.
+    ``environ`` is what the processes inherit: some variables are set only if they are missing.
+    ``port`` is the rendezvous port of rank 0, if it was given.
     """
 
     command: tuple[str, ...]
@@ -43,6 +42,6 @@ class Launcher(Protocol):
 
     @property
     def needs_table_file(self) -> bool:
-        """Whether the processes read the file of the rank table, so that nothing else will do."""
+        """Whether the processes read the rank table file, so that it must exist."""
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]: ...

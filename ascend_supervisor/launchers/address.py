@@ -1,4 +1,4 @@
-"""Where rank 0 is met; pure."""
+"""The rendezvous address of rank 0; pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 LOOPBACK = "127.0.0.1"
 
@@ -19,7 +19,7 @@ WITHOUT_ADDRESS = (
 
 
 def master_address(table: RankTable, environ: Mapping[str, str]) -> str | None:
-    """Where rank 0 is met; None where nobody says it and the job has several servers.
+    """The rendezvous address of rank 0; None if the job has several servers and none is known.
 
     The names of the platform come first, then the addresses in the table: a pod's own before its
     host's. The table of --standalone gives 127.0.0.1 and needs no name of the platform.
@@ -37,7 +37,7 @@ def master_address(table: RankTable, environ: Mapping[str, str]) -> str | None:
 
 
 def needed_address(method: str, table: RankTable, environ: Mapping[str, str]) -> str:
-    """Where rank 0 is met; raises SettingsRefused where that is not known."""
+    """The rendezvous address of rank 0; raises SettingsRefused if it is unknown."""
     address = master_address(table, environ)
     if address is None:
         raise SettingsRefused(
@@ -48,7 +48,7 @@ def needed_address(method: str, table: RankTable, environ: Mapping[str, str]) ->
 
 
 def without_address(specs: Sequence[ProcessSpec]) -> bool:
-    """Whether ranks are started that are not told where rank 0 is met."""
+    """Whether ranks are started without the rendezvous address of rank 0."""
     return any(spec.environ.get("MASTER_ADDR", "") is None for spec in specs)
 
 

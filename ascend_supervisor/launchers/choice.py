@@ -1,4 +1,4 @@
-"""From ``--method`` to the launcher; what of it this machine has is looked up here."""
+"""From ``--method`` to the launcher; looks up which programs are installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ascend_supervisor.files.regular import read_regular_file
+from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.mpirun import MpirunLauncher, Tools
@@ -20,6 +20,7 @@ from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import PYTHON, TorchrunLauncher
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.sources import CONFIG_BYTES
+from ascend_supervisor.settings.values import Method
 
 
 def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
@@ -53,10 +54,10 @@ def _mpirun(boot: Boot, settings: Settings) -> Launcher:
     return MpirunLauncher(boot, tools)
 
 
-MPI = Path(__file__).parents[1] / "programs" / "mpi.py"
+MPI = Path(__file__).parents[1] / "programs" / "around_mpirun.py"
 A_YEAR = 365 * 86400.0
 
-LAUNCHERS: Mapping[str, Callable[[Boot, Settings], Launcher]] = {
+LAUNCHERS: Mapping[Method, Callable[[Boot, Settings], Launcher]] = {
     "ranktable": lambda boot, _: RankTableLauncher(boot),
     "torchrun": _torchrun,
     "msrun": _msrun,
@@ -68,10 +69,11 @@ LAUNCHERS: Mapping[str, Callable[[Boot, Settings], Launcher]] = {
 
 
 def installed(boot: Boot, program: str, module: str) -> tuple[str, ...]:
-    """How a launcher that comes with a Python package is called on this machine.
+    """The command of a launcher that comes with a Python package, on this machine.
 
-    Where the command names its interpreter by a path, that interpreter's own comes first; then
-    what is in PATH; then the module of the interpreter. Else its bare name, which is not found.
+    If the user's command names its interpreter by a path, the program beside that interpreter comes
+    first; then the one in PATH; then the interpreter's module. Else the bare name, to be reported
+    as not found.
     """
     search = boot.environ.get("PATH", os.defpath)
     word = boot.command[0]
@@ -89,7 +91,7 @@ def installed(boot: Boot, program: str, module: str) -> tuple[str, ...]:
 
 
 def _packages(interpreter: str, module: str, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Where the module's file is, of all the places in which that interpreter may look."""
+    """Where the module's file is, in all places that the interpreter may search."""
     file = f"{module.replace('.', '/')}.py"
     for folder in filter(None, environ.get("PYTHONPATH", "").split(":")):
         if (found := Path(folder, file)).is_file():

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import LOOPBACK, needed_address
-from ascend_supervisor.launchers.parts import (
+from ascend_supervisor.launchers.common_parts import (
     common_environ,
     devices_here,
     launcher_log_path,
     rank_spec,
 )
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ
-from ascend_supervisor.launchers.spec import ProcessSpec
 
 SCHEDULER_PORT = "8118"
 RANK_TABLE = "MS_RANKTABLE_ENABLE"
@@ -27,8 +28,7 @@ CLUSTER_SECONDS = "600"
 """How long workers and scheduler wait for each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class MindSporeLauncher:
+class MindSporeLauncher(Struct, frozen=True):
     boot: Boot
 
     @property
@@ -38,8 +38,8 @@ class MindSporeLauncher:
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """The scheduler, where rank 0 is, then the workers; raises SettingsRefused.
 
-        The job is done when the workers are. The scheduler belongs to the generation all the same:
-        a new cluster needs a new one.
+        The job is done when the workers are. The scheduler still belongs to the generation: a new
+        cluster needs a new one.
         """
         devices_here("mindspore", here)
         cluster = {
@@ -96,11 +96,10 @@ class MindSporeLauncher:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MindSporeWords:
-    """What MindSpore 2.10 writes when it loses its cluster: it ends its processes with SIGTERM.
+class MindSporeWords(Struct, frozen=True):
+    """Reads what MindSpore 2.10 writes when it loses its cluster and sends itself SIGTERM.
 
-    ``servers`` are those of the ranks, in their order; ``scheduler`` is the address of its server.
+    ``servers`` are those of the ranks, in rank order; ``scheduler`` is the address of its server.
     """
 
     servers: tuple[str, ...]
@@ -133,14 +132,14 @@ _MISSED = re.compile(r"The node: (\d+) is timed out\.", re.ASCII)
 
 
 def words(table: RankTable, here: Here, boot: Boot) -> MindSporeWords:
-    """Reads the words of this job."""
+    """The reader for this job's output."""
     places = {device.rank: entry.label for entry in table.entries for device in entry.devices}
     servers = tuple(places[rank] for rank in sorted(places))
     return MindSporeWords(servers, scheduler_address(table, here, boot))
 
 
 def rank_table(here: Here, boot: Boot) -> str | None:
-    """The table, where MindSpore is to read it; else it asks the scheduler who is where."""
+    """The table's path if MindSpore is to read it; else MindSpore asks its scheduler."""
     return str(here.place.table_file) if reads_table(boot) else None
 
 
@@ -150,7 +149,7 @@ def reads_table(boot: Boot) -> bool:
 
 
 def scheduler_address(table: RankTable, here: Here, boot: Boot) -> str:
-    """Where rank 0 is, which must be an address: MindSpore resolves no names in older releases."""
+    """The address of rank 0; not a name, because older MindSpore releases do not resolve names."""
     if table.holds_all(here.entry):
         return LOOPBACK
     return needed_address("MindSpore", table, boot.environ)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
-from ascend_supervisor.launchers.parts import common_environ, job_directory, launcher_log_path
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.common_parts import (
+    common_environ,
+    job_directory,
+    launcher_log_path,
+)
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.quoting import shown
+from ascend_supervisor.untrusted_text import shown
 
 SSHD_PORT = "36666"
 PORT, SLOTS, INTERFACES = "MY_SSHD_PORT", "MY_MPI_SLOTS", "MY_MPI_BTL_TCP_IF"
 FORWARDED = ("MA_", "SHARED_", "S3_", "PATH", "VC_WORKER_", "SCC", "CRED")
-"""Beginnings of the names of variables that the ranks get on all servers."""
+"""Name prefixes of the variables that the ranks get on all servers."""
 PORT_MARK = "{{MY_SSHD_PORT}}"
 """Stands for the port in the sshd_config of ModelArts' images."""
 
@@ -28,15 +33,14 @@ KEEPALIVE = {
     "OMPI_MCA_oob_tcp_keepalive_intvl": "10",
     "OMPI_MCA_oob_tcp_keepalive_probes": "3",
 }
-"""A server whose network is cut is given up after 60 s; as Open MPI 4.1 comes, after 480."""
+"""A server without network is given up after 60 s; by default Open MPI 4.1 takes 480 s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(Struct, frozen=True):
     """What mpirun needs of this machine.
 
-    ``program`` are the words that run programs/mpi.py; ``sshd`` is a path, because sshd starts
-    itself anew for each connection. None: there is none; ``sshd_config`` is the user's.
+    ``program`` are the words that run programs/around_mpirun.py; ``sshd`` is a path, because sshd
+    executes itself again for each connection (None: not installed); ``sshd_config`` is the user's.
     """
 
     program: tuple[str, ...]
@@ -48,8 +52,7 @@ class Tools:
     wait: float
 
 
-@dataclass(frozen=True, slots=True)
-class MpirunLauncher:
+class MpirunLauncher(Struct, frozen=True):
     boot: Boot
     tools: Tools
 
@@ -58,7 +61,7 @@ class MpirunLauncher:
         return False
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
-        """On node 0 mpirun, elsewhere who waits for its end; sshd, where there are several.
+        """On node 0 mpirun, elsewhere the program that waits for it; sshd if there are others.
 
         Raises SettingsRefused, or CommandNotFound for what is not installed.
         """
@@ -165,16 +168,10 @@ def _whole(name: str, text: str, most: int) -> str:
     raise SettingsRefused(f"{name}: expected a whole number from 1 to {most}, found {shown(text)}")
 
 
-@dataclass(frozen=True, slots=True)
-class MpirunTestimony:
+class MpirunTestimony(Struct, frozen=True):
     """Reads what mpirun (Open MPI 3 and 4) says of the first rank that failed."""
 
     directory: PurePath
-
-    @property
-    def workers(self) -> int:
-        """None that could be told by a session of its own."""
-        return 0
 
     @property
     def exhibits(self) -> tuple[PurePath, str]:
@@ -187,7 +184,7 @@ class MpirunTestimony:
         exhibits: Sequence[Exhibit],  # noqa: ARG002
         ranks: Mapping[int, int],  # noqa: ARG002
     ) -> Culprit | None:
-        """The rank that mpirun names, and what was said before it spoke."""
+        """The rank that mpirun names, and the output before mpirun's own message."""
         said = next((n for n, line in enumerate(lines) if _RULE.fullmatch(line)), len(lines))
         text = "\n".join(lines)
         if found := _SIGNALLED.search(text):
@@ -203,9 +200,8 @@ class MpirunTestimony:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class LostServer:
-    """Reads what programs/mpi.py says of a server that answers no more."""
+class LostServer(Struct, frozen=True):
+    """Reads what programs/around_mpirun.py says about a server that no longer answers."""
 
     def reason(self, lines: Sequence[str], heard: Sequence[str]) -> str | None:  # noqa: ARG002
         """The first that it names."""

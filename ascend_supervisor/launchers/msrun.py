@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
+from ascend_supervisor.launchers.common_parts import (
+    common_environ,
+    devices_everywhere,
+    job_directory,
+    launcher_log_path,
+    process_log,
+)
 from ascend_supervisor.launchers.mindspore import (
     CLUSTER_SECONDS,
     SCHEDULER_PORT,
@@ -20,25 +27,18 @@ from ascend_supervisor.launchers.mindspore import (
     scheduler_address,
     words,
 )
-from ascend_supervisor.launchers.parts import (
-    common_environ,
-    devices_everywhere,
-    job_directory,
-    launcher_log_path,
-    process_log,
-)
+from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.launchers.ranktable import master_port
-from ascend_supervisor.launchers.spec import ProcessSpec, WorkerLog
+from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.launchers.torchrun import PYTHON
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.quoting import shown
+from ascend_supervisor.untrusted_text import shown
 
 TIME_OUT = "MSRUN_CLUSTER_TIME_OUT"
 
 
-@dataclass(frozen=True, slots=True)
-class MsrunLauncher:
-    """``msrun`` is how it is called on this machine: its name, or an interpreter's module."""
+class MsrunLauncher(Struct, frozen=True):
+    """``msrun`` is its command on this machine: its name, or an interpreter's module."""
 
     boot: Boot
     msrun: tuple[str, ...] = ("msrun",)
@@ -76,6 +76,7 @@ class MsrunLauncher:
                 },
                 directories=(place.work_dir / logged, directory),
                 title="msrun",
+                workers=workers,
                 testimony=MsrunTestimony(directory, logs, words(table, here, self.boot)),
                 worker_logs=logs,
             ),
@@ -106,9 +107,9 @@ class MsrunLauncher:
         )
 
     def _command(self) -> tuple[str, ...]:
-        """What msrun is given to run: it puts ``python`` before all but ``python`` and ``python3``.
+        """The command for msrun, which adds ``python`` unless it begins with python or python3.
 
-        Raises SettingsRefused for what is no Python script.
+        Raises SettingsRefused if it is not a Python script.
         """
         first, *rest = self.boot.command
         if first.endswith(".py"):
@@ -123,24 +124,19 @@ class MsrunLauncher:
         return tuple(rest) if as_it_is else (interpreter, *rest)
 
     def _path(self) -> dict[str, str]:
-        """The interpreter that the command names by a path is to be the one that msrun finds."""
+        """Make msrun find the interpreter that the command names by a path."""
         first = PurePath(self.boot.command[0])
         if len(first.parts) < 2 or not PYTHON.fullmatch(first.name):  # noqa: PLR2004
             return {}
         return {"PATH": f"{first.parent}:{self.boot.environ.get('PATH', '')}".rstrip(":")}
 
 
-@dataclass(frozen=True, slots=True)
-class MsrunTestimony:
+class MsrunTestimony(Struct, frozen=True):
     """Reads what msrun 2.3 to 2.10 leaves: a line with a pid, and a log of each worker."""
 
     directory: PurePath
     logs: tuple[WorkerLog, ...]
     mindspore: MindSporeWords
-
-    @property
-    def workers(self) -> int:
-        return len(self.logs)
 
     @property
     def exhibits(self) -> tuple[PurePath, str]:
@@ -150,9 +146,9 @@ class MsrunTestimony:
     def culprit(
         self, lines: Sequence[str], exhibits: Sequence[Exhibit], ranks: Mapping[int, int]
     ) -> Culprit | None:
-        """The worker that msrun names; it looks once a second, and names one.
+        """The worker that msrun names; it checks once a second, and names only one.
 
-        MindSpore's own lines have its pid, where nobody has seen who it was.
+        MindSpore's own lines hold its pid, if the census has missed the worker.
         """
         named = next(filter(None, map(_NAMED.search, lines)), None)
         if named is None:
@@ -170,9 +166,9 @@ class MsrunTestimony:
         return Culprit(rank, status, None, own, self.directory / log, reason)
 
     def _rank(self, pid: int, exhibits: Sequence[Exhibit], ranks: Mapping[int, int]) -> int | None:
-        """Whose pid it is: who was seen with it, or whose log has it, or the only one not seen.
+        """The rank that had this pid: from the census, from the logs, or by elimination.
 
-        The scheduler is no rank.
+        The scheduler is not a rank.
         """
         if pid in ranks:
             return ranks[pid]
@@ -196,5 +192,5 @@ def _rank_of(exhibit: Exhibit) -> int | None:
 
 
 def _lines(exhibit: Exhibit) -> tuple[str, ...]:
-    """The last ones."""
+    """The last lines of the log."""
     return tuple(exhibit.tail.decode("utf-8", "backslashreplace").splitlines())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import master_address
-from ascend_supervisor.launchers.parts import rank_spec
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.common_parts import rank_spec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 MASTER_PORT = "29500"
-"""torch.distributed's default; a MASTER_PORT of the platform's, the same everywhere, wins."""
+"""torch.distributed's default; the platform's MASTER_PORT, the same on all servers, wins."""
 
 
 OF_THE_NODE = (
@@ -24,13 +24,12 @@ OF_THE_NODE = (
     "MS_LOCAL_WORKER",
     "MS_NODE_RANK",
 )
-"""What Ascend Operator sets for a MindSpore pod. A rank that finds MS_ROLE waits for a scheduler
-that nobody has started; with a rank table it needs none. All other MS_* are the user's.
+"""What Ascend Operator sets for a MindSpore pod. A rank that finds MS_ROLE waits for a scheduler,
+which is not started here; with a rank table it needs none. All other MS_* are the user's.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RankTableLauncher:
+class RankTableLauncher(Struct, frozen=True):
     boot: Boot
 
     @property
@@ -38,7 +37,7 @@ class RankTableLauncher:
         return True
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
-        """A process for every device of this entry; without any device in the table, one.
+        """One process per device of this entry; one in all if the table has no devices.
 
         Raises TableRefused when other entries have devices and this one has none.
         """
@@ -73,7 +72,7 @@ class RankTableLauncher:
     def _torch(
         self, table: RankTable, here: Here, local_rank: int, rank: int
     ) -> dict[str, str | None]:
-        """What torch.distributed's ``env://`` reads, and what torchrun would tell its workers."""
+        """What torch.distributed's ``env://`` reads, and what torchrun sets for its workers."""
         return {
             "RANK": str(rank),
             "LOCAL_RANK": str(local_rank),
@@ -104,7 +103,7 @@ def platform_environ(
 
 
 def master_port(boot: Boot, otherwise: str = MASTER_PORT) -> str:
-    """The port that was told, else the platform's where it is a number, else ``otherwise``."""
+    """The port that was given, else the platform's if it is a number, else ``otherwise``."""
     if boot.port is not None:
         return str(boot.port)
     given = boot.environ.get("MASTER_PORT", "")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.parts import common_environ, launcher_log_path, rank_spec
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.common_parts import common_environ, launcher_log_path, rank_spec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 Task = Literal["ps", "worker"]
 
 HOSTS: dict[Task, str] = {"ps": "TF_PS_HOSTS", "worker": "TF_WORKER_HOSTS"}
 
 
-@dataclass(frozen=True, slots=True)
-class TensorFlowLauncher:
+class TensorFlowLauncher(Struct, frozen=True):
     boot: Boot
 
     @property

@@ -1,19 +1,18 @@
-"""PyTorch-GPU boot: one process per server, which is told by arguments where to meet the others."""
+"""PyTorch-GPU boot: one process per server; arguments give it the rendezvous address."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import LOOPBACK, needed_address
-from ascend_supervisor.launchers.parts import rank_spec
+from ascend_supervisor.launchers.common_parts import rank_spec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.ranktable import master_port
-from ascend_supervisor.launchers.spec import ProcessSpec
 
 
-@dataclass(frozen=True, slots=True)
-class TorchDdpLauncher:
+class TorchDdpLauncher(Struct, frozen=True):
     boot: Boot
 
     @property
@@ -21,7 +20,7 @@ class TorchDdpLauncher:
         return False
 
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
-        """The command with ``--init_method``, and with rank and world size where others are too.
+        """The command with ``--init_method``; rank and world size if there are several servers.
 
         Both count servers, not devices: the process starts what it needs for its devices.
         """

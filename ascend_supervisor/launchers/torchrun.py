@@ -5,36 +5,36 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import needed_address
-from ascend_supervisor.launchers.failure_words import Culprit, Exhibit, raised
-from ascend_supervisor.launchers.parts import (
+from ascend_supervisor.launchers.common_parts import (
     common_environ,
     devices_everywhere,
     job_directory,
     launcher_log_path,
     process_log,
 )
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.testimony import Culprit, Exhibit, raised
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.quoting import shown
+from ascend_supervisor.untrusted_text import shown
 
 MASTER_PORT = "18888"
 MONITOR_SECONDS = "0.1"
-"""How often torchrun looks at its workers; its own default was 5 s before 2.4."""
+"""How often torchrun checks its workers; its own default was 5 s before 2.4."""
 EXTRA = "MA_EXTRA_TORCHRUN_PARAMS"
 PORT = "MA_TORCHRUN_MASTER_PORT"
 PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class TorchrunLauncher:
-    """``torchrun`` is how it is called on this machine: its name, or an interpreter's module."""
+class TorchrunLauncher(Struct, frozen=True):
+    """``torchrun`` is its command on this machine: its name, or an interpreter's module."""
 
     boot: Boot
     torchrun: tuple[str, ...] = ("torchrun",)
@@ -73,6 +73,7 @@ class TorchrunLauncher:
                 directories=(place.work_dir / logged, directory),
                 error_file=error_file,
                 title="torchrun",
+                workers=workers,
                 testimony=TorchrunTestimony(
                     directory,
                     tuple(device.rank for device in here.entry.devices),
@@ -100,9 +101,9 @@ class TorchrunLauncher:
 
 
 def extra_words(boot: Boot) -> tuple[str, ...]:
-    """MA_EXTRA_TORCHRUN_PARAMS in words, as a shell splits them; raises SettingsRefused.
+    """MA_EXTRA_TORCHRUN_PARAMS as words, split as a shell does; raises SettingsRefused.
 
-    They may override all but the restarts: of those there is one budget, and it is ours.
+    They may override everything but the restarts: there is one budget, and it is ours.
     """
     text = boot.environ.get(EXTRA, "")
     try:
@@ -124,7 +125,7 @@ def extra_words(boot: Boot) -> tuple[str, ...]:
 
 
 def script(command: Sequence[str]) -> tuple[str, ...]:
-    """What torchrun is given to run: it starts the interpreter itself, and unbuffered."""
+    """The command for torchrun, which starts the interpreter itself, unbuffered."""
     words = list(command)
     if PYTHON.fullmatch(PurePath(words[0]).name):
         options = 1
@@ -138,8 +139,7 @@ def script(command: Sequence[str]) -> tuple[str, ...]:
     return ("--no_python", *words)
 
 
-@dataclass(frozen=True, slots=True)
-class TorchrunTestimony:
+class TorchrunTestimony(Struct, frozen=True):
     """Reads what torchrun 1.11 to 2.13 leaves: its summary, and the error files of its workers.
 
     ``ranks`` are those of the workers, by local rank; ``others`` names the other servers.
@@ -148,10 +148,6 @@ class TorchrunTestimony:
     directory: PurePath
     ranks: tuple[int, ...]
     others: tuple[str, ...] = ()
-
-    @property
-    def workers(self) -> int:
-        return len(self.ranks)
 
     @property
     def exhibits(self) -> tuple[PurePath, str]:
@@ -164,10 +160,10 @@ class TorchrunTestimony:
         exhibits: Sequence[Exhibit],
         ranks: Mapping[int, int],  # noqa: ARG002  (its summary has them)
     ) -> Culprit | None:
-        """Who wrote an error file first, unless somebody was killed; else whom torchrun names.
+        """The worker that was killed, or wrote the first error file, or is named by torchrun.
 
-        What was raised when a worker had been killed is the consequence of that. By its own clock
-        torchrun tells whole seconds apart.
+        Exceptions after a worker was killed are consequences. torchrun's own time stamps only
+        have whole seconds.
         """
         ends = list(_ends(lines))
         own_words = _before_torchrun(lines)
@@ -184,7 +180,7 @@ class TorchrunTestimony:
         return Culprit(chosen.rank, chosen.status, None, own_words) if chosen else None
 
     def false_success(self, lines: Sequence[str]) -> str | None:
-        """It ends with 0 where it has waited in vain for the end of the other servers."""
+        """Status 0 is false if torchrun has waited in vain for the other servers."""
         if not any(_IN_VAIN in line for line in lines):
             return None
         whose = " or ".join(self.others) or "another server"
@@ -201,11 +197,10 @@ _SPOKEN = re.compile(
     r"[EW]\d{4} .*torch/distributed/elastic/|.*ChildFailedError|WARNING:torch\.dis"
 )
 _CONSEQUENCES = frozenset({15, 6, 2})
-"""TERM and INT come from torchrun, ABRT from a collective that missed another rank."""
+"""TERM and INT come from torchrun, ABRT from a collective that lost another rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(Struct, frozen=True):
     """A line of torchrun's summary; the root cause is the last of them."""
 
     rank: int

@@ -1,1 +1,1 @@
-"""A chunk's way from a rank's pipe to its log and to our stdout."""
+"""The path of a chunk from a rank's pipe to its log and to our stdout."""

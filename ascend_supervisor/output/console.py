@@ -1,9 +1,8 @@
-"""Our stdout, written by a thread, because whoever reads it may stop reading.
+"""Our stdout, written by a thread, because its reader may stop reading.
 
-Events are never dropped. What a rank says is dropped, and counted, where the reader is slow: its
-log has it. Where it is we who are slow, the rank waits for our processor. Lines are rendered where
-they are read; rendering in the writing thread halved the throughput, for the two fight over the
-GIL.
+Events are never dropped. Rank output is dropped, and counted, if the reader is slow; the rank's log
+has it. If we are slow, the rank waits. Lines are rendered in the thread that reads them: rendering
+in the writing thread halved the throughput, because both compete for the GIL.
 """
 
 from __future__ import annotations
@@ -11,57 +10,54 @@ from __future__ import annotations
 import errno
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from itertools import count
 
 import anyio
+from msgspec import Struct
 
-from ascend_supervisor.files.writer import Writer
+from ascend_supervisor.files.writer_thread import Writer
 from ascend_supervisor.output.stream import Stream
 
 MIRROR_BYTES = 8 * 1024 * 1024
-"""How much of the ranks' output may wait for the reader."""
+"""How much rank output may be queued for the reader."""
 LAST_BYTES = 64 * 1024 * 1024
-"""The same for what a rank has left in its pipe at its end: it is taken at once, without a wait."""
+"""The same for output left in a rank's pipe at its end, which is taken without waiting."""
 READER_SECONDS = 0.5
-"""A reader that has kept ranks waiting for so long is slow."""
+"""A reader that has kept ranks waiting for this long is slow."""
 LOOK_SECONDS = 0.1
-"""How often it is looked, meanwhile, whether it is the reader who is waited for."""
+"""How often we check, meanwhile, whether the wait is for the reader."""
 RETRY_SECONDS = 0.2
-"""How often a disk that refused is asked again."""
+"""How often a write that a disk refused is retried."""
 TOO_MUCH = "the ranks left more in their pipes at their end than can wait for our stdout"
 SLOW_READER = "slow reader"
 GONE = frozenset({errno.EPIPE, errno.ECONNRESET, errno.EBADF})
-"""Nobody will ever read this; all other errors may pass."""
+"""The reader is gone for good; all other errors may pass."""
 CUT = b" ...(cut)...\n"
 """Ends a line of which only the beginning was shown."""
 
 Rendered = bytes | bytearray
-"""Lines as they are written; whoever hands them over does not change them any more."""
+"""Rendered lines; the caller must not change them afterwards."""
+Render = Callable[[Iterator[int]], Rendered]
+"""Renders lines; each line with ``seq`` takes the next number. It may raise."""
 Dropped = Callable[[int, str], None]
-"""Is told how many lines of a rank were dropped, and why."""
+"""Called with the number of dropped lines of a rank, and the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(Struct, frozen=True):
     """A line of ours."""
 
     line: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(Struct, frozen=True):
     """A JSON object of ours on a line; ``seq`` becomes its first key when it is written."""
 
     line: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Lines of a rank; ``ends`` counts those that are dropped where a part of it is.
-
-    ``next_seq`` is the number of the line that follows.
-    """
+class _Said(Struct, frozen=True):
+    """Lines of a rank; ``next_seq`` is the number of the line that follows."""
 
     shown: Rendered
     next_seq: int
@@ -70,19 +66,19 @@ class Said:
 
 
 class Console:
-    """Writes to ``fd``. ``refused`` hears, in the writing thread, why a disk begins to refuse.
+    """Writes to ``fd``. ``refused`` is called, in the writing thread, when a disk begins to refuse.
 
-    ``seq`` is the number of the next line that is put: whoever renders lines that carry it needs
-    it. Nothing here waits for the reader but ``room`` (0.5 s) and ``finish``.
+    Only this counts ``seq``. Only ``room`` (0.5 s) and ``finish`` wait for the reader.
     """
 
     def __init__(self, fd: int, refused: Callable[[str], None] = lambda _: None) -> None:
-        self.seq = 0
+        self._seq = 0
         self._refused = refused
         self._stream = Stream(fd)
         self._limit = MIRROR_BYTES
         self._kept_waiting = 0.0
         self._looked_at = 0.0
+        self._told: Counter[Dropped] = Counter()
         # The writing thread's own:
         self._next_seq = 0
         self._at_line_start = True
@@ -90,26 +86,36 @@ class Console:
         self._refusing = False
         self._dropping = False
         self._dropped: Counter[Dropped] = Counter()
-        self._writer: Writer[Plain | Numbered | Said] = Writer(self._write, f"console {fd}")
+        """How many lines of a rank ``drop_output`` has dropped; it only grows."""
+        self._writer: Writer[Plain | Numbered | _Said] = Writer(self._write, f"console {fd}")
 
     def put(self, line: Plain | Numbered) -> None:
-        """Write a line of ours, from whatever thread; it is never dropped."""
+        """Write a line of ours, from any thread; it is never dropped."""
         if isinstance(line, Numbered):
-            self.seq += 1
+            self._seq += 1
         self._writer.put(line, len(line.line))
 
-    def show(self, said: Said) -> None:
-        """Write what a rank said, where there is no ``obstacle``."""
+    def show(self, render: Render, ends: Callable[[Rendered], int], dropped: Dropped) -> Rendered:
+        """Write rank output if there is no ``obstacle``; returns the rendered lines.
+
+        ``dropped`` gets the number of lines that ``ends`` counts in any dropped part. Exceptions of
+        ``render`` are raised here; then nothing is shown.
+        """
+        numbers = count(self._seq)
+        shown = render(numbers)
+        if not shown:
+            return shown
         if self._writer.queued <= MIRROR_BYTES:
             self._limit = MIRROR_BYTES
             self._kept_waiting = 0.0
             self._looked_at = time.monotonic()
-        self.seq = said.next_seq
-        self._writer.put(said, len(said.shown))
+        self._seq = next(numbers)
+        self._writer.put(_Said(shown, self._seq, ends, dropped), len(shown))
+        return shown
 
     @property
     def obstacle(self) -> str | None:
-        """Why what ranks say must be dropped now, if it must."""
+        """Why rank output must be dropped now; None if it need not be."""
         queued = self._writer.queued
         if queued <= self._limit:
             return None
@@ -120,9 +126,9 @@ class Console:
         return TOO_MUCH if queued > LAST_BYTES else None
 
     async def room(self) -> None:
-        """Return when what a rank says can be shown, or must be dropped.
+        """Return when rank output can be shown, or must be dropped.
 
-        It is waited for as long as it takes us to write what there is, but not for a slow reader.
+        This waits until we have written the queue, but not for a slow reader.
         """
         while self._writer.queued > MIRROR_BYTES and not self.obstacle:
             with anyio.move_on_after(LOOK_SECONDS):
@@ -131,33 +137,33 @@ class Console:
                 self._look()
 
     async def finish(self) -> bool:
-        """Wait until all is written; False when the reader has stood still for too long, or gone.
+        """Wait until all is written; False if the reader stalls for too long or is gone.
 
-        What a disk has refused is tried once more.
+        Data that a disk refused is tried once more.
         """
         if self._writer.refusal:
             self._writer.refuse(None)
         return await self._writer.below(0) and not self._gone
 
     def drop_output(self) -> None:
-        """Drop what ranks said and is not written yet, except the line that is being written."""
+        """Drop rank output that is not written yet, except the line that is being written."""
         self._dropping = True
 
     def tell_dropped(self) -> None:
-        """Tell of what ``drop_output`` has dropped, up to what the reader was waited for."""
-        dropped, self._dropped = self._dropped, Counter()
-        for tell, lines in list(dropped.items()):
-            if lines:
-                tell(lines, self._why_refused() or SLOW_READER)
+        """Report what ``drop_output`` has dropped, as far as the writing thread has come."""
+        dropped = self._dropped.copy()
+        for tell, lines in (dropped - self._told).items():
+            tell(lines, self._why_refused() or SLOW_READER)
+        self._told = dropped
 
     def _why_refused(self) -> str | None:
         refusal = self._writer.refusal
         return None if refusal is None else f"our stdout cannot be written: {refusal}"
 
     def _look(self) -> None:
-        """Note how long the reader has kept us waiting, and find it slow where that is long.
+        """Add up how long the reader has kept us waiting; after READER_SECONDS it is slow.
 
-        A look counts little, however late it comes: we may have stood still ourselves.
+        One look adds little, however late it comes: we may have been stopped ourselves.
         """
         now = time.monotonic()
         if self._stream.waiting:
@@ -166,8 +172,8 @@ class Console:
         if self._kept_waiting > READER_SECONDS:
             self._limit = MIRROR_BYTES // 2  # it has to take this much before anything is shown
 
-    def _write(self, item: Plain | Numbered | Said) -> None:
-        if isinstance(item, Said):
+    def _write(self, item: Plain | Numbered | _Said) -> None:
+        if isinstance(item, _Said):
             self._write_said(item)
             return
         line = item.line
@@ -181,7 +187,7 @@ class Console:
         while view and not self._gone:
             view = view[self._write_some(view) :]
 
-    def _write_said(self, said: Said) -> None:
+    def _write_said(self, said: _Said) -> None:
         view = memoryview(said.shown)
         done, end = 0, len(view)
         is_cut = False
@@ -199,11 +205,11 @@ class Console:
             self._next_seq = said.next_seq - rest.count(b"\n")
 
     def _end_of_line(self, shown: Rendered, done: int) -> int:
-        """Where the line ends of which a part is written; here, if there is none, or no end."""
+        """The end of the partly written line; ``done`` if there is no such line or no end."""
         return done if self._at_line_start else shown.find(b"\n", done) + 1 or done
 
     def _write_some(self, data: memoryview) -> int:
-        """Write a part of it, of that size; 0 when that was refused, or nobody reads any more."""
+        """Write a part of it; returns its size, or 0 after a refusal or without a reader."""
         try:
             size = self._stream.write(data)
         except OSError as error:

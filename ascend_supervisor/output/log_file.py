@@ -10,20 +10,20 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+
+from msgspec import Struct
 
 from ascend_supervisor.files.directories import make_directories
 
 LOG_MODE = 0o640
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 UNCUT_BYTES = 16 * 1024 * 1024
-"""A file that is due for rotation may grow by this much while a line will not end."""
+"""A file that is due for rotation may grow by this much if a line does not end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
+class Rotation(Struct, frozen=True):
     """At ``max_bytes`` a file becomes ``name.1``, the one before it ``name.2``, up to ``keep``."""
 
     max_bytes: int
@@ -31,7 +31,7 @@ class Rotation:
 
 
 class LogFile:
-    """One log. ``header`` gives the first line of every file (log shippers tell files by it)."""
+    """One log. ``header`` returns the first line of every file, by which log shippers know it."""
 
     def __init__(self, path: Path, rotation: Rotation, header: Callable[[], bytes]) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class LogFile:
         return self._at_line_start or bool(self._head)
 
     def open(self) -> None:
-        """Make the file, and its directory; what an earlier start left there is rotated away.
+        """Make the file and its directory; a file of an earlier start is rotated away.
 
         Raises OSError; a symlink in the file's place is refused with ELOOP.
         """
@@ -61,7 +61,7 @@ class LogFile:
         self._begin()
 
     def write(self, data: bytes) -> int:
-        """Append, and give how many bytes were written before the disk refused the next.
+        """Append; returns how many bytes were written before the disk refused the next.
 
         Raises OSError only when nothing at all was written.
         """
@@ -107,7 +107,7 @@ class LogFile:
         os.set_blocking(self._fd, True)
 
     def _open_existing(self) -> None:
-        """Somebody else may have put it there, to read our words or to have them elsewhere."""
+        """Another user may have planted it, to read or redirect our log."""
         self._fd = os.open(self.path, FLAGS | os.O_CREAT, LOG_MODE)
         found = os.fstat(self._fd)
         self._rotates = stat.S_ISREG(found.st_mode)
@@ -125,7 +125,7 @@ class LogFile:
         return self._reopen_due or (self._rotates and size >= self._rotation.max_bytes)
 
     def _line_end(self, data: bytes) -> int | None:
-        """Where ``data`` may be cut so that no line is; None where it may not."""
+        """Where ``data`` may be cut without cutting a line; None if nowhere."""
         if self.at_line_start:
             return 0
         end = data.find(b"\n") + 1
@@ -143,7 +143,7 @@ class LogFile:
             self._begin()
 
     def _begin(self) -> None:
-        """Write the first line; on a full disk what is missing of it comes before all else."""
+        """Write the first line; on a full disk the rest of it is written before anything else."""
         self._head = self._header()
         self._finish_head()
 
@@ -152,10 +152,10 @@ class LogFile:
             self._head = self._head[self._append(self._head) :]
 
     def _rotate(self) -> None:
-        """Begin a new file, or go on in this one where the old cannot be moved out of the way."""
+        """Begin a new file, or continue in this one if it cannot be renamed."""
         try:
             self._make_way()
-        except OSError:  # somebody else's file has the name that the old one would get
+        except OSError:  # another user's file has the name that the old one would get
             self._size_kept = self._size
             return
         self.rotations += 1
@@ -175,13 +175,13 @@ class LogFile:
         return self.path.with_name(f"{self.path.name}.{number}")
 
     def _replace_what_is_gone(self) -> None:
-        """Whoever removed the file, or its directory, did not mean our words to be lost."""
+        """If the file or its directory was removed, begin a new file."""
         if self._fd < 0 or os.fstat(self._fd).st_nlink == 0:
             self._open()
             self._begin()
 
     def _append(self, data: bytes) -> int:
-        """Write until the end or a refusal that comes after a short write."""
+        """Write all of ``data``, or stop at an error after a short write."""
         done = 0
         view = memoryview(data)
         while done < len(data):

@@ -1,7 +1,7 @@
-"""The log of one process, written in a thread; what the disk does not take is counted at its place.
+"""The log of one process, written in a thread; a line marks and counts bytes that are missing.
 
-While the disk makes progress, however slowly, whoever wants to write more waits. When it refuses,
-or a write does not return, what exceeds the buffer is discarded: no rank waits for such a disk.
+While the disk makes progress, however slowly, the rank waits for it. When it refuses, or a write
+does not return, output beyond the buffer is discarded: no rank waits for such a disk.
 """
 
 from __future__ import annotations
@@ -11,61 +11,34 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from ascend_supervisor.files.writer import STALL_SECONDS, Writer
+from ascend_supervisor.files.writer_thread import STALL_SECONDS, Writer
 from ascend_supervisor.output.log_file import LogFile
+from ascend_supervisor.output.log_items import Gap, Item, Notice, Step
 
 BUFFER_BYTES = 1024 * 1024
-"""What is kept for a disk that does not write; beyond it output is discarded and counted."""
+"""How much is kept while a disk does not write; more output is discarded and counted."""
 RETRY_SECONDS = 0.2
-"""How often a disk that refused is asked again."""
+"""How often a write that a disk refused is retried."""
 
 
 class Listener(Protocol):
-    """Hears of what befalls a log."""
+    """Gets reports about a log."""
 
     def blocked(self, reason: str) -> None:
-        """From the event loop's thread: the disk does not take what the log is to hold."""
+        """In the event loop's thread: the disk does not write the log."""
 
     def lost(self, size: int, reason: str) -> None:
-        """From the writer's thread: so many bytes are missing at this place."""
+        """In the writing thread: this many bytes are missing here."""
 
     def rotated(self) -> None:
-        """From the writer's thread: a new file was begun."""
-
-
-@dataclass(slots=True)
-class Gap:
-    """Output that was discarded at this place because there was no room for it."""
-
-    reason: str
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A line of our own; it starts a line, whatever stands before it."""
-
-    line: bytes
-
-
-class Step(Enum):
-    """What is done with the file itself."""
-
-    OPEN = "make it"
-    REOPEN = "go on in a new one of the same name"
-    CLOSE = "nothing follows: give the descriptor back"
-
-
-Item = bytes | Gap | Notice | Step
+        """In the writing thread: a new file was begun."""
 
 
 class LogWriter:
-    """Owns a log file. ``lost_line`` makes the line that stands where bytes are missing.
+    """Owns a log file. ``lost_line`` makes the line that marks missing bytes.
 
     A disk that has written nothing for ``stall_seconds`` makes no progress.
     """
@@ -98,9 +71,9 @@ class LogWriter:
         return self._file.path
 
     async def opened(self) -> None:
-        """Wait until the file is there, or the disk is silent, which is told; raises OSError.
+        """Wait until the file is open, or report that the disk does not answer; raises OSError.
 
-        A silent disk may answer later: then nothing is lost.
+        The disk may answer later: then nothing is lost.
         """
         if not self._opened.done():
             await self._writer.below(0)
@@ -110,10 +83,10 @@ class LogWriter:
             self.look()
 
     def look(self) -> None:
-        """Tell, once, of a disk that has written nothing for ``stall_seconds``.
+        """Report, once, a disk that has written nothing for ``stall_seconds``.
 
-        It is told again when the disk has written in between. To be called every TICK_SECONDS, or
-        whoever says little finds out at the end.
+        It is reported again if the disk has written in between. To be called every TICK_SECONDS;
+        otherwise a rank with little output would learn of it only at the end.
         """
         if stall := self._writer.stall():
             self._tell_blocked(stall)
@@ -121,11 +94,11 @@ class LogWriter:
             self._told_blocked = False
 
     def close(self) -> None:
-        """Nothing follows: the thread ends when all is written, or when it was refused to open."""
+        """Nothing follows: the thread ends when all is written, or the file cannot be opened."""
         self._writer.close()
 
     def take(self, chunk: bytes) -> None:
-        """Queue ``chunk``, or discard and count it where the disk is stuck and the buffer full."""
+        """Queue ``chunk``, or discard and count it if the disk is stuck and the buffer full."""
         if self._writer.queued + len(chunk) > BUFFER_BYTES and (why := self._writer.obstacle()):
             self._discard(len(chunk), why)
         else:
@@ -146,9 +119,9 @@ class LogWriter:
         self._writer.put(Step.REOPEN)
 
     async def finish(self) -> None:
-        """Wait until all is written, or nothing moves any more: then the rest is counted as lost.
+        """Wait until all is written; without progress, count the rest as lost.
 
-        What the disk has refused is tried once more. Takes at most STALL_SECONDS without progress.
+        Data that the disk refused is tried once more. Waits at most STALL_SECONDS for progress.
         """
         with self._lock:
             self._finishing = True
@@ -181,7 +154,7 @@ class LogWriter:
             self._listener.blocked(reason)
 
     def _write(self, item: Item) -> None:
-        if self._given_up:  # what has been told as lost is not to come after all
+        if self._given_up:  # what was reported as lost must not be written later
             return
         if isinstance(item, bytes):
             while item and not self._given_up:
@@ -204,17 +177,17 @@ class LogWriter:
         try:
             self._file.open()
         except OSError as error:
-            self._file.close()  # it may have been made, on a disk that has no room for a line
+            self._file.close()  # it may exist, on a disk without room for one line
             self._opened.set_exception(error)
         else:
             self._opened.set_result(None)
 
     def _reopen(self) -> None:
-        with suppress(OSError):  # told by the write that follows and cannot
+        with suppress(OSError):  # the next write fails, and reports it
             self._file.reopen()
 
     def _end(self) -> None:
-        with suppress(OSError):  # a file server may refuse now what it has taken before
+        with suppress(OSError):  # a file server may refuse now what it accepted before
             self._file.close()
 
     def _close(self, gap: Gap) -> None:
@@ -241,7 +214,7 @@ class LogWriter:
                 written = self._file.write(data)
             except OSError as error:
                 with self._lock:
-                    if last == self._finishing:  # else the answer is older than the question
+                    if last == self._finishing:  # else the error is older than ``finish``
                         self._writer.refuse(error.strerror or str(error))
                 time.sleep(RETRY_SECONDS)
             else:

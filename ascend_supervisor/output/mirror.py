@@ -1,45 +1,46 @@
-"""One rank's way to the console: whole lines, and an exact count of those that are dropped."""
+"""Copies one rank's output to the console: whole lines, and an exact count of dropped ones."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from ascend_supervisor.output.console import Console, Dropped, Rendered, Said
-from ascend_supervisor.output.pump import CHUNK_BYTES
+from ascend_supervisor.output.console import Console, Dropped, Render, Rendered
 
+CHUNK_BYTES = 256 * 1024
+"""What is taken at once at most."""
 RENDERED_BYTES = 4 * 1024 * 1024
-"""What is rendered at once at most: meanwhile the event loop does nothing else."""
+"""How much is rendered at once at most: rendering blocks the event loop."""
 LEAST_BYTES = 4096
 
 
 class Lines(Protocol):
     """One rank's output as the console shows it; keeps the line that is not complete yet.
 
-    ``render`` and ``rest`` give the bytes to write and the number of the next line. What raises has
-    shown nothing, and can go on with the next chunk.
+    Lines that carry ``seq`` take it from ``numbers``. After an exception nothing was shown, and
+    the next chunk can follow.
     """
 
-    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:
+    def render(self, chunk: bytes, moment: float, numbers: Iterator[int]) -> Rendered:
         """``chunk``, read at ``moment`` (seconds since the epoch)."""
 
-    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:
+    def rest(self, moment: float, numbers: Iterator[int]) -> Rendered:
         """The incomplete line, since nothing follows it."""
 
     def cut(self) -> Rendered:
-        """Forget the incomplete line, whose end is dropped; gives what ends its beginning."""
+        """Forget the incomplete line, whose rest is dropped; returns the text that ends it."""
 
     def ends(self, shown: Rendered) -> int:
         """How many of the rank's lines end in ``shown``, which begins and ends with a line."""
 
 
 class Mirror:
-    """Gives a rank's output to ``console``; ``dropped`` is told of the lines that were dropped.
+    """Writes a rank's output to ``console``; ``dropped`` gets the number of dropped lines.
 
-    A line of which only the beginning was shown is one of them; nothing else is joined to it.
-    ``failed`` is told of the first defect in rendering: it costs the chunk, and never the job.
+    A line of which only the beginning was shown counts as dropped; no other text is joined to it.
+    ``failed`` gets the first exception in rendering: the chunk is lost, and the job goes on.
     """
 
     def __init__(
@@ -60,14 +61,14 @@ class Mirror:
         await self._console.room()
 
     def take(self, chunk: bytes) -> None:
-        """Show ``chunk``, or drop it where the reader is too slow."""
+        """Show ``chunk``, or drop it if the reader is too slow."""
         if obstacle := self._console.obstacle:
             self._drop(chunk, obstacle)
             return
         chunk = self._after_dropped_line(chunk)
         if chunk:
             self._tell()
-            data = self._show(partial(self._lines.render, chunk), self._lines.ends)
+            data = self._show(partial(self._lines.render, chunk, time.time()), self._lines.ends)
             self._in_line = not chunk.endswith(b"\n")
             growth = max(len(data) / len(chunk), 1.0)  # short lines grow a hundredfold
             self.portion = min(max(int(RENDERED_BYTES / growth), LEAST_BYTES), CHUNK_BYTES)
@@ -78,32 +79,24 @@ class Mirror:
             self._dropped += self._in_line
             self._tell()
             return
-        self._show(self._lines.rest, lambda _: 1)
+        self._show(partial(self._lines.rest, time.time()), lambda _: 1)
 
-    def _show(
-        self,
-        rendered: Callable[[float, int], tuple[Rendered, int]],
-        ends: Callable[[Rendered], int],
-    ) -> Rendered:
-        """Show it, and give it back; nothing where there is nothing, or rendering it fails."""
+    def _show(self, render: Render, ends: Callable[[Rendered], int]) -> Rendered:
+        """Show it, and return it; empty if there is nothing, or if rendering fails."""
         try:
-            data, seq = rendered(time.time(), self._console.seq)
+            return self._console.show(render, ends, self._tell_dropped)
         except Exception as error:  # noqa: BLE001  (whatever it is, the job goes on)
             if not self._has_failed:
                 self._has_failed = True
                 self._tell_failed(error)
             return b""
-        if data:
-            self._console.show(Said(data, seq, ends, self._tell_dropped))
-        return data
 
     def _drop(self, chunk: bytes, why: str) -> None:
         if not self._why_dropping:
             self._why_dropping = why
             if self._in_line:
-                data = self._lines.cut()
-                seq = self._console.seq
-                self._console.show(Said(data, seq, lambda _: 0, self._tell_dropped))
+                end = self._lines.cut()
+                self._console.show(lambda _: end, lambda _: 0, self._tell_dropped)
         self._dropped += chunk.count(b"\n")
         self._in_line = not chunk.endswith(b"\n")
 

@@ -1,82 +1,61 @@
-"""Moves what a process writes from its pipe to its log and to the console.
+"""Moves the output of a process from its pipe to its sink.
 
-The event loop reads, threads write; a process is held up only by a disk that makes progress.
+The event loop reads, threads write; a process waits only for a disk that makes progress.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import anyio
 
-CHUNK_BYTES = 256 * 1024
-PIPE_BYTES = 1024 * 1024
-F_SETPIPE_SZ = 1031
-"""fcntl.h; the name is in Python's fcntl from 3.10 on, but not on every libc."""
-TAIL_BYTES = 8 * 1024
-"""How much of the end is remembered, for telling why a process failed."""
+from ascend_supervisor.output.sink import Sink
+from ascend_supervisor.output.stream import PIPE_BYTES, widen_pipe
+
 LAST_BYTES = 16 * PIPE_BYTES
-"""What is read at the end at most: somebody who escaped may be writing for ever."""
-
-
-class Sink(Protocol):
-    """A log: LogWriter."""
-
-    def take(self, chunk: bytes) -> None: ...
-
-    async def room(self) -> None: ...
-
-
-class Echo(Protocol):
-    """A way to the console: Mirror. ``portion`` is what it wants to be given at once, in bytes."""
-
-    @property
-    def portion(self) -> int: ...
-
-    def take(self, chunk: bytes) -> None: ...
-
-    async def room(self) -> None: ...
-
-    def end(self) -> None: ...
+"""How much is read at the end at most: an escaped process may write for ever."""
 
 
 class Pump:
-    """Give ``write_end`` to the process, then call ``started``; ``run`` until ``finish``.
+    """Start the process in ``write_end``; ``run`` until ``finish``."""
 
-    ``heard`` is told how many bytes came.
-    """
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._read_end = -1
+        self.pipe = ""
+        """Its name in /proc/PID/fd of the processes that hold an end."""
 
-    def __init__(self, log: Sink, echo: Echo | None, heard: Callable[[int], None]) -> None:
-        self._log = log
-        self._echo = echo
-        self._heard = heard
-        self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._read_end, False)
-        widen_pipe(self._read_end)
-        self.pipe = f"pipe:[{os.fstat(self._read_end).st_ino}]"
-        """Its name in /proc/PID/fd of whoever holds an end."""
-        self._tail = b""
+    @contextmanager
+    def write_end(self) -> Iterator[int]:
+        """For the process, which holds the only copy afterwards; raises OSError.
 
-    def started(self) -> None:
-        """The process holds the write end now, and only it."""
-        os.close(self.write_end)
+        If the process is not started, there is nothing to ``finish``.
+        """
+        self._read_end, write_end = os.pipe2(os.O_CLOEXEC)
+        try:
+            os.set_blocking(self._read_end, False)
+            widen_pipe(self._read_end)
+            self.pipe = f"pipe:[{os.fstat(self._read_end).st_ino}]"
+            yield write_end
+        except BaseException:
+            os.close(self._read_end)
+            raise
+        finally:
+            os.close(write_end)
 
     async def run(self) -> None:
-        """Pump until nobody holds the write end any more; to be cancelled before ``finish``."""
+        """Pump until the write end is closed everywhere; to be cancelled before ``finish``."""
         while True:
-            await self._log.room()
+            await self._sink.room_in_log()
             await anyio.wait_readable(self._read_end)
-            if self._echo:
-                await self._echo.room()
+            await self._sink.room_on_console()
             if self._read() == 0:
                 return
 
     def drain(self) -> None:
-        """Take what is in the pipe now; what a dead process wrote is complete then."""
+        """Read what is in the pipe now: all output of a process that is dead."""
         taken = 0
         while taken < LAST_BYTES and (size := self._read()):
             taken += size
@@ -85,32 +64,14 @@ class Pump:
         """Drain and close."""
         self.drain()
         os.close(self._read_end)
-        if self._echo:
-            self._echo.end()
-
-    @property
-    def last_lines(self) -> tuple[str, ...]:
-        """The end of what was read, in lines."""
-        text = self._tail.decode("utf-8", "backslashreplace").replace("\0", "")
-        return tuple(line.rpartition("\r")[2] for line in text.rstrip("\n").split("\n"))
+        self._sink.end()
 
     def _read(self) -> int | None:
         """How many bytes came: 0 at the end, None when there are none now."""
         try:
-            size = self._echo.portion if self._echo else CHUNK_BYTES
-            chunk = os.read(self._read_end, size)
+            chunk = os.read(self._read_end, self._sink.portion)
         except BlockingIOError:
             return None
         if chunk:
-            self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
-            self._heard(len(chunk))
-            self._log.take(chunk)
-            if self._echo:
-                self._echo.take(chunk)
+            self._sink.take(chunk)
         return len(chunk)
-
-
-def widen_pipe(descriptor: int) -> None:
-    """Let a pipe hold PIPE_BYTES, where it is one and the user's limit for pipes allows it."""
-    with suppress(OSError):
-        fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)

@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import anyio
+from msgspec import Struct
 
-from ascend_supervisor.errors import CannotWrite, Unavailable, scarcity
+from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.events import Event, LogBlocked, LogLost, LogRotated, Report
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.log_file import LogFile, Rotation
 from ascend_supervisor.output.log_thread import LogWriter
+from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import TICK_SECONDS
 
 OURS = "[ascend_supervisor]"
-"""What every line of ours in a rank's log begins with."""
+"""The beginning of every line of ours in a rank's log."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankListener:
-    """Turns what befalls the log of ``rank`` into events, from whatever thread it is told."""
+class RankListener(Struct, frozen=True):
+    """Turns reports about the log of ``rank`` into events; to be called in any thread."""
 
     rank: int | None
     program: str | None
@@ -49,7 +49,7 @@ class RankListener:
 
 
 class RankLogs:
-    """``origin`` (job and host) stands in the first line of every file."""
+    """``origin`` (job and host) is in the first line of every file."""
 
     def __init__(self, rotation: Rotation, origin: str, report: Report) -> None:
         self._rotation = rotation
@@ -60,7 +60,7 @@ class RankLogs:
     async def open(self, spec: ProcessSpec) -> None:
         """Make the log of ``spec``, unless an earlier generation has.
 
-        Raises CannotWrite, or Unavailable where no more files can be opened.
+        Raises CannotWrite, Unavailable where no more files can be opened, or NoThread.
         """
         log = self._logs.get(Path(spec.log)) or self._new(spec)
         try:
@@ -81,12 +81,12 @@ class RankLogs:
         return log
 
     def reopen(self) -> None:
-        """Go on in new files of the same names, each from its next line on."""
+        """Continue in new files of the same names, each from its next line on."""
         for log in self._logs.values():
             log.reopen()
 
     async def watch(self) -> NoReturn:
-        """Tell of logs that cannot be written, also where the ranks say little; never returns."""
+        """Report logs that cannot be written, even if ranks write little; never returns."""
         while True:
             await anyio.sleep(TICK_SECONDS)
             for log in self._logs.values():
@@ -97,7 +97,7 @@ class RankLogs:
         async with anyio.create_task_group() as tasks:
             for log in self._logs.values():
                 tasks.start_soon(log.finish)
-        await anyio.lowlevel.checkpoint()  # let the threads' last words arrive
+        await anyio.lowlevel.checkpoint()  # let the threads' last reports arrive
 
     def _new(self, spec: ProcessSpec) -> LogWriter:
         path = Path(spec.log)

@@ -1,4 +1,4 @@
-"""Probes: when a generation may start, and that it must end; one file a source."""
+"""Probes: when a generation may start, and when it must end; one file per source."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ascend_supervisor.outcome import Fault
 
 
 class Probe:
-    """A part that is asked; what it does not say of itself, nothing follows from."""
+    """A source of reasons to wait or to end; each default does nothing."""
 
     async def released(self) -> None:
-        """Return when nothing holds what a generation needs; no table is known yet.
+        """Return when no process holds what a generation needs; no table is known yet.
 
-        May raise a Refusal, as ``ready`` may: then there is no generation any more.
+        May raise a Refusal, as ``ready`` may: then no generation follows.
         """
 
     async def ready(self, plan: Plan) -> None:
         """Return when this plan may start."""
 
     async def must_end(self, life: Life) -> Fault:  # noqa: ARG002
-        """Wait until the generation must end; asked again while it is ended.
+        """Wait until the generation must end; called again while it is being ended.
 
-        Answers at once while what was told still holds.
+        Returns at once while an earlier answer still holds.
         """
         await anyio.sleep_forever()
         raise AssertionError

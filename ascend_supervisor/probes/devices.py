@@ -11,12 +11,12 @@ from ascend_supervisor.events import ReleaseWaiting, Report
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.processes import proc
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.tasks.threads import aside
 
 LOOK_AGAIN_SECONDS = 0.5
 TELL_SECONDS = 10.0
 MOST_SECONDS = 600.0
-"""A reset of a chip takes up to 150 s; whoever holds a device after this long will not let go."""
+"""A chip reset takes up to 150 s; a process that holds a device after this will not release it."""
 
 
 def npus(devices: Path) -> tuple[str, ...]:
@@ -34,21 +34,21 @@ class Devices(Probe):
         self._report = report
 
     async def released(self) -> None:
-        """Raises Unavailable when a device is held for MOST_SECONDS, or nobody can look."""
-        began = self._clock.now()
+        """Raises Unavailable after MOST_SECONDS, or OSError at EMFILE and the like."""
+        began, asked = self._clock.now(), self._clock.elapsed()
         told = -TELL_SECONDS
         if not self._paths:
             return
-        while holders := await in_thread(partial(_holders, self._paths)):
-            now = self._clock.now()
-            if now - began > MOST_SECONDS:
+        while holders := await aside(partial(_holders, self._paths)):
+            if self._clock.now() - began > MOST_SECONDS:
                 raise Unavailable(
                     f"the devices were not released within {MOST_SECONDS:g} s; they are held by: "
                     + "; ".join(holders)
                 )
-            if now - began - told >= TELL_SECONDS:
-                told = now - began
-                self._report(ReleaseWaiting(holders, round(now - began, 3)))
+            waited = self._clock.elapsed() - asked
+            if waited - told >= TELL_SECONDS:
+                told = waited
+                self._report(ReleaseWaiting(holders, round(waited, 3)))
             await self._clock.sleep(LOOK_AGAIN_SECONDS)
 
 

@@ -1,1 +1,1 @@
-"""Processes: started, owned, signalled and swept away; knows no NPU."""
+"""Processes: started, owned, signalled and swept away; knows nothing of NPUs."""

@@ -1,8 +1,8 @@
-"""The owner of every waitpid: it starts processes, and nobody else may wait for one.
+"""The owner of every waitpid: it starts processes, and no other code may wait for one.
 
 Two waiters lose exit statuses when children die together. So ``subprocess.Popen`` only spawns here,
-``reap`` is the one place that waits (the program's SIGCHLD callback), and whoever wants to know of
-an end awaits an event. It needs nothing newer than Linux 3.4; pidfds only tell who was first.
+``reap`` is the only place that waits (the program's SIGCHLD callback), and other code awaits an
+event. It needs nothing newer than Linux 3.4; pidfds only show which process died first.
 """
 
 from __future__ import annotations
@@ -10,36 +10,38 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 
 import anyio
 
-from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.processes.death_order import DeathOrder
-from ascend_supervisor.processes.tracing import let_go
+from ascend_supervisor.processes.ptrace import let_go
 
 SWEEP_SECONDS = 1.0
-"""A SIGCHLD that got lost is made up for within this time."""
+"""After a lost SIGCHLD, children are reaped within this time."""
 
 
 class Child:
-    """A process that we started; its pid is ours to signal until ``status`` is set."""
+    """A process that we started; its pid is ours to signal until ``returncode`` is set."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
         self.pid = popen.pid
-        self.status: ExitStatus | None = None
         self._ended = anyio.Event()
 
-    async def ended(self) -> ExitStatus:
+    @property
+    def returncode(self) -> int | None:
+        """As that of Popen: minus the number of the signal that killed it; None while it runs."""
+        return self._popen.returncode
+
+    async def ended(self) -> int:
+        """The return code, as soon as there is one."""
         await self._ended.wait()
-        assert self.status is not None  # noqa: S101  (set before the event)
-        return self.status
+        return self._popen.returncode
 
     def end(self, wait_status: int) -> None:
-        code = os.waitstatus_to_exitcode(wait_status)
-        self._popen.returncode = code
-        self.status = ExitStatus(None, -code) if code < 0 else ExitStatus(code)
+        self._popen.returncode = os.waitstatus_to_exitcode(wait_status)
         self._ended.set()
 
 
@@ -55,7 +57,7 @@ class Children:
         self._order = order or DeathOrder()
         self._living: dict[int, Child] = {}
         self._change = anyio.Event()
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve = Reserve()
 
     def spawn(
         self,
@@ -88,17 +90,17 @@ class Children:
         return child
 
     def reap(self) -> None:
-        """Take in everything that has died; to be called on SIGCHLD, in the event loop's thread.
+        """Reap all dead children; to be called on SIGCHLD, in the event loop's thread.
 
-        Of ours, who died first is told first (see DeathOrder for where that is known). A child that
-        made us its tracer is let go.
+        Ours are reported in the order of their deaths, where DeathOrder knows it. A child that made
+        us its tracer is detached.
         """
         reaped = False
         for pid in self._dead():
             taken, wait_status = os.waitpid(pid, os.WNOHANG)
             if not taken:
                 continue
-            if os.WIFSTOPPED(wait_status):  # waits tell a stop where it is we who trace
+            if os.WIFSTOPPED(wait_status):  # waitpid reports a stop only if we are the tracer
                 let_go(pid, os.WSTOPSIG(wait_status))
                 continue
             reaped = True
@@ -110,7 +112,7 @@ class Children:
             self._change = anyio.Event()
 
     def _dead(self) -> Iterator[int]:
-        """Each child that is dead, or stopped and traced by us, until the caller has taken all."""
+        """Each child that is dead, or stopped and traced by us, until all are reaped."""
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -118,28 +120,19 @@ class Children:
                 return
             if found is None:
                 return
-            # Asked after the look: so it is among them, and with it all that died before.
+            # Read after the wait, so the list holds this child and all that died before it.
             yield from self._order.so_far() or (found.si_pid,)
 
-    @contextmanager
-    def spare_descriptor(self) -> Iterator[None]:
+    def spare_descriptor(self) -> AbstractContextManager[None]:
         """Free a reserved descriptor meanwhile, so that /proc can be read at EMFILE."""
-        spare, self._spare = self._spare, -1
-        if spare >= 0:
-            os.close(spare)
-        try:
-            yield
-        finally:
-            if self._spare < 0:
-                with suppress(OSError):
-                    self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        return self._reserve.lent()
 
     async def change(self) -> None:
         """Return when the next process has been reaped."""
         await self._change.wait()
 
     async def keep_reaping(self) -> None:
-        """The sweep that stands behind SIGCHLD; never returns."""
+        """Reap at intervals, in case a SIGCHLD is lost; never returns."""
         while True:
             await anyio.sleep(SWEEP_SECONDS)
             self.reap()

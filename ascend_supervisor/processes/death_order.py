@@ -1,4 +1,4 @@
-"""In which order our children died: a wait tells who is dead, and not who was first."""
+"""The order in which our children died, which waitpid does not report."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PIDFD_OPEN: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
 
 
 class DeathOrder:
-    """Tells it where the kernel has pidfds (5.3) and we have file descriptors to spare.
+    """Reports it if the kernel has pidfds (5.3) and we have file descriptors to spare.
 
-    A pidfd becomes readable in the moment of a death, and an epoll lists what became readable in
-    the order in which it did. Without pidfds the list is empty.
+    A pidfd becomes readable when its process dies, and epoll lists descriptors in the order in
+    which they became readable. Without pidfds the list is empty.
     """
 
     def __init__(self, pidfd_open: Callable[[int], int] | None = PIDFD_OPEN) -> None:
@@ -24,9 +24,9 @@ class DeathOrder:
         self._watched: dict[int, int] = {}
 
     def watch(self, pid: int) -> None:
-        """Tell of this process too: a child of ours that has not been waited for.
+        """Watch this process too: a child of ours that was not reaped yet.
 
-        Never fails: the process runs by now. Where there is no room to watch it, it has no order.
+        Never raises, because the process runs already. If it cannot be watched, it has no order.
         """
         if self._pidfd_open is None:
             return
@@ -45,6 +45,6 @@ class DeathOrder:
             return []
         dead = []
         for pidfd, _ in self._epoll.poll(0, len(self._watched)):
-            os.close(pidfd)  # which takes it out of the epoll too
+            os.close(pidfd)  # this also removes it from the epoll
             dead.append(self._watched.pop(pidfd))
         return dead

@@ -1,4 +1,4 @@
-"""What we ask of Linux for the processes below us: orphans come to us, and ranks die with us."""
+"""Linux features for the processes below us: we adopt orphans, and ranks die with us."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ascend_supervisor.processes.guardian import Guardian
+from ascend_supervisor.processes.guardian_link import Guardian
+from ascend_supervisor.processes.ownership import Mark
 
 PR_SET_CHILD_SUBREAPER = 36
 """linux/prctl.h, since Linux 3.4."""
@@ -23,12 +24,12 @@ def become_subreaper() -> None:
         raise OSError(number, os.strerror(number))
 
 
-def start_guardian(mark: str) -> Guardian:
-    """Have all that has ``mark`` (``NAME=value``) in its environment killed when we die, however.
+def start_guardian(program: Path, mark: Mark) -> Guardian:
+    """Start ``program``, which kills all processes with ``mark`` in their environment when we die.
 
-    And what else it is told of. As PID 1 none is needed, and it takes ``setsid``. It is no
-    descendant of ours, so to be called before become_subreaper, and before anybody else waits for
-    children.
+    It also kills the sessions that we report to it. PID 1 needs no guardian; without ``setsid``
+    there is none. It must not become our descendant, so call this before become_subreaper, and
+    before other code waits for children.
     """
     setsid = shutil.which("setsid")
     if os.getpid() == 1 or setsid is None:
@@ -37,16 +38,9 @@ def start_guardian(mark: str) -> Guardian:
         read_end, write_end = os.pipe()
     except OSError:
         return Guardian()
-    program = (
-        sys.executable,
-        "-I",
-        "-S",
-        str(Path(__file__).parents[1] / "programs" / "guardian.py"),
-        mark,
-    )
     try:
         subprocess.run(
-            (setsid, "--fork", *program),
+            (setsid, "--fork", sys.executable, "-I", "-S", str(program), mark.entry),
             stdin=read_end,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -66,8 +60,8 @@ def start_guardian(mark: str) -> Guardian:
 def parent_death_prefix() -> tuple[str, ...]:
     """The words before a command that make the kernel kill it when we die; none if impossible.
 
-    PID 1 needs none: the kernel kills the whole PID namespace with it. To be called before anybody
-    else waits for children, because it starts one.
+    PID 1 needs none: the kernel kills the whole PID namespace with it. To be called before other
+    code waits for children, because it starts one.
     """
     setpriv = shutil.which("setpriv")
     if os.getpid() == 1 or setpriv is None:

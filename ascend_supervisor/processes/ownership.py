@@ -1,71 +1,81 @@
-"""Whose process is it: which of our descendants are ours to end. It looks, and signals nothing."""
+"""Which of our descendants we may end. This only reads /proc, and signals nothing."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.pid import Pid
 
-OWNER = "ASCEND_SUPERVISOR_OWNER"
-"""The variable in every rank's environment that says whose it is: ``PID.START@STATE_FILE``."""
+
+class Mark(Struct, frozen=True):
+    """The variable in a process's environment that names its supervisor, as ``PID.START@PLACE``."""
+
+    variable: str
+    value: str
+
+    @classmethod
+    def ours(cls, variable: str, place: str) -> Mark:
+        """The mark of the processes that this process starts."""
+        return cls(variable, f"{os.getpid()}.{proc.start_time(os.getpid())}@{place}")
+
+    @property
+    def entry(self) -> str:
+        return f"{self.variable}={self.value}"
+
+    def is_on(self, environ: Mapping[bytes, bytes]) -> bool:
+        return environ.get(os.fsencode(self.variable)) == os.fsencode(self.value)
+
+    def succeeds(self, value: str) -> bool:
+        """Whether ``value`` is the mark of a dead supervisor in the same place."""
+        owner, _, place = value.partition("@")
+        number, _, start = owner.partition(".")
+        is_of_place = place == self.value.partition("@")[2]
+        if not (is_of_place and number.isdecimal() and start.isdecimal()):
+            return False
+        return not Pid(int(number), int(start)).lives
 
 
-def owner_mark(place: str) -> str:
-    """The value of OWNER for what this process starts."""
-    return f"{os.getpid()}.{proc.start_time(os.getpid())}@{place}"
-
-
-def is_mark_of_the_dead(mark: str, place: str) -> bool:
-    """Whether this value of OWNER names a supervisor of this ``place`` that is no more."""
-    owner, _, where = mark.partition("@")
-    number, _, start = owner.partition(".")
-    if where != place or not (number.isdecimal() and start.isdecimal()):
-        return False
-    return not Pid(int(number), int(start)).lives
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """Processes that are ours, living or dead, and the pipes they write to (``pipe:[4026]``)."""
 
     pids: frozenset[Pid] = frozenset()
     pipes: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """``mark`` is our value of OWNER; ``before`` was below us before we began, and is not ours."""
+class Ownership(Struct, frozen=True):
+    """``mark`` is ours; ``before`` are earlier descendants, which are not ours."""
 
-    mark: str
+    mark: Mark
     before: frozenset[Pid]
 
     @classmethod
-    def from_now_on(cls, mark: str) -> Ownership:
-        """To be called before anything is started that is to be ended."""
+    def from_now_on(cls, mark: Mark) -> Ownership:
+        """To be called before we start any process that is to be ended."""
         below = map(Pid.of, proc.descendants(os.getpid()))
         return cls(mark, frozenset(pid for pid in below if pid is not None))
 
     @property
     def takes_in_strangers(self) -> bool:
-        """Whether orphans become our children that no process of ours has started.
+        """Whether foreign orphans can become our children.
 
-        PID 1 inherits those of ``kubectl exec``, and we those of the children that we had before.
+        PID 1 adopts those of ``kubectl exec``; we adopt those of the children that we had before.
         """
         return os.getpid() == 1 or bool(self.before)
 
     def ours(self, known: Known) -> list[Pid]:
-        """All descendants that are ours, zombies too; raises OSError where nobody can look.
+        """All descendants that are ours, zombies too; raises OSError at EMFILE and the like.
 
-        Where orphans may be strangers, those are ours that are ``known``, hang below one that is,
-        are in its session, hold its pipe, or bear our mark.
+        If orphans may be foreign, a process is ours if it is ``known`` or below a known one, is in
+        the session of one, holds its pipe, or has our mark.
         """
         return list(self._below_us(known))
 
     def _below_us(self, known: Known) -> Iterator[Pid]:
-        """What hangs below a process that is ours is ours; a tree may be deeper than a stack."""
+        """Descendants of our processes are ours; not recursive, because a tree may be very deep."""
         parents = [(os.getpid(), not self.takes_in_strangers)]
         while parents:
             parent, parent_is_ours = parents.pop()
@@ -88,14 +98,12 @@ class Ownership:
             return False
         if proc.holds_file(pid.number, known.pipes):
             return True
-        # The environment of what is stuck in a driver must not be asked for: that would hang, too.
-        return stat.state != "D" and proc.environ(pid.number).get(OWNER.encode()) == os.fsencode(
-            self.mark
-        )
+        # Do not read the environment of a process stuck in a driver: the read would hang, too.
+        return stat.state != "D" and self.mark.is_on(proc.environ(pid.number))
 
 
 def _is_in_session_of(known: frozenset[Pid], stat: proc.Stat) -> bool:
     if all(leader.number != stat.session for leader in known):
         return False
     leader = Pid.of(stat.session)
-    return leader is None or leader in known  # else its number is somebody else's now
+    return leader is None or leader in known  # else the number was reused

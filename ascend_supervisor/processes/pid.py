@@ -1,6 +1,6 @@
-"""Which process is meant: the number of one that has died is soon given to another.
+"""Identifies processes for certain, although the kernel soon reuses the numbers of dead ones.
 
-Whoever signals a process that is not an unreaped child of ours does it here.
+Every signal to a process that is not our unreaped child is sent here.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.death_order import PIDFD_OPEN
 
 PIDFD_SEND: Callable[[int, int], None] | None = getattr(signal, "pidfd_send_signal", None)
-"""None where Python was built for a kernel before 5.1."""
+"""None if Python was built for a kernel before 5.1."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Pid:
+class Pid(Struct, frozen=True, order=True):
     """A process in our PID namespace: its number, and its start in clock ticks since boot."""
 
     number: int
@@ -34,16 +34,16 @@ class Pid:
 
     @property
     def lives(self) -> bool:
-        """Whether it has not ended: a zombie has. Raises OSError where there is no room to look."""
+        """Whether it has not ended (a zombie has). Raises OSError at EMFILE and the like."""
         stat = proc.stat(self.number)
         return stat is not None and stat.start == self.start and not stat.is_dead
 
     def send(self, number: int) -> bool:
-        """Signal this process and never another one; gives False if it is gone or not allowed.
+        """Signal this process and never another one; returns False if it is gone or not allowed.
 
-        Raises OSError where there is no room to look.
+        Raises OSError at EMFILE and the like.
         """
-        # The descriptor comes first: it still means the same process when the number does not.
+        # Open the descriptor first: it stays with the process even if the number is reused.
         handle = self._open()
         try:
             found = Pid.of(self.number)
@@ -60,7 +60,7 @@ class Pid:
                 os.close(handle)
 
     def _open(self) -> int | None:
-        """A pidfd; None where the kernel (before 5.3), Python or the table of files has none."""
+        """A pidfd; None if the kernel (before 5.3) or Python has none, or no descriptor is free."""
         if PIDFD_OPEN is not None and PIDFD_SEND is not None:
             with suppress(OSError):
                 return PIDFD_OPEN(self.number)

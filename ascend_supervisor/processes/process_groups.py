@@ -1,8 +1,7 @@
-"""Process groups whose leader is no unreaped child of ours: their numbers are not ours to keep.
+"""Process groups whose leader is not an unreaped child of ours: their numbers may be reused.
 
-The kernel gives the number of a group to somebody else as soon as the group is empty. So a group is
-ours for as long as a process that was seen in it is still there, and each member is signalled as
-the process that it is.
+The kernel may reuse the number of a group as soon as the group is empty. So a group is ours only
+while a process that was seen in it is still in it, and each member is signalled by its identity.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from ascend_supervisor.processes.pid import Pid
 
 
 class ProcessGroups:
-    """Of our descendants; zombies are members too."""
+    """Groups of our descendants; zombies are members too."""
 
     def __init__(self) -> None:
         self._members: dict[int, set[Pid]] = {}
 
     def add(self, leaders: Iterable[Pid]) -> None:
-        """Groups by their leaders, which were just seen."""
+        """Add groups by their leaders, which were just seen."""
         for leader in leaders:
             self._members.setdefault(leader.number, set()).add(leader)
 
     def add_left_behind(self, number: int) -> None:
-        """What is left of a group whose leader was a child of ours and has just been reaped.
+        """Add the rest of a group whose leader was a child of ours and has just been reaped.
 
-        Where nobody can look, it is taken for empty: the sweep finds them.
+        If /proc cannot be read, it counts as empty: the sweep finds the rest.
         """
         with suppress(OSError):
             if not _is_empty(number) and Pid.of(number) is None:
@@ -37,7 +36,7 @@ class ProcessGroups:
 
     @property
     def are_empty(self) -> bool:
-        """Whether nobody is left in any; a group that is empty is not looked at any more."""
+        """Whether all groups are empty; an empty group is forgotten."""
         try:
             self._look()
         except OSError:  # EMFILE does not prove that a process has exited
@@ -55,7 +54,7 @@ class ProcessGroups:
                     pid.send(number)
 
     def _look(self) -> None:
-        """Forget who has gone, and groups of which nobody is left."""
+        """Forget members that are gone, and groups without members."""
         thinned = set()
         for group, members in list(self._members.items()):
             staying = set() if _is_empty(group) else {pid for pid in members if _is_in(pid, group)}
@@ -67,12 +66,12 @@ class ProcessGroups:
         self._take_in(thinned)
 
     def _take_in(self, groups: set[int]) -> None:
-        """Those who have joined since; raises OSError."""
+        """Add processes that have joined since; raises OSError."""
         if not groups:
             return
         for group, joined in _seen(groups).items():
             members = self._members[group]
-            # Had it been empty meanwhile, these could be somebody else's.
+            # If the group was empty meanwhile, these could be foreign.
             if any(_is_in(pid, group) for pid in members):
                 members |= joined
 
@@ -93,11 +92,11 @@ def _is_in(pid: Pid, group: int) -> bool:
 
 
 def _is_empty(group: int) -> bool:
-    """Whether there is no such group, whoever's it is."""
+    """Whether there is no such group, ours or foreign."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return True
-    except PermissionError:  # all that is left in it runs as somebody else
+    except PermissionError:  # all its members run as other users
         pass
     return False

@@ -1,7 +1,7 @@
-"""What /proc reads from the memory of a process (cmdline, environ), which may not answer.
+"""Files in /proc that read the memory of a process (cmdline, environ), and so may not answer.
 
 The kernel takes the lock of its address space for that, and a process that is stuck in a driver may
-hold it. The waiting thread is left behind, and only one for each file.
+hold it. The waiting thread is abandoned; there is only one for each file.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from concurrent.futures import TimeoutError as NoAnswer
 from pathlib import Path
 from queue import SimpleQueue
 
-from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.scarcity import NoThread
 
 ANSWER_SECONDS = 1.0
 
 
 class ProcessMemory:
-    """``read`` runs in a thread, and may take ``seconds``; a thread that answers is used again."""
+    """``read`` runs in a thread and may take ``seconds``; a thread that returns is reused."""
 
     def __init__(self, read: Callable[[Path], bytes], seconds: float = ANSWER_SECONDS) -> None:
         self._read = read
@@ -37,7 +37,7 @@ class ProcessMemory:
         answer: Future[bytes] = Future()
         try:
             reader = self._reader()
-        except Unavailable:  # no room for a thread
+        except NoThread:
             return self._read(path)
         reader.requests.put(lambda: self._answer(reader, path, answer))
         try:
@@ -71,7 +71,7 @@ class ProcessMemory:
 
 
 class _Reader:
-    """A thread that does what it is asked for. Making one raises Unavailable."""
+    """A thread that serves requests. Making one raises NoThread."""
 
     def __init__(self) -> None:
         from ascend_supervisor.tasks.threads import start_thread  # noqa: PLC0415  (slow: for ctl)

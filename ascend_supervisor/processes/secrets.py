@@ -1,7 +1,7 @@
-"""Secrets in a command line, masked before anybody is told of it: what looks like one is one.
+"""Masks secrets in a command line before it is shown; anything that looks like a secret counts.
 
-A name says what its value is (``--token=...``, ``PASSWORD=...``, ``?key=...`` in a URL), or a value
-has the shape that an issuer gives to its keys. A file's or a tokenizer's name is left as it stands.
+Either the name shows it (``--token=...``, ``PASSWORD=...``, ``?key=...`` in a URL), or the value
+has the format of an issuer's keys. The names of files and tokenizers are left unchanged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def masked(text: str) -> str:
 
 
 def masked_words(words: Sequence[str]) -> tuple[str, ...]:
-    """The same of a command line in words: a secret may follow the word that names it."""
+    """The same for a command line in words: a secret may follow the word that names it."""
     kept = []
     for before, word in zip(("", *words), words, strict=False):
         is_secret = _NAMES_THE_NEXT.fullmatch(before) and not word.startswith("-")

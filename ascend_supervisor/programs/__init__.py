@@ -1,1 +1,1 @@
-"""Programs of their own that run beside us; they import nothing of ours and nobody imports them."""
+"""Separate programs that run beside us; they import nothing of ours and are not imported."""

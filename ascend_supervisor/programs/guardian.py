@@ -1,22 +1,22 @@
-"""Ends what we have started when we are no more; a program of its own that imports nothing of ours.
+"""Kills what we started when we die; a separate program that imports nothing of ours.
 
     python -I -S guardian.py MARK
 
-The kernel tells a process of the death of its own parent only (PR_SET_PDEATHSIG), and forgets to
-when a program with privileges of its own is executed (setuid, setgid, file capabilities). So the
-workers of a launcher, and such ranks, would outlive us. This program waits for the end of its
-stdin, which is the death of whoever holds the other end, and kills everything that has MARK in its
-environment, and all that is in the sessions of which it was told there, in lines:
+The kernel signals a process only when its own parent dies (PR_SET_PDEATHSIG), and clears this
+setting when a program with privileges of its own is executed (setuid, setgid, file capabilities).
+So the workers of a launcher, and such ranks, would outlive us. This program waits for the end of
+its stdin, which comes when the supervisor dies. Then it kills all processes that have MARK in their
+environment, and all in the sessions that lines on stdin have named:
 
-    own PID START      started by us; that it has ended will be told
-    worker PID START   started by a launcher; that it has ended will not be told
+    own PID START      started by us; its end will be reported
+    worker PID START   started by a launcher; its end will not be reported
     ended PID
     done
 
-The last says that nothing should be left: then one look is enough.
+The last line says that nothing should be left: then one scan is enough.
 
-It stays until nothing is left. Of what does not end within a second it holds /proc/PID/stat open:
-there whoever starts next can see it.
+It stays until nothing is left. It holds /proc/PID/stat open for every process that does not end
+within a second, so that the next supervisor can see which ones.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NAME = "asv-guardian"
 """Its name in /proc/PID/comm."""
 LOOK_AGAIN_SECONDS = 0.05
 QUIET_LOOKS = 3
-"""So often in a row nobody is found: a process in the midst of an exec has no environment."""
+"""How many scans in a row must find nothing: during an exec a process has no environment."""
 TELL_LOOKS = 20
 MOST_LOOKS = 600
-"""Who is still there after these is inside a driver, or somebody else's: then look seldom."""
+"""A process that is left after these is inside a driver, or foreign: then scan seldom."""
 SELDOM_SECONDS = 1.0
 
 Process = tuple[int, int]
-"""Pid, and start in clock ticks: a number alone is soon given to another process."""
+"""Pid, and start in clock ticks: a number alone is soon reused."""
 
 
 def stat(pid: int) -> tuple[Process, int] | None:
@@ -59,15 +59,15 @@ def living() -> list[tuple[Process, int]]:
 
 
 class Sessions:
-    """A session is ours while one of those who were seen in it is there."""
+    """A session is ours while a process that was seen in it is still in it."""
 
     def __init__(self) -> None:
         self._seen: dict[int, set[Process]] = {}
         self._running: set[int] = set()
-        """Those whose leader was started by us and had not ended when we were last told."""
+        """Sessions whose leader was started by us, with no end reported yet."""
 
     def told(self, lines: list[str]) -> None:
-        """What has come together is looked at once: a look costs more the more processes run."""
+        """Scan once for all lines that came together: a scan costs more with more processes."""
         ended = []
         for line in lines:
             what, *numbers = line.split()
@@ -79,11 +79,11 @@ class Sessions:
                 if what == "own":
                     self._running.add(pid)
         if ended:
-            self.members()  # first: nobody else may have been seen with them yet
+            self.members()  # first: no other member may have been seen yet
             self._running.difference_update(ended)
 
     def members(self) -> set[Process]:
-        """All that are in them now; those of which nobody is left are forgotten."""
+        """All processes in them now; empty sessions are forgotten."""
         found: dict[int, set[Process]] = {}
         for process, session in living():
             if session in self._seen:
@@ -91,7 +91,7 @@ class Sessions:
         for session, seen in list(self._seen.items()):
             here = found.get(session, set())
             led = next((process for process in here if process[0] == session), None)
-            # Its leader may have died with us a moment ago; nobody had its number since.
+            # Its leader may have died with us a moment ago; its number was not reused yet.
             just_died = session in self._running and led is None
             if here & seen or (here and just_died):
                 self._seen[session] = here
@@ -119,12 +119,12 @@ def send(process: Process, number: int) -> None:
 
 
 def end_all(mark: bytes, sessions: Sessions, quiet_looks: int) -> None:
-    """Until so many looks in a row have found nobody."""
+    """Repeat until this many scans in a row find nothing."""
     quiet = looks = 0
     held: dict[Process, int] = {}
     while True:
         found = marked(mark) | sessions.members()
-        for number in (signal.SIGSTOP, signal.SIGKILL):  # what is stopped cannot fork away
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # a stopped process cannot fork
             for process in found:
                 send(process, number)
         quiet = 0 if found else quiet + 1
@@ -137,7 +137,7 @@ def end_all(mark: bytes, sessions: Sessions, quiet_looks: int) -> None:
 
 
 def hold(found: set[Process], held: dict[Process, int]) -> None:
-    """Show in /proc/PID/fd whom we wait for."""
+    """Show in our /proc/PID/fd which processes we wait for."""
     for process in held.keys() - found:
         os.close(held.pop(process))
     for process in found - held.keys():
@@ -147,7 +147,7 @@ def hold(found: set[Process], held: dict[Process, int]) -> None:
 
 def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)  # who tells all to stop does not mean us: we end last
+        signal.signal(number, signal.SIG_IGN)  # signals to all are not for us: we end last
     with suppress(OSError), open("/proc/self/comm", "w") as file:  # noqa: PTH123
         file.write(NAME)
     sessions = Sessions()

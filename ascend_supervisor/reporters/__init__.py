@@ -1,4 +1,4 @@
-"""Reporters: from events to the world, one file a reader."""
+"""Reporters: they write events for others, one file per reader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ascend_supervisor.events import Event, Report
 
 
 def fan_out(reporters: Sequence[Report]) -> Report:
-    """One report for all of them, in order."""
+    """One report that calls all of them, in order."""
 
     def report(event: Event) -> None:
         for reporter in reporters:

@@ -5,20 +5,30 @@ A line stays under 8 KiB (rsyslog's default; CRI cuts at 16 KiB); keys are flat 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, MutableMapping
-from dataclasses import asdict, fields
 from datetime import datetime, timezone
 from typing import Any
 
-import structlog
+from msgspec.structs import asdict
 
 from ascend_supervisor.events import Event, Level, Report, SupervisorExited
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.output.console import Console, Numbered, Plain
-from ascend_supervisor.output.lines import Origin, timestamp
+from ascend_supervisor.output.line_formats import Origin, timestamp
+
+# structlog imports rich, if it is installed, for tracebacks that we never print. That takes longer
+# than all of structlog, so it is hidden meanwhile: None makes an import fail.
+if "rich" in sys.modules:
+    import structlog
+else:
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    import structlog
+
+    del sys.modules["rich"]
 
 LINE_BYTES = 8 * 1024 - 256
-"""What an event may take, with room for a longer seq and a shipper's own words."""
+"""How long an event may be, with room for a longer seq and a shipper's additions."""
 CUT_TO = 50
 LEVELS: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -45,7 +55,7 @@ def _log(sink: _Sink, origin: Origin, level: Level, rendering: list[Processor]) 
             *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        # The first four have their values from each event; here they get their places.
+        # Each event sets the first four; this fixes their order.
         context_class=dict,
         cache_logger_on_first_use=True,
         ts="",
@@ -59,17 +69,16 @@ def _log(sink: _Sink, origin: Origin, level: Level, rendering: list[Processor]) 
 
     def report(event: Event) -> None:
         nonlocal over
-        if over:  # a thread's complaint may come late, but supervisor.exited is the last line
+        if over:  # a thread may report late, but supervisor.exited is the last line
             return
         over = isinstance(event, SupervisorExited)
-        keys = {field.name: getattr(event, field.name) for field in fields(event)}
-        logger.log(LEVELS[event.severity], event.name, msg=event.msg, **keys)
+        logger.log(LEVELS[event.severity], event.name, msg=event.msg, **asdict(event))
 
     return report
 
 
 class _Sink:
-    """What structlog calls a logger: takes rendered lines, whatever their level."""
+    """A logger for structlog: takes rendered lines of every level."""
 
     def __init__(self, console: Console, kind: type[Numbered | Plain]) -> None:
         self._console = console
@@ -96,7 +105,7 @@ def _render_json(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
 
 
 def _shortened(value: Any) -> Any:
-    """About half of it, with the same type: of text both ends, of a list the first items."""
+    """About half of it, with the same type: both ends of a text, the first items of a list."""
     if isinstance(value, str):
         part = len(value) // 4
         return f"{value[:part]} ...(cut)... {value[-part:]}" if part > CUT_TO else value[:part]

@@ -1,4 +1,4 @@
-"""Whatever libraries and the interpreter have to say becomes an event, like everything else."""
+"""Turns messages of libraries and the interpreter into events."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.events import Defect, Diagnostic, Event, Report
+from ascend_supervisor.scarcity import NoThread
 
 
 class _Handler(logging.Handler):
@@ -26,9 +27,9 @@ class _Handler(logging.Handler):
 
 
 def report_diagnostics(report: Report, loop: asyncio.AbstractEventLoop) -> None:
-    """From now on warnings, log records, stray exceptions and ``loop``'s complaints are events.
+    """From now on warnings, log records, stray exceptions and ``loop``'s errors become events.
 
-    They come from any thread.
+    They may come from any thread.
     """
 
     def safely(event: Event) -> None:
@@ -46,7 +47,7 @@ def report_diagnostics(report: Report, loop: asyncio.AbstractEventLoop) -> None:
 
     def complain(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if isinstance(error, Refusal):  # no defect, but it came when the end was decided already
+        if isinstance(error, (Refusal, NoThread)):  # not a defect: the end was decided already
             report(Diagnostic("ascend_supervisor", f"refused too late: {error}", None))
         elif isinstance(error, BaseException):
             report(defect(error))
@@ -67,7 +68,7 @@ def report_diagnostics(report: Report, loop: asyncio.AbstractEventLoop) -> None:
 
 
 def unshown(whose: str, error: Exception) -> Diagnostic:
-    """The event for output that is missing on stdout, because it could not be rendered."""
+    """The event for output that is not on stdout because rendering it failed."""
     text = "".join(traceback.format_exception(error))
     return Diagnostic(
         "console",
@@ -78,6 +79,6 @@ def unshown(whose: str, error: Exception) -> Diagnostic:
 
 
 def defect(error: BaseException) -> Defect:
-    """The event for an exception that nobody expected."""
+    """The event for an unexpected exception."""
     text = "".join(traceback.format_exception(error))
     return Defect(f"{type(error).__name__}: {error}", text)

@@ -1,4 +1,4 @@
-"""The files in which others look up how the job stands: the state file and the termination log."""
+"""The files that show the job's status to others: the state file and the termination log."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import anyio
 from ascend_supervisor import __version__
 from ascend_supervisor.events import Diagnostic, Event, Report
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
-from ascend_supervisor.files.newest_only import LatestFile
-from ascend_supervisor.files.reserve import Reserve
-from ascend_supervisor.paths import Place
+from ascend_supervisor.files.latest_content import LatestFile
+from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.job_files import Place
 from ascend_supervisor.reporters.state_file import Status, as_json, status_file
 from ascend_supervisor.reporters.stdout import Outlets
 from ascend_supervisor.reporters.termination_log import termination_log, write_termination_log
@@ -26,15 +26,15 @@ Content = TypeVar("Content")
 STATE_MODE = 0o644
 TERMINATION_LOG = Path("/dev/termination-log")
 LOOK_SECONDS = 10.0
-"""How often it is looked whether the state file is still there: health probes read it."""
+"""How often to check that the state file still exists: health probes read it."""
 
 
 class Records:
-    """``report`` keeps both files; that one cannot be written is told, and stops nothing.
+    """``report`` updates both files; a failed write is reported, and stops nothing.
 
-    ``start_time`` is ours, in clock ticks. Before ``begin`` nothing is written: the place may be
-    another supervisor's. ``reserve`` holds a descriptor for them: the end is told also where there
-    is no other left.
+    ``start_time`` is ours, in clock ticks. Before ``begin`` nothing is written: another supervisor
+    may use the files. ``reserve`` holds a descriptor, so that the end is written even if no other
+    descriptor is left.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Records:
         self._reserve = reserve
 
     def begin(self) -> None:
-        """Write the first state, and from now on what every event makes of it."""
+        """Write the first state, and from now on the state after every event."""
         place = self._place
         state = Path(place.state_file)
         state_file = self._file(_state_writer(state), "the state file", state)
@@ -78,25 +78,25 @@ class Records:
             self._reports.append(termination_log(file.put))
 
     def report(self, event: Event) -> None:
-        """Write down ``event``; nothing that comes after the last one changes anything."""
+        """Record ``event``; events after the last one change nothing."""
         for report in self._reports:
             report(event)
 
     async def keep(self, seconds: float = LOOK_SECONDS) -> NoReturn:
-        """Write the state file again, within ``seconds``, when somebody has removed it."""
+        """Write the state file again, within ``seconds``, if it was removed."""
         await self._begun.wait()
         await self._state_file.keep(partial(os.path.lexists, self._place.state_file), seconds)
 
     async def finish(self) -> None:
-        """Wait until both are written, or cannot be."""
+        """Wait until both are written or have failed."""
         for file in self._files:
             await file.finish()
-        await anyio.lowlevel.checkpoint()  # let a thread's complaint arrive
+        await anyio.lowlevel.checkpoint()  # let a thread's report arrive
 
     def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
         def failed(error: OSError) -> None:
             text = f"{path} cannot be written: {error.strerror or error}"
-            self._outlets.complain(text)  # the last write comes after the last event
+            self._outlets.complain(f"{name}: {text}")  # the last write comes after the last event
             self._loop.call_soon_threadsafe(self._outlets.report, Diagnostic(name, text, None))
 
         def ensure(content: Content) -> None:
@@ -106,7 +106,7 @@ class Records:
 
 
 def _state_writer(path: Path) -> Callable[[Status], None]:
-    """Also removes, the first time, what an earlier start left that was killed while it wrote."""
+    """The first call also removes temporary files of an earlier start that was killed."""
     rest = [path]
 
     def write(status: Status) -> None:

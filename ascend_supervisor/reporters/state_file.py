@@ -1,10 +1,12 @@
-"""Where we stand, as a file that is replaced atomically at every change: for ctl and people."""
+"""The current status, as a file that is replaced atomically at every change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.events import (
     Event,
@@ -24,8 +26,7 @@ from ascend_supervisor.files.to_json import to_json
 Phase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
 
 
-@dataclass(frozen=True, slots=True)
-class RankStatus:
+class RankStatus(Struct, frozen=True):
     """One rank: ``status`` and ``signal`` are null while it runs."""
 
     rank: int | None
@@ -36,8 +37,7 @@ class RankStatus:
     signal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """What the state file holds; ``pid`` and ``start_time`` (clock ticks) name the supervisor."""
 
     job_id: str
@@ -56,7 +56,7 @@ class Status:
 
 
 def status_file(put: Callable[[Status], None], initial: Status) -> Report:
-    """A report that hands every new state to ``put``, ``initial`` at once."""
+    """A report that passes every new state to ``put``, and ``initial`` at once."""
     current = initial
     put(current)
 
@@ -75,7 +75,7 @@ def as_json(status: Status) -> bytes:
 
 
 def after(status: Status, event: Event) -> Status:
-    """The status when ``event`` has happened; nothing changes it once the supervisor has ended."""
+    """The status after ``event``; final once the supervisor has ended."""
     return status if status.phase == "ended" else _changed(status, event)
 
 

@@ -1,4 +1,4 @@
-"""Where events and the ranks' words go, in the format that was asked for."""
+"""Sends events and rank output to stdout or stderr, in the requested format."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Literal
 import anyio
 
 from ascend_supervisor.events import OutputDropped, Report, SupervisorExited, who
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console, Plain
-from ascend_supervisor.output.lines import JsonLines, Origin, RawLines, TextLines
+from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines
 from ascend_supervisor.output.mirror import Lines, Mirror
-from ascend_supervisor.output.terminal import coloured, harmless
-from ascend_supervisor.quoting import printable
+from ascend_supervisor.output.terminal_escapes import coloured, harmless
 from ascend_supervisor.reporters.event_log import json_log, text_log
 from ascend_supervisor.reporters.python_warnings import unshown
 from ascend_supervisor.settings.values import LogLevel, RankSet
 from ascend_supervisor.tasks.race import first
+from ascend_supervisor.untrusted_text import printable
 
 Format = Literal["json", "text", "raw", "none"]
 HURRIED_SECONDS = 1.0
-"""What ranks said is written for so long after somebody has lost patience."""
+"""How long rank output is still written after an impatient signal."""
 
 
 class Outlets:
-    """``report`` tells events; ``mirror`` gives a rank's way to the console, if it has one.
+    """``report`` writes events; ``mirror`` returns a rank's Mirror, or None if it is not shown.
 
     json: both on stdout. text: both on stdout, for people. raw: the ranks' bytes on stdout, events
     for people on stderr. none: nothing on stdout, warnings and errors on stderr.
@@ -37,7 +37,7 @@ class Outlets:
         self._format = console
         self._ranks = ranks
         self._origin = origin
-        if os.path.sameopenfile(1, 2):  # one thread writes: nothing lands inside a line
+        if os.path.sameopenfile(1, 2):  # one thread writes, so lines stay whole
             self._stdout = self._stderr = Console(1)
         else:
             self._stdout, self._stderr = Console(1, self._refused), Console(2)
@@ -63,19 +63,19 @@ class Outlets:
 
     @property
     def is_json(self) -> bool:
-        """Whether stdout is JSON: then stderr holds nothing for people yet."""
+        """Whether stdout is JSON, so that stderr has no text for people yet."""
         return self._format == "json"
 
     def complain(self, sentence: str) -> None:
-        """Say on stderr why we refuse."""
+        """Write the reason of a refusal to stderr."""
         lines = (f"ascend_supervisor: {printable(line)}\n" for line in sentence.splitlines())
         self._stderr.put(Plain("".join(lines).encode(errors="backslashreplace")))
 
     async def finish_output(self, seconds: float, hurry: Callable[[], Awaitable[None]]) -> None:
-        """Wait until all that ranks said is written, for at most ``seconds``.
+        """Wait until all rank output is written, for at most ``seconds``.
 
-        When ``hurry`` returns, for HURRIED_SECONDS at most; or until the reader has stood still for
-        too long. What is left is dropped and told, so that the events have their turn.
+        After ``hurry`` returns, for at most HURRIED_SECONDS; or until the reader stalls for too
+        long. The rest is dropped and reported, so that the events can be written.
         """
 
         async def written() -> bool:
@@ -93,13 +93,13 @@ class Outlets:
         await self._stdout.finish()
         self._stdout.tell_dropped()
 
-    async def end(self, exited: SupervisorExited) -> None:
-        """Tell the last event, and wait until it is written, unless nobody reads it.
+    async def end(self, exited: SupervisorExited, refusal: str | None) -> None:
+        """Write the last event, and wait until it is written, unless the reader is gone.
 
-        The sentence stands on stderr too where no people have been told, or stdout is gone.
+        A ``refusal`` also goes to stderr if stdout is JSON; any failure does if stdout is gone.
         """
         self.report(exited)
-        sentence = exited.refusal if self.is_json else None
+        sentence = refusal if self.is_json else None
         told = await self._events.finish() and sys.stdout is not None  # None: it was closed
         if not told and exited.exit_code and self._events is self._stdout:
             sentence = exited.root_cause or exited.msg
@@ -108,7 +108,7 @@ class Outlets:
         await self.finish()
 
     async def finish(self) -> None:
-        """Wait until all is written, unless nobody reads it."""
+        """Wait until all is written, unless the reader is gone."""
         await self._stdout.finish()
         await self._stderr.finish()
 

@@ -1,4 +1,4 @@
-"""The root cause where kubelet looks for it: the termination log of the container."""
+"""The root cause in the container's termination log, which kubelet reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_BYTES = 4096
 
 
 def termination_log(put: Callable[[bytes], None]) -> Report:
-    """A report that hands the root cause of a failure to ``put``, and nothing of a success."""
+    """A report that passes the root cause of a failure to ``put``, and nothing on success."""
 
     def report(event: Event) -> None:
         if isinstance(event, SupervisorExited) and event.exit_code:

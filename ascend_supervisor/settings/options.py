@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+from msgspec import Struct
 
 from ascend_supervisor import errors
 from ascend_supervisor.settings.values import (
@@ -19,6 +20,7 @@ from ascend_supervisor.settings.values import (
     Console,
     Kind,
     LogLevel,
+    Method,
     choice,
     read_path,
     read_text,
@@ -32,15 +34,14 @@ EVERYWHERE: frozenset[Source] = frozenset(get_args(Source))
 COMMAND_LINE: frozenset[Source] = frozenset({"command line"})
 NOT_IN_A_FILE: frozenset[Source] = EVERYWHERE - {"file"}
 
-METHODS = ("ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow")
+METHODS: tuple[Method, ...] = get_args(Method)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option: its name, what it takes, what it is for, and what holds when it is not given.
+class Option(Struct, frozen=True):
+    """One option: its name, its kind of value, its help, and its default.
 
     ``default`` is written as a user would write it; None means that the value is None.
-    ``otherwise`` says in words where a default comes from that is not fixed.
+    ``otherwise`` describes a default that is not fixed.
     """
 
     name: str
@@ -241,16 +242,3 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
 )
 
 OPTIONS: tuple[Option, ...] = tuple(option for _, group in GROUPS for option in group)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A value that a source gave, and ``where``: the option, the variable, or the file and key.
-
-    The value is a stranger's until its option's kind has read it.
-    """
-
-    option: Option
-    value: Any
-    source: Source
-    where: str

@@ -1,22 +1,25 @@
-"""The settings of one run, from command line, environment and TOML file; reads none by itself."""
+"""The settings of one run, from command line, environment and TOML file; does no I/O itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.quoting import shown
-from ascend_supervisor.settings.options import OPTIONS, Given, Source
+from ascend_supervisor.settings.options import OPTIONS, Source
 from ascend_supervisor.settings.sources import (
+    Given,
     from_environment,
     from_file,
     from_platform,
     split_command_line,
 )
-from ascend_supervisor.settings.values import Console, LogLevel, RankSet
+from ascend_supervisor.settings.values import Console, LogLevel, Method, RankSet
+from ascend_supervisor.untrusted_text import shown
 
 NO_COMMAND = (
     "no command was given: write what each rank runs after the options, "
@@ -24,21 +27,18 @@ NO_COMMAND = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Help:
+class Help(Struct, frozen=True):
     """The user asked for the help."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """The user asked for the version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Every option's value (times in seconds, sizes in bytes), and what each rank runs.
 
-    None means that the option was not given and that its default depends on the world.
+    None means that the option was not given and that its default is found later.
     ``sources`` names the source of each value that is not a default, by the option's name.
     """
 
@@ -48,7 +48,7 @@ class Settings:
     server_id: str | None
     node_rank: int | None
     standalone: int | None  # None: not asked for; 0: as many devices as there are
-    method: str
+    method: Method
     master_port: int | None
     work_dir: Path | None
     log_dir: Path | None
@@ -75,7 +75,7 @@ class Settings:
 
     @property
     def non_defaults(self) -> tuple[str, ...]:
-        """What is not a default, such as ``grace=5.0 (command line)``."""
+        """The settings that are not defaults, such as ``grace=5.0 (command line)``."""
         return tuple(
             f"{name}={_told(getattr(self, name.replace('-', '_')))} ({source})"
             for name, source in self.sources.items()
@@ -111,8 +111,17 @@ def read_settings(
     return _settled(given, command)
 
 
+def console_of(argv: Sequence[str], environ: Mapping[str, str]) -> Console:
+    """Where a refusal of the others is told: ``--console``, if it can be read itself."""
+    ignored: list[str] = []
+    words, _ = split_command_line(argv, ignored)
+    given = _understood((*from_environment(environ, ignored), *words), ignored)
+    console: Console = given["console"].value if "console" in given else "auto"
+    return console
+
+
 def _understood(words: Iterable[Given], faults: list[str]) -> dict[str, Given]:
-    """Those whose value can be read, with it, by the option's name; of several the last."""
+    """The readable values by the option's name; the last one wins."""
     read = (_with_value(word, faults) for word in words)
     return {word.option.name: word for word in read if word is not None}
 

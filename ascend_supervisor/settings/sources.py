@@ -10,13 +10,16 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
-from ascend_supervisor.quoting import nearest, plain, unknown
-from ascend_supervisor.settings.options import OPTIONS, PREFIX, Given, Option
+from msgspec import Struct
+
+from ascend_supervisor.settings.options import OPTIONS, PREFIX, Option, Source
 from ascend_supervisor.settings.values import read_duration
+from ascend_supervisor.untrusted_text import nearest, plain, unknown
 
 OWNER = "ASCEND_SUPERVISOR_OWNER"
-"""The variable that marks our ranks; it is no option."""
+"""The variable in every rank's environment that names its supervisor; not an option."""
 
 CONFIG_BYTES = 64 * 1024
 """More than any configuration file of ours has."""
@@ -41,12 +44,24 @@ _TTP_DRAIN = 190.0
 _OFF = frozenset({"", "0", "false", "no", "off", "none", "{}"})
 
 
+class Given(Struct, frozen=True):
+    """A value that a source gave, and ``where``: the option, the variable, or the file and key.
+
+    The value is unchecked until its option's kind has read it.
+    """
+
+    option: Option
+    value: Any
+    source: Source
+    where: str
+
+
 def split_command_line(
     argv: Sequence[str], faults: list[str]
 ) -> tuple[tuple[Given, ...], tuple[str, ...]]:
-    """Our options, and the command: everything from the first word that is no option.
+    """Our options, and the command: everything from the first word that is not an option.
 
-    A misspelt option is read as the one it resembles, so that it does not hide other faults.
+    A misspelt option is treated as the one it resembles, so that it does not hide other faults.
     """
     rest = deque(argv)
     given = []
@@ -75,7 +90,7 @@ def _option(flag: str, faults: list[str]) -> Option | None:
 
 
 def _value_after(option: Option, rest: deque[str]) -> str | bool | None:
-    """The value taken from ``rest``; True where the option stands alone; None where it must not."""
+    """The value taken from ``rest``; True if the option has none; None if it needs one."""
     following = rest[0] if rest else "--"
     if option.kind.needs_value:
         return None if following.startswith("--") else rest.popleft()
@@ -96,7 +111,7 @@ def from_environment(environ: Mapping[str, str], faults: list[str]) -> Iterator[
 
 
 def from_platform(environ: Mapping[str, str]) -> Iterator[Given]:
-    """What ModelArts and MindIO say in variables of their own; whatever is ours goes before it."""
+    """Settings from variables of ModelArts and MindIO; our own variables and options win."""
     method = environ.get("MA_RUN_METHOD")
     if method:
         yield Given(BY_KEY["method"], method, "environment", "MA_RUN_METHOD")
@@ -106,7 +121,7 @@ def from_platform(environ: Mapping[str, str]) -> Iterator[Given]:
 
 
 def _dying_gasp(environ: Mapping[str, str]) -> float | None:
-    """Seconds that ranks may need for MindIO's last checkpoint; None where nothing shows it."""
+    """Seconds that ranks may need for MindIO's last checkpoint; None without its variables."""
     shown = {
         name: environ[name]
         for name in (*_TTP_LIMITS, *_TTP_SWITCHES)
@@ -117,7 +132,7 @@ def _dying_gasp(environ: Mapping[str, str]) -> float | None:
 
 
 def _seconds(text: str) -> float:
-    """The number that ``text`` is; minus infinity where it is none."""
+    """The number in ``text``; minus infinity if it is not a number."""
     try:
         return read_duration(text)
     except ValueError:
@@ -143,7 +158,7 @@ def from_file(
 def _document(
     config: Given, read_file: Callable[[str], bytes], faults: list[str]
 ) -> dict[str, object]:
-    """What the file holds; empty, with the fault, where it cannot be read."""
+    """The content of the file; empty, with a fault, if it cannot be read."""
     path = str(config.value)
     content = b""
     try:

@@ -51,7 +51,7 @@ def help_text() -> str:
 
 def _entry(option: Option) -> str:
     """An option and its meaning, in two columns."""
-    from textwrap import fill  # noqa: PLC0415 - only who asks for help pays for it
+    from textwrap import fill  # noqa: PLC0415 - only --help pays for it
 
     left = f"  {option.flag} {option.kind.metavar}".rstrip()
     default = option.otherwise or option.default

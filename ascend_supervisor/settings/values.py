@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 MOST = 10**18 - 1
 """The largest whole number taken: eighteen digits, so that it fits every JSON reader's 64 bits."""
@@ -23,12 +24,11 @@ _TRUE = frozenset({"true", "yes", "1"})
 _FALSE = frozenset({"false", "no", "0"})
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of value: ``read`` takes what was found and raises ValueError with what it expects.
 
-    What is found is a text, a value of a TOML document, or True where an option stood alone.
-    ``metavar`` is empty for a flag, in brackets for a value that may be left out.
+    What was found is a text, a value of a TOML document, or True for an option without a value.
+    ``metavar`` is empty for a flag, and in brackets for an optional value.
     """
 
     metavar: str
@@ -43,8 +43,7 @@ class Kind:
         return self.takes_value and not self.metavar.startswith("[")
 
 
-@dataclass(frozen=True, slots=True)
-class RankSet:
+class RankSet(Struct, frozen=True):
     """Some of the ranks, as ranges; ``str()`` gives back a list that reads as the same set."""
 
     ranges: tuple[range, ...]
@@ -124,7 +123,7 @@ def read_choice(found: object, *, choices: tuple[str, ...]) -> str:
 
 
 def read_device_count(found: object) -> int | None:
-    """A number of devices; 0 stands for as many as there are, None for not asked for."""
+    """A number of devices; 0 means all that exist, None that it was not given."""
     word = _word(found)
     if word in {"true", "false"}:
         return 0 if word == "true" else None
@@ -161,6 +160,7 @@ def whole(metavar: str, *, least: int = 0) -> Kind:
 
 
 Console = Literal["auto", "json", "text", "raw", "none"]
+Method = Literal["ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 MOST_DEVICES = 16

@@ -1,1 +1,1 @@
-"""Waiting: for the first of several, in threads, on a clock; knows no NPU."""
+"""Waiting: for the first of several, in threads, on a clock; knows nothing of NPUs."""

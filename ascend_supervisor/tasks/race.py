@@ -1,27 +1,26 @@
 """Wait for the first of several things, or for all of them; no exception is lost.
 
-Only one can come out. What else was raised goes to the event loop's exception handler.
+Only one is raised. Other exceptions go to the event loop's exception handler.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import anyio
+from msgspec import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Returned(Generic[T]):
+class _Returned(Struct, Generic[T], frozen=True):
     result: T
 
 
 async def first(*contenders: Callable[[], Awaitable[T]]) -> T:
-    """The result of the contender that ends first, or its exception, bare.
+    """The result of the contender that ends first, or its exception, without a group.
 
     The others are cancelled, and have ended when this returns. Their results are dropped.
     """
@@ -47,7 +46,7 @@ async def first(*contenders: Callable[[], Awaitable[T]]) -> T:
 
 
 async def every(*tasks_to_do: Callable[[], Awaitable[object]]) -> None:
-    """Wait for all of them together; the first exception ends the others and is raised bare."""
+    """Wait for all; the first exception cancels the others and is raised without a group."""
     errors: list[Exception] = []
     try:
         async with anyio.create_task_group() as tasks:

@@ -1,9 +1,8 @@
-"""What may block runs in a thread; that there is no room for another is a sentence."""
+"""Runs calls that may block in threads; raises NoThread if no thread can be started."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -11,33 +10,46 @@ from typing import Generic, TypeVar
 
 import anyio.to_thread
 
-from ascend_supervisor.errors import SCARCE, Unavailable
+from ascend_supervisor.scarcity import NoThread
 
 T = TypeVar("T")
 
-NO_ROOM = f"the machine has no room for another thread: {SCARCE[errno.EAGAIN]}"
 
-
-def start_thread(run: Callable[[], None], name: str) -> None:
-    """Let ``run`` go its own way; the end of the program does not wait. Raises Unavailable."""
+def start_thread(run: Callable[[], object], name: str) -> threading.Thread:
+    """Call ``run`` in a daemon thread; the end of the program does not wait. Raises NoThread."""
+    thread = threading.Thread(target=run, name=name, daemon=True)
     try:
-        threading.Thread(target=run, name=name, daemon=True).start()
+        thread.start()
     except RuntimeError as error:
-        raise Unavailable(NO_ROOM) from error
+        raise NoThread from error
+    return thread
+
+
+def check_room(threads: int) -> None:
+    """Raise NoThread if so many threads cannot be started now; none of them is left."""
+    enough = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(threads):
+            started.append(start_thread(enough.wait, "room"))  # noqa: PERF401  (one may raise)
+    finally:
+        enough.set()
+        for thread in started:
+            thread.join()
 
 
 async def aside(function: Callable[[], T]) -> T:
-    """What ``function`` gives, in a thread where there is room for one, or else here."""
+    """The result of ``function``, run in a thread, or here if no thread can be started."""
     try:
         return await in_thread(function)
-    except Unavailable:
+    except NoThread:
         return function()
 
 
 async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | None = None) -> T:
-    """What ``function`` gives; it is left behind where it stands when we are cancelled.
+    """The result of ``function``, run in a thread, which is abandoned on cancellation.
 
-    Raises Unavailable, or what ``function`` raises.
+    Raises NoThread, or what ``function`` raises.
     """
     answer: Future[T] = Future()
 
@@ -50,15 +62,15 @@ async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | 
     try:
         await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
     except RuntimeError as error:  # not the function's: the thread could not be started
-        raise Unavailable(NO_ROOM) from error
+        raise NoThread from error
     return answer.result()
 
 
 class Errand(Generic[T]):
     """``function``, called in a thread; to be made in a running event loop.
 
-    Whoever waits for its result may be cancelled, and come back: the call goes on, and its result
-    is kept.
+    A caller that waits for the result may be cancelled and wait again: the call goes on, and its
+    result is kept.
     """
 
     def __init__(
@@ -72,12 +84,12 @@ class Errand(Generic[T]):
         return self._task.done()
 
     async def result(self) -> T:
-        """What ``function`` gives; raises Unavailable, or what it raises."""
+        """The result of ``function``; raises NoThread, or what it raises."""
         await self.over()
         return self._task.result()
 
     async def over(self) -> None:
-        """Wait for the end of the call, whatever it gives."""
+        """Wait for the end of the call, whatever its result."""
         await asyncio.wait((self._task,))
 
     def then(self, act: Callable[[], None]) -> None:
@@ -86,6 +98,6 @@ class Errand(Generic[T]):
 
 
 def _looked_at(task: asyncio.Task[T]) -> None:
-    """Nobody may wait for it any more; that it raised is then of no interest."""
+    """Mark an exception as retrieved, because there may be no caller left."""
     if not task.cancelled():
         task.exception()

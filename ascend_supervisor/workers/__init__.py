@@ -1,1 +1,1 @@
-"""The worker group in one generation: made ready, run, ended, and its failure told."""
+"""The worker group in one generation: preparation, run, end, and its failure."""

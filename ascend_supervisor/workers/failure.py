@@ -1,45 +1,69 @@
-"""What a failed process left that says why: its error file, and its launcher's testimony."""
+"""The first failure: how a process died, and the evidence of its cause."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from ascend_supervisor.files.regular import open_regular_file
-from ascend_supervisor.launchers.failure_words import Exhibit, raised
-from ascend_supervisor.launchers.spec import ProcessSpec
-from ascend_supervisor.outcome import Failure
+from msgspec import Struct
+from msgspec.structs import replace
 
-LAST_LINES = 20
-"""How many of a failed rank's lines are told."""
+from ascend_supervisor.files.regular_file import open_regular_file
+from ascend_supervisor.launchers.testimony import Exhibit, Testimony, raised
+from ascend_supervisor.outcome import ExitStatus, Failure
+from ascend_supervisor.output.sink import TAIL_BYTES
+from ascend_supervisor.workers.process import Process
+
 HEAD_BYTES = 64 * 1024
-"""An error file is read so far, too."""
-TAIL_BYTES = 8 * 1024
+"""How much of the beginning of a file is read, error files too."""
 MOST_EXHIBITS = 64
 
 
-def examined(
-    failure: Failure,
-    spec: ProcessSpec,
-    lines: Sequence[str],
-    heard: Sequence[str],
-    ranks: Mapping[int, int],
-) -> Failure:
-    """The failure with all that is known of it; reads files.
+class Death(Struct, frozen=True):
+    """The end of the process that failed first.
 
-    ``lines`` are the last of its log, ``heard`` those of all the generation's, and ``ranks`` those
-    of a launcher's workers, by their pids.
-    Where a launcher failed because a worker did, the failure is the worker's.
+    ``at`` is in seconds of the clock; ``runtime_seconds`` includes time while we were stopped.
     """
-    failure = replace(failure, last_lines=tuple(lines[-LAST_LINES:]))
-    if spec.explanation is not None:
-        failure = replace(failure, reason=spec.explanation.reason(lines, heard))
+
+    process: Process
+    generation: int
+    status: ExitStatus
+    at: float
+    runtime_seconds: float
+    oom_killed: bool | None
+
+    @property
+    def failure(self) -> Failure:
+        """What can be told at once, without a look at a file."""
+        spec, lines = self.process.spec, self.process.output.last_lines
+        return Failure(
+            name=spec.name,
+            rank=spec.rank,
+            generation=self.generation,
+            status=self.status,
+            runtime_seconds=self.runtime_seconds,
+            ended_at=self.at,
+            oom_killed=self.oom_killed,
+            log=str(spec.log),
+            last_lines=lines,
+            reason=spec.explanation.reason(lines, lines) if spec.explanation else None,
+        )
+
+
+def examined(death: Death, heard: Sequence[str], ranks: Mapping[int, int]) -> Failure:
+    """The failure with all that is known after the last process has ended; reads files.
+
+    ``heard`` are the last lines of all processes of the generation, ``ranks`` the ranks of a
+    launcher's workers by pid. If a launcher failed because a worker did, the failure is the
+    worker's.
+    """
+    failure, spec = death.failure, death.process.spec
+    lines = failure.last_lines
     if spec.testimony is not None:
-        culprit = spec.testimony.culprit(lines, list(_exhibits(spec)), ranks)
+        culprit = spec.testimony.culprit(lines, list(_exhibits(spec.testimony)), ranks)
         if culprit is not None:
             return replace(
                 failure,
@@ -48,31 +72,35 @@ def examined(
                 status=culprit.status,
                 exception=culprit.exception,
                 reason=culprit.reason,
-                last_lines=culprit.last_lines[-LAST_LINES:],
+                last_lines=culprit.last_lines,
                 log=str(culprit.log or spec.log),
             )
-    if spec.error_file is None:
-        return failure
-    return replace(failure, exception=raised(_ends(Path(spec.error_file))[0]))
+    return replace(
+        failure,
+        reason=spec.explanation.reason(lines, heard) if spec.explanation else None,
+        exception=raised(_ends(Path(spec.error_file))[0]) if spec.error_file else None,
+    )
 
 
-def _exhibits(spec: ProcessSpec) -> Iterator[Exhibit]:
+def _exhibits(testimony: Testimony) -> Iterator[Exhibit]:
     """The oldest first; what is gone meanwhile is passed over."""
-    if spec.testimony is None:
-        return
-    directory, pattern = spec.testimony.exhibits
-    if not pattern:
-        return
     found: list[tuple[int, Path]] = []
     with suppress(OSError):
-        paths = islice(Path(directory).glob(pattern), MOST_EXHIBITS)
+        paths = islice(exhibit_files(testimony), MOST_EXHIBITS)
         found += [(path.stat().st_mtime_ns, path) for path in paths]
+    directory, _ = testimony.exhibits
     for _, path in sorted(found):
         yield Exhibit(path.relative_to(directory), *_ends(path))
 
 
+def exhibit_files(testimony: Testimony) -> Iterator[Path]:
+    """The files that it may ask for, in no order. Raises OSError."""
+    directory, pattern = testimony.exhibits
+    return Path(directory).glob(pattern) if pattern else iter(())
+
+
 def _ends(path: Path) -> tuple[bytes, bytes]:
-    """Its beginning and its end; empty where it cannot be read, or is no regular file."""
+    """Its beginning and its end; empty if it cannot be read or is not a regular file."""
     try:
         with os.fdopen(open_regular_file(path), "rb") as file:
             head = file.read(HEAD_BYTES)

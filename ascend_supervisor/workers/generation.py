@@ -1,20 +1,20 @@
-"""One life of the worker group: from its start until the first reason to end, and to the very end.
+"""One life of the worker group: from its start to the first reason to end, and its shutdown.
 
-Nothing that the ranks started is left when this returns or is cancelled, except what the kernel
-itself cannot end; that is described in what it returns.
+Nothing that the ranks started is left when this returns or is cancelled, except processes that even
+the kernel cannot end; the result describes these.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
-from ascend_supervisor.errors import Refusal, Unavailable
+from ascend_supervisor.errors import UNAVAILABLE, Refusal, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life, Plan
@@ -28,34 +28,34 @@ from ascend_supervisor.outcome import (
     NotStarted,
     Outcome,
     Patience,
+    StopSignal,
 )
 from ascend_supervisor.reporters.python_warnings import defect
-from ascend_supervisor.stopping import explainable_until, explains
+from ascend_supervisor.stop_requests import explainable_until, explains
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.workers.endings import Ending, Faults
+from ascend_supervisor.workers.faults import Ending, Faults
 from ascend_supervisor.workers.group import WorkerGroup
 from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.shutdown import Shutdown
 
 LAST_WORDS_SECONDS = 5.0
-"""What workers wrote to logs of their own may take so long to be mirrored, on a disk that hangs."""
+"""How long the mirroring of workers' own logs may take at the end, if a disk hangs."""
 ANNOUNCE_SECONDS = 1.0
 LOOK_SECONDS = 5.0
 
 Announce = Callable[[Outcome, float], Awaitable[None]]
 """Tells others how this generation ends, and how many seconds it ran."""
 Look = Callable[[Life], Awaitable[None]]
-"""Looks at the processes before they are told to stop."""
+"""Inspects the processes before they are told to stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Company:
-    """What goes along with a generation, besides its processes.
+class Company(Struct, frozen=True):
+    """The other parts of a generation, besides its processes.
 
-    ``endings`` are asked whether it must end. ``announce`` is called before the first signal goes
-    to a process of it, and given ANNOUNCE_SECONDS; ``look`` before TERM, where a fault asks for a
-    last look, and given LOOK_SECONDS. What these two raise is told, and changes nothing.
+    ``endings`` are asked whether it must end. ``announce`` is called before the first signal to its
+    processes, and may take ANNOUNCE_SECONDS. ``look`` is called before TERM, if a fault asks for a
+    last look, and may take LOOK_SECONDS. Exceptions of these two are reported, and change nothing.
     """
 
     endings: Sequence[Ending]
@@ -70,18 +70,18 @@ async def run_generation(
     patience: Patience,
     company: Company,
 ) -> Ended:
-    """Run what was prepared until the first reason to end; nothing is left when this returns."""
+    """Run the prepared plan until the first reason to end; nothing is left when this returns."""
 
     async def interrupted() -> Outcome:
         return Interrupted(await interrupts.stop())
 
-    group = WorkerGroup(life, runtime)
+    group = WorkerGroup(life, runtime, interrupts.explain)
     faults = Faults(company.endings, runtime.clock)
     shutdown = Shutdown(group, interrupts, faults, patience, runtime)
-    outcome: Outcome = Interrupted(signal.SIGTERM)
+    began = runtime.clock.now()
+    outcome: Outcome = Interrupted(StopSignal(signal.SIGTERM, began))
     left: tuple[str, ...] = ()
     uptime = 0.0
-    began = runtime.clock.now()
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(faults.listen)
@@ -103,16 +103,15 @@ async def run_generation(
         await group.last_words(LAST_WORDS_SECONDS)
         group.finish()  # only now: a pump that was just woken would read from a closed pipe
     faults.check()
-    failure = await group.told_failure()
-    if isinstance(outcome, Crashed) and failure is not None:
-        await _await_explanation(failure, interrupts, runtime.clock)
+    failure = await group.failure()
+    stop = await interrupts.stop_within(_patience(outcome, failure, runtime.clock))
     later = tuple(fault for fault in faults.told if fault is not outcome)
-    return Ended(_final(outcome, failure, interrupts), uptime, later, left)
+    return Ended(_final(outcome, failure, stop), uptime, later, left)
 
 
 async def _live(group: WorkerGroup, plan: Plan, tasks: TaskGroup) -> Outcome:
     if plan.lacking is not None:
-        return Fault(str(plan.lacking), plan.lacking.exit_code)
+        return Fault(plan.lacking, UNAVAILABLE)
     try:
         await group.start(plan.specs, tasks)
     except Unavailable as refusal:
@@ -123,7 +122,7 @@ async def _live(group: WorkerGroup, plan: Plan, tasks: TaskGroup) -> Outcome:
 
 
 async def _bounded(act: Callable[[], Awaitable[None]], seconds: float, report: Report) -> None:
-    """Let others act for so long; a defect of theirs keeps no process alive."""
+    """Run ``act`` for at most ``seconds``; its exceptions do not keep processes alive."""
     try:
         with anyio.move_on_after(seconds):
             await act()
@@ -131,20 +130,17 @@ async def _bounded(act: Callable[[], Awaitable[None]], seconds: float, report: R
         report(defect(error))
 
 
-async def _await_explanation(failure: Failure, interrupts: Interrupts, clock: Clock) -> None:
-    """Wait for the signal to us that explains the failure, while there may be one."""
-    until = explainable_until(failure)
-    left = 0.0 if until is None else until - clock.now()
-    if left > 0:
-        await first(partial(clock.sleep, left), interrupts.stop)
+def _patience(outcome: Outcome, failure: Failure | None, clock: Clock) -> float:
+    """For how many more seconds a signal to us could explain the failure."""
+    until = explainable_until(failure) if failure and isinstance(outcome, Crashed) else None
+    return 0.0 if until is None else until - clock.now()
 
 
-def _final(outcome: Outcome, failure: Failure | None, interrupts: Interrupts) -> Outcome:
-    """The outcome with what came to light while the generation was ended."""
-    stop = interrupts.stop_signal
+def _final(outcome: Outcome, failure: Failure | None, stop: StopSignal | None) -> Outcome:
+    """The outcome with what became known while the generation was being ended."""
     if stop is not None and not isinstance(outcome, Completed):
         is_explained = failure is not None and explains(stop, failure)
-        return Interrupted(stop.number, None if is_explained else failure)
+        return Interrupted(stop, None if is_explained else failure)
     if isinstance(outcome, Crashed) and failure is not None:
         return Crashed(failure)
     return outcome

@@ -6,11 +6,11 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 
 import anyio
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.table_file import keep_copy
 from ascend_supervisor.errors import (
@@ -23,29 +23,31 @@ from ascend_supervisor.events import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.executable import is_foreign, missing_interpreter
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Plan
+from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.workers.failure import exhibit_files
 from ascend_supervisor.workers.process import changed
 from ascend_supervisor.workers.runtime import Runtime
 
 PRIVATE = 0o600
 PREPARED_SECONDS = 5.0
-"""A disk that has not taken the files of a generation by then is told."""
+"""After this time, a disk that has not written the files of a generation is reported."""
 
 
 async def prepare(plan: Plan, table_file: PurePath, runtime: Runtime) -> Plan:
-    """Make it; gives the plan, with what the machine lacks now and may have again later.
+    """Prepare the plan; returns it, with ``lacking`` set if the machine lacks something for now.
 
-    Raises the other refusals; nothing of the generation has been told then.
+    Raises other refusals, before any event of the generation.
     """
     try:
         await first(
             partial(_make_ready, plan, table_file, runtime), partial(_tell_waiting, runtime)
         )
-    except Unavailable as lacking:
-        return replace(plan, lacking=lacking)
+    except (Unavailable, NoThread) as lacking:
+        return replace(plan, lacking=str(lacking))
     return plan
 
 
@@ -55,11 +57,11 @@ async def _make_ready(plan: Plan, table_file: PurePath, runtime: Runtime) -> Non
         await in_thread(partial(keep_copy, document, table_file))
     await in_thread(partial(prepare_all, plan.specs, runtime.environ))
     for spec in plan.specs:
-        await runtime.logs.open(spec)
+        await runtime.outputs.logs.open(spec)
 
 
 async def _tell_waiting(runtime: Runtime) -> None:
-    """Nothing else would tell why a disk that does not answer keeps the ranks from starting."""
+    """Report a disk that does not answer: nothing else shows why the ranks do not start."""
     await anyio.sleep(PREPARED_SECONDS)
     text = (
         f"the file system has not answered for {PREPARED_SECONDS:g} s; the ranks start when it does"
@@ -69,7 +71,7 @@ async def _tell_waiting(runtime: Runtime) -> None:
 
 
 def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> None:
-    """Make the directories, remove error files of an earlier life, look for the commands.
+    """Make the directories, put error files of an earlier life away, look for the commands.
 
     May block. Raises CannotWrite, CommandNotFound or CannotExecute, before anything is started.
     """
@@ -89,13 +91,25 @@ def _make_directories(spec: ProcessSpec) -> None:
         try:
             make_directories(Path(directory))
         except OSError as error:
-            raise CannotWrite(
-                f"{spec.name}: cannot make the directory {directory}: {error.strerror}; "
-                "choose another one with --work-dir or --log-dir"
-            ) from error
+            what = f"{spec.name}: cannot make the directory {directory}"
+            raise _unwritable(what, error, "one with --work-dir or --log-dir") from error
     if spec.error_file is not None:
         with suppress(OSError):
             Path(spec.error_file).unlink()
+    _set_aside_earlier(spec)
+
+
+def _set_aside_earlier(spec: ProcessSpec) -> None:
+    """Rename to NAME.1 what a launcher's workers left here at an earlier start of the supervisor.
+
+    It would be shown, and believed, as if it were of this one.
+    """
+    earlier = {Path(log.path) for log in spec.worker_logs}
+    with suppress(OSError):
+        earlier.update(exhibit_files(spec.testimony) if spec.testimony else ())
+    for path in earlier:
+        with suppress(OSError):
+            path.replace(f"{path}.1")
 
 
 def _write_files(spec: ProcessSpec) -> None:
@@ -104,10 +118,14 @@ def _write_files(spec: ProcessSpec) -> None:
             remove_remnants(Path(path))
             write_atomically(Path(path), content, PRIVATE)
         except OSError as error:
-            raise CannotWrite(
-                f"{spec.name}: cannot write {path}: {error.strerror or error}; choose another "
-                "directory with --log-dir"
-            ) from error
+            what = f"{spec.name}: cannot write {path}"
+            raise _unwritable(what, error, "directory with --log-dir") from error
+
+
+def _unwritable(what: str, error: OSError, other: str) -> CannotWrite | Unavailable:
+    if lacking := scarcity(error):
+        return Unavailable(f"{what}: {lacking}")
+    return CannotWrite(f"{what}: {error.strerror or error}; choose another {other}")
 
 
 def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
@@ -119,7 +137,18 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
         if shutil.which(word, os.F_OK, where) is None:
             raise CommandNotFound(f"{spec.name}: {word!r} was not found in PATH ({where})")
         raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
-    path = Path(found)
+    try:
+        _check_program(spec, Path(found))
+    except OSError as error:
+        if lacking := scarcity(error):
+            raise Unavailable(f"{spec.name}: cannot look for {word!r}: {lacking}") from error
+        raise CannotExecute(
+            f"{spec.name}: {word!r} cannot be executed: {error.strerror} ({found})"
+        ) from error
+
+
+def _check_program(spec: ProcessSpec, path: Path) -> None:
+    word = spec.argv[0]
     if not path.exists():
         raise CommandNotFound(
             f"{spec.name}: there is no {word!r} (looked for {path}); a relative path starts in the "
@@ -133,7 +162,7 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
         raise CommandNotFound(
             f"{spec.name}: {word!r} begins with #!{interpreter}, which was not found ({path})"
         )
-    if is_foreign(path):  # a wrapper would give it to a shell, which makes something else of it
+    if is_foreign(path):  # a wrapper would run it as a shell script
         raise CannotExecute(
             f"{spec.name}: {word!r} cannot be executed: it is neither a program for this machine "
             f"nor a script that begins with #! ({path})"

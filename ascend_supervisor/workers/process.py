@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from ascend_supervisor.errors import (
@@ -13,15 +13,15 @@ from ascend_supervisor.errors import (
     CannotWrite,
     CommandNotFound,
     Unavailable,
-    scarcity,
 )
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.output.pump import Pump
+from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import catches, children, environ, stat
 from ascend_supervisor.processes.process_groups import ProcessGroups
+from ascend_supervisor.scarcity import scarcity
 
 FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGCONT})
 """The others go to the leader only: helpers have no handler, and the default action ends them."""
@@ -30,17 +30,19 @@ FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal
 class Process:
     """A started process. Its session, and so its process group, has its pid."""
 
-    def __init__(self, spec: ProcessSpec, child: Child, pump: Pump, started_at: float) -> None:
+    def __init__(
+        self, spec: ProcessSpec, child: Child, output: RankOutput, started_at: float
+    ) -> None:
         self.spec = spec
-        self.pump = pump
+        self.output = output
         self.started_at = started_at
         self.identity = _identity(child.pid)
-        """None where the machine had no room to look."""
+        """None if /proc could not be read (EMFILE and the like)."""
         self._child = child
         self._leads = True
-        """Whether the number of its group is its own still, as it is until its end is noted."""
+        """Whether its group's number is still its own, which holds until its end is noted."""
         self._groups = ProcessGroups()
-        """What it left of its own, and those of the workers of a launcher that was signalled."""
+        """The rest of its own group, and the groups of a signalled launcher's workers."""
 
     @property
     def pid(self) -> int:
@@ -49,31 +51,33 @@ class Process:
     @property
     def status(self) -> ExitStatus | None:
         """How it ended; None while it runs."""
-        return self._child.status
+        code = self._child.returncode
+        return None if code is None else ExitStatus.of(code)
 
     async def ended(self) -> ExitStatus:
-        return await self._child.ended()
+        return ExitStatus.of(await self._child.ended())
 
     def note_end(self) -> None:
-        """To be called soon after its end: then it is seen who is left in its group."""
+        """To be called soon after its end, to see which processes are left in its group."""
         if self._leads and self.status is not None:
             self._leads = False
             self._groups.add_left_behind(self.pid)
 
     @property
     def group_is_empty(self) -> bool:
-        """Whether it and everything that stayed in its process group is gone, zombies included.
+        """Whether it and all members of its process group are gone, zombies included.
 
-        In those of its workers too, where it is a launcher that was signalled.
+        For a launcher that was signalled, its workers' groups count, too.
         """
         self.note_end()
         return not self._leads and self._groups.are_empty
 
     def send(self, number: int) -> bool:
-        """Signal the group, or the leader where the signal is not meant for helpers.
+        """Signal the group, or only the leader if the signal is not for helpers.
 
-        A process that was stopped (SIGSTOP) is continued, or it would not hear it. The workers of
-        a launcher hear it from us: not every launcher tells them. Gives whether somebody got it.
+        A stopped process (SIGSTOP) is continued, or it would not handle the signal. We signal a
+        launcher's workers ourselves, because not every launcher does. Returns whether any process
+        got it.
         """
         workers = self.workers()
         if number not in FOR_THE_GROUP:
@@ -87,10 +91,10 @@ class Process:
         return not self.group_is_empty
 
     def _send_to_leader(self, number: int, workers: Collection[Pid]) -> bool:
-        """What is no rank, and has no handler for it, would only die of it: nobody gets it then.
+        """Signal the workers or the leader; a leader that is not a rank only if it has a handler.
 
-        So it is with a launcher in its first seconds, before it has workers. QUIT asks for the end
-        all the same.
+        Without a handler it would die: a launcher in its first seconds, before it has workers.
+        QUIT still asks for the end, so it becomes TERM.
         """
         if self.status is not None:
             return False
@@ -103,7 +107,7 @@ class Process:
         return True
 
     def ranks_of_workers(self) -> dict[int, int]:
-        """The ranks of a launcher's workers that live now, by their pids, where they have one."""
+        """The ranks of a launcher's live workers, by pid, as far as they are known."""
         ranks = {}
         for pid in self.workers():
             told = environ(pid.number)
@@ -113,12 +117,12 @@ class Process:
         return ranks
 
     def workers(self) -> set[Pid]:
-        """The children of a launcher that lead a session, as those of torchrun and msrun do."""
-        if self.spec.testimony is None or self.status is not None:
+        """The children of a launcher that lead a session, like those of torchrun and msrun."""
+        if not self.spec.workers or self.status is not None:
             return set()
         try:
             return set(filter(None, map(_session_leader, children(self.pid))))
-        except OSError:  # no room to look: what the launcher does not end is swept at last
+        except OSError:  # EMFILE: the sweep ends what the launcher does not
             return set()
 
 
@@ -141,7 +145,7 @@ def _session_leader(number: int) -> Pid | None:
 
 def start(
     spec: ProcessSpec,
-    new_pump: Callable[[], Pump],
+    output: RankOutput,
     parent: Children,
     inherited: Mapping[str, str],
     now: float,
@@ -153,24 +157,18 @@ def start(
     """
     environ = changed(inherited, spec.environ)
     try:
-        pump = new_pump()
+        with output.write_end() as write_end:
+            child = parent.spawn(
+                spec.argv,
+                environ=environ,
+                cwd=str(spec.cwd),
+                output=write_end,
+                descriptors=spec.descriptors,
+            )
     except OSError as error:
         raise _refusal(spec, error) from error
-    try:
-        child = parent.spawn(
-            spec.argv,
-            environ=environ,
-            cwd=str(spec.cwd),
-            output=pump.write_end,
-            descriptors=spec.descriptors,
-        )
-    except OSError as error:
-        pump.started()
-        pump.finish()
-        raise _refusal(spec, error) from error
-    pump.started()
     with parent.spare_descriptor():
-        return Process(spec, child, pump, now)
+        return Process(spec, child, output, now)
 
 
 def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -1,27 +1,28 @@
-"""The failure, told once: the same words in the last event, the termination log, the console."""
+"""The text of the failure: the same in the last event, the termination log and on the console."""
 
 from __future__ import annotations
 
 from ascend_supervisor.outcome import Crashed, Ended, Failure, Fault, Interrupted, NotStarted
-from ascend_supervisor.output.terminal import harmless_text
-from ascend_supervisor.quoting import printable
+from ascend_supervisor.output.terminal_escapes import harmless_text
+from ascend_supervisor.untrusted_text import printable
 
 MOST_BYTES = 3800
 """A termination log holds 4096."""
+LAST_LINES = 20
 LINE_CHARACTERS = 300
 
 
-def root_cause(ended: Ended) -> str | None:
-    """What failed first, where, when and how, then its last lines; None where nothing failed.
+def root_cause(ended: Ended) -> Failure | str | None:
+    """The first failure, or a sentence if it was not a process; None if nothing failed.
 
-    A failure on another server, of which the decisive fault tells, comes before what failed here.
+    A failure on another server, reported by the decisive fault, comes before a failure here.
     """
     decisive = ended.decisive
     if isinstance(decisive, Fault) and decisive.cause is not None:
-        return failure_text(decisive.cause)
+        return decisive.cause
     match ended.outcome:
         case Crashed(failure=failure) | Interrupted(failure=Failure() as failure):
-            return failure_text(failure)
+            return failure
         case Fault(reason=reason) | NotStarted(reason=reason):
             return _within(printable(reason), MOST_BYTES)
         case _:
@@ -29,9 +30,11 @@ def root_cause(ended: Ended) -> str | None:
 
 
 def failure_text(failure: Failure) -> str:
-    """At most MOST_BYTES; the first of the last lines are left out where there is no room.
+    """Which process failed, where, when and how, then up to LAST_LINES of its log.
 
-    It is read in terminals: what a rank wrote is indented, and nothing in it steers one.
+    At most MOST_BYTES; if there is no room, the earliest lines are left out.
+
+    It is read in terminals, so a rank's lines are indented and contain no control characters.
     """
     memory = {True: ", because memory ran out (the kernel's OOM killer)", False: "", None: ""}
     head = (
@@ -43,7 +46,7 @@ def failure_text(failure: Failure) -> str:
     if failure.exception:
         message = _cut(harmless_text(failure.exception.strip()), 1000)
         head += "\nit raised: " + message.replace("\n", "\n  ")
-    shown = [harmless_text(line) for line in failure.last_lines]
+    shown = [harmless_text(line) for line in failure.last_lines[-LAST_LINES:]]
     lines = [_cut(line, LINE_CHARACTERS) for line in shown if line.strip()]
     log = printable(failure.log)
     if not lines:

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from math import inf
 from typing import NoReturn
 
 import anyio
+from msgspec.structs import replace
 
 from ascend_supervisor.events import OrphansKilled, StopWaiting
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.workers.endings import Faults
+from ascend_supervisor.workers.faults import Faults
 from ascend_supervisor.workers.group import WorkerGroup
 from ascend_supervisor.workers.runtime import Runtime
 
 TELL_SECONDS = 5.0
-"""How often it is told who is still waited for."""
+"""How often to report which processes are still running."""
 
 
 class Shutdown:
-    """Each step ends in the moment in which nothing is left that it waits for.
+    """Each step ends as soon as nothing is left to wait for.
 
-    A fault that comes meanwhile, with a patience of its own, may shorten a step and never prolongs
-    one.
+    A fault that comes meanwhile, with its own patience, may shorten a step but never prolong it.
     """
 
     def __init__(
@@ -46,9 +45,9 @@ class Shutdown:
         self._until = 0.0
 
     async def run(self, outcome: Outcome, look: Callable[[], Awaitable[None]]) -> tuple[str, ...]:
-        """End everything; gives descriptions of what could not be ended.
+        """End everything; returns descriptions of processes that could not be ended.
 
-        ``look`` is awaited before TERM where a fault asks for a last look.
+        ``look`` is awaited before TERM if a fault asks for a last look.
         """
         patience = _patience_for(outcome, self._patience)
         self._until = self._now + patience.drain
@@ -56,12 +55,12 @@ class Shutdown:
         if not self._group.is_empty:
             if any(fault.last_look for fault in self._faults.told):
                 await look()
-            stop = self._interrupts.stop_signal
+            stop = await self._interrupts.stop_within(0)
             self._group.stop_with(signal.SIGTERM if stop is None else stop.number)
             drained_at, grace = self._until, min(map(_grace, self._faults.told), default=inf)
             self._until = self._now + min(grace, patience.grace)
             if not self._group.has_ended:
-                # Told to stop while ranks write a last checkpoint: the rest of the drain is theirs.
+                # Told to stop during a last checkpoint: the ranks keep the rest of the drain.
                 self._until = max(self._until, drained_at)
             await self._wait(self._group.empty, self._interrupts.hurry, _grace)
         self._group.stop_with(signal.SIGKILL)
@@ -77,7 +76,7 @@ class Shutdown:
         cut_short: Callable[[], Awaitable[object]],
         seconds_of: Callable[[Fault], float],
     ) -> None:
-        """Wait until the moment ``_until``; a fault brings it forward to its ``seconds_of``."""
+        """Wait until ``_until``; a fault can move it to ``seconds_of`` from now."""
 
         async def hear_of_faults() -> NoReturn:
             known = 0

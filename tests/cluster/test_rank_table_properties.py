@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_supervisor.cluster.conversion import standalone
@@ -17,7 +17,7 @@ from ascend_supervisor.cluster.rank_table import NotReady, RankTable
 from ascend_supervisor.errors import TableRefused
 from tests.rank_tables import COMPLETED, LAB, ONE_HOST, TWELVE_PODS, TWO_GROUPS, document, table
 
-some = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+some = settings(max_examples=200)
 
 KEYS = [
     "device",

@@ -15,7 +15,15 @@ import pytest
 
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady
-from ascend_supervisor.cluster.table_file import keep_copy, read_table, table_places
+from ascend_supervisor.cluster.table_file import (
+    FILE_NAMES,
+    IS_DIRECTORY,
+    IS_NO_FILE,
+    Seen,
+    keep_copy,
+    read_table,
+    table_places,
+)
 from ascend_supervisor.cluster.wait_for_table import TableFile, standalone_table
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
 from ascend_supervisor.events import Event, RankTableWaiting
@@ -131,7 +139,7 @@ async def test_a_file_that_never_changes_because_of_its_mount_is_told_so(tmp_pat
     try:
         source.unlink()
         with pytest.raises(TableTimeout, match=r"subPath"):
-            await Waiter(target).file.wait(0.1)
+            await Waiter(target).file.wait(1.0)
     finally:
         subprocess.run(["umount", target], check=True)
 
@@ -158,15 +166,33 @@ async def test_a_symlink_loop_and_a_file_without_permission_are_waited_for(tmp_p
         await Waiter(loop).file.wait(1.0)
 
 
-@pytest.mark.parametrize(
-    ("make", "reason"), [(os.mkfifo, "it is not a regular file"), (os.mkdir, "it is a directory")]
-)
+@pytest.mark.parametrize(("make", "reason"), [(os.mkfifo, IS_NO_FILE), (os.mkdir, IS_DIRECTORY)])
 def test_what_is_no_file_is_not_ready(tmp_path, make, reason):
     """Where a file is missing that is to be mounted, kubelet and docker make a directory."""
     place = tmp_path / "config"
     place.mkdir()
     make(place / "hccl.json")
     assert read_table([place]).content == NotReady(reason)
+
+
+@pytest.mark.parametrize("name", FILE_NAMES)
+def test_a_directory_in_the_place_of_the_file_holds_no_table(tmp_path, name):
+    (tmp_path / name).mkdir()
+    assert read_table([tmp_path / name]) == Seen(tmp_path / name, NotReady(IS_DIRECTORY))
+
+
+def test_a_volume_may_be_called_like_the_file_that_it_holds(tmp_path):
+    """A ConfigMap that is mounted at .../hccl.json without a subPath."""
+    file = tmp_path / "hccl.json" / "hccl.json"
+    file.parent.mkdir()
+    file.write_bytes(COMPLETED)
+    assert read_table([file.parent]) == Seen(file, COMPLETED)
+
+
+def test_a_file_comes_before_a_directory_in_the_place_of_another(tmp_path):
+    (tmp_path / "jobstart_hccl.json").mkdir()
+    (tmp_path / "hccl.json").write_bytes(INITIALIZING)
+    assert read_table([tmp_path]) == Seen(tmp_path / "hccl.json", INITIALIZING)
 
 
 async def test_a_table_that_is_wrong_is_refused_with_its_path(tmp_path):

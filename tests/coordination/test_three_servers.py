@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, FoundTable, RankTable
 from ascend_supervisor.events import SupervisorExited
@@ -21,8 +22,8 @@ from ascend_supervisor.outcome import (
     Outcome,
     Remedy,
 )
-from ascend_supervisor.policy import Decision, Restart, RestartBudget, Stop, decide
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, Stop, decide
 from tests.plays import Act, Stage, crash, finish, train
 
 SERVERS = 3

@@ -1,22 +1,24 @@
 """The wall clock is set an hour forward or back under a job: no delay and no budget moves.
 
-Nor is time counted in which the supervisor itself stood still.
+Nor is time counted in which the supervisor itself stood still, alone or with its ranks.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.writer import STALL_SECONDS
+from ascend_supervisor.files.writer_thread import STALL_SECONDS
 from ascend_supervisor.output.log_thread import BUFFER_BYTES
-from ascend_supervisor.output.pump import PIPE_BYTES
+from ascend_supervisor.output.stream import PIPE_BYTES
 from tests.faults.test_signals import (
     OURS,
     SAVING,
@@ -28,6 +30,7 @@ from tests.faults.test_signals import (
     the_rest,
     told_end,
 )
+from tests.faults.test_table import GOOD, NAME
 from tests.running import Event, Running, python, wait_until
 
 HOUR = 3600
@@ -311,3 +314,81 @@ def test_a_supervisor_that_stood_still_does_not_take_the_disk_for_one_that_does(
     assert len(said) == BLOCKS * BLOCK_BYTES
     told_end(job, 0)
     assert not job.all("log.blocked")
+
+
+WAITED = 4
+"""Seconds that a deadline leaves: more than a loaded machine needs for what has to be done."""
+STOOD = WAITED + 1
+WRITES_A_CHECKPOINT = """
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"asked\\n"))
+os.write(1, b"up\\n")
+while not os.path.exists("../../../room"):
+    time.sleep(0.01)
+open("checkpoint", "w").close()
+"""
+CHECKPOINTS = ("--standalone", "2", *python(WRITES_A_CHECKPOINT))
+
+
+def stand_still(job: Running) -> None:
+    """Stop all for STOOD seconds. Then it is we who have to go on first: the ranks have no time."""
+    ranks = [pid for pid in job.pids() if pid != job.pid]
+    for pid in (job.pid, *ranks):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(STOOD)
+    job.send(signal.SIGCONT)
+    for times in (1, 2):  # it has looked at its clock when it hears this
+        job.send(signal.SIGHUP)
+        list(islice(job.each("signal.received", signal="SIGHUP"), times))
+    for pid in ranks:
+        os.kill(pid, signal.SIGCONT)
+
+
+def has_saved(job: Running) -> None:
+    make_room(job)
+    saved = job.wait_for("process.exited", rank=0)
+    assert (saved["status"], saved["signal"]) == (0, None)
+    assert saved["runtime_seconds"] > STOOD
+
+
+def test_a_grace_in_which_all_stood_still_is_no_shorter_for_it(bad_day):
+    job = bad_day("--grace", str(WAITED), *CHECKPOINTS)
+    everybody_is_up(job)
+    job.send(signal.SIGTERM)
+    job.wait_for("output", rank=0, message="asked")
+    stand_still(job)
+    has_saved(job)
+    told_end(job, 143)
+
+
+def test_a_drain_in_which_all_stood_still_is_no_shorter_for_it(bad_day):
+    job = bad_day("--drain", str(WAITED), "--grace", "0", *CHECKPOINTS)
+    rank_1_has_failed(job)
+    stand_still(job)
+    has_saved(job)
+    told_end(job, 137)
+    assert not job.all("output", rank=0, message="asked")
+
+
+def test_a_table_is_waited_for_no_shorter_for_the_time_in_which_we_stood_still(bad_day, place):
+    job = bad_day("--rank-table", NAME, "--rank-table-timeout", str(WAITED), "--", "true")
+    job.wait_for("rank_table.waiting")
+    stand_still(job)
+    (place / NAME).write_bytes(GOOD)
+    told_end(job, 0)
+
+
+ENDS_LATE = f"""
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.write(1, b"up\\n")
+time.sleep({4 * WAITED})
+"""
+
+
+def test_a_grace_is_over_in_time_where_nothing_stood_still(bad_day):
+    job = bad_day("--grace", str(WAITED), "--standalone", "1", *python(ENDS_LATE))
+    job.wait_for("output", message="up")
+    job.send(signal.SIGTERM)
+    told_end(job, 143)
+    assert job.wait_for("process.exited")["signal"] == "SIGKILL"

@@ -251,8 +251,9 @@ def test_a_termination_log_is_not_written_through_a_planted_link(bad_day, way, p
     trap.link("link", trap.home / "file")
     trap.link("nothing", trap.home / "new")
     trap.directory("directory")
+    log = "--termination-log"
     jobs = [
-        bad_day("--standalone", "1", "--termination-log", str(trap.logs / name), "--", "false")
+        bad_day("--standalone", "1", log, str(trap.logs / name), "--", "false", home=f"of {name}")
         for name in ("link", "nothing", "directory")
     ]
     for job in jobs:

@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from ascend_supervisor import events
-from ascend_supervisor.files.writer import STALL_SECONDS
+from ascend_supervisor.files.writer_thread import STALL_SECONDS
 from ascend_supervisor.outcome import Interrupted
 from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.proc import descendants
-from ascend_supervisor.stopping import IMPATIENT_SECONDS
+from ascend_supervisor.stop_requests import IMPATIENT_SECONDS
 from tests.faults.ways import Way
 from tests.running import DEADLINE_SECONDS, Event, Running, python, wait_until
 from tests.workers.test_generation import Stage
@@ -582,7 +582,8 @@ async def test_after_the_start_of_any_rank(tmp_path, numbers):
         specs = [stage.spec(number, "", argv=command) for number in range(RANKS)]
         with answering(stage):
             outcome = await stage.run(specs, grace=600)
-        assert outcome == Interrupted(signal.SIGTERM)
+        assert isinstance(outcome, Interrupted)
+        assert outcome.stop.number == signal.SIGTERM
         assert told.started == list(range(len(told.started)))
         assert rank < len(told.started) <= rank + 1 + HEARD_WITHIN
         assert stage.exits.keys() == set(told.started)

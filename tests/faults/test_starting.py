@@ -24,7 +24,7 @@ RANKS = 8
 SIXTH = 5
 AT_ONCE = 6
 STATE = "modelarts-job-test-supervisor-job-test-0.json"
-UNAVAILABLE, CANNOT_WRITE, CANNOT_EXECUTE, NOT_FOUND = 69, 73, 126, 127
+UNAVAILABLE, CANNOT_WRITE, TIMED_OUT, CANNOT_EXECUTE, NOT_FOUND = 69, 73, 75, 126, 127
 STAYS = 'read line < "$0"; exit 0'
 """A rank that lives until there is a line for it, and needs no other process to do so."""
 
@@ -202,6 +202,27 @@ def test_the_end_is_told_in_every_place_where_no_log_or_pipe_can_be_opened(bad_d
             assert (home / "end").read_text() == f"{cause}\n"
             assert {e["source"] for e in crew.job.all("diagnostic")} <= {LOCK}
     assert set(range(11, 18)) <= set(told)
+
+
+# Whoever we are, watchfiles wants a thread of its own.
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_whatever_the_limit_of_threads_a_table_is_waited_for_or_there_is_a_sentence(
+    bad_day, way, place
+):
+    """Without room for its thread, watchfiles would abort the whole process."""
+    options = ("--rank-table", str(place / "hccl.json"), "--rank-table-timeout", "1s")
+    with ExitStack() as stack:
+        jobs = {
+            limit: bad_day(
+                *(*options, "--", "true"),
+                before=tasks(limit, way, stack).before,
+                home=f"home of {limit}",
+            )
+            for limit in range(5, 19)
+        }
+        codes = {limit: job.end() for limit, job in jobs.items()}
+    assert set(codes.values()) == {UNAVAILABLE, TIMED_OUT}, codes
+    assert any("another thread" in job.stderr for job in jobs.values())
 
 
 def outcomes(job: Running) -> list[str]:

@@ -12,11 +12,12 @@ import anyio.lowlevel
 import pytest
 
 from ascend_supervisor.events import Event, OutputUnread
-from ascend_supervisor.launchers.spec import ProcessSpec, WorkerLog
+from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.launcher_logs import WorkerLogs
-from ascend_supervisor.output.lines import RawLines
+from ascend_supervisor.output.line_formats import RawLines
 from ascend_supervisor.output.mirror import Mirror
+from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.faults.facilities import Hanging, hanging
 from tests.running import DEADLINE_SECONDS
 
@@ -42,7 +43,7 @@ class Watched:
     def logs(self, *paths: Path) -> WorkerLogs:
         logs = tuple(WorkerLog(path, rank, rank) for rank, path in enumerate(paths))
         launcher = ProcessSpec(("msrun",), Path("/"), Path("/log"), title="msrun", worker_logs=logs)
-        return WorkerLogs(launcher, self._mirror, self.events.append)
+        return WorkerLogs(launcher, self._mirror, MonotonicClock(), self.events.append)
 
     def _mirror(self, _: ProcessSpec) -> Mirror:
         return Mirror(self.console, RawLines(), lambda *_: None, self._failed)

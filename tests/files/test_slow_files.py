@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -49,8 +50,12 @@ async def test_a_question_that_was_cancelled_and_hangs_is_the_only_one():
         go_on.wait()
         return "late"
 
+    async def ask() -> None:
+        with suppress(FileSystemTimeout):  # a busy machine may not cancel it in time
+            await files.ask(question)
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(files.ask, question)
+        tasks.start_soon(ask)
         await anyio.to_thread.run_sync(began.wait)
         tasks.cancel_scope.cancel()
     for _ in range(2):

@@ -56,10 +56,9 @@ def test_what_cannot_be_printed_is_one_sentence_and_73(tmp_path, words, redirect
 
 
 @pytest.mark.parametrize("words", ANSWERS, ids=NAMES)
-@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
-@pytest.mark.parametrize("stdout", [">&-", ">/dev/full"])
-def test_without_stderr_there_is_the_exit_code(tmp_path, words, stdout, stderr):
-    assert asked(words, f"{stdout} {stderr}", tmp_path).returncode == 73
+@pytest.mark.parametrize("redirection", [">&- 2>&-", ">/dev/full 2>/dev/full"])
+def test_without_stderr_there_is_the_exit_code(tmp_path, words, redirection):
+    assert asked(words, redirection, tmp_path).returncode == 73
 
 
 @pytest.mark.parametrize("words", ANSWERS, ids=NAMES)

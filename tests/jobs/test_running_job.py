@@ -142,3 +142,11 @@ def test_on_several_servers_an_address_that_nobody_knows_is_missed_aloud(
     warnings = job.all("diagnostic", source="MASTER_ADDR")
     assert len(warnings) == told
     assert all("set MASTER_ADDR" in event["msg"] for event in warnings)
+
+
+def test_no_rank_inherits_the_lock(supervised):
+    source = "import os; print([os.readlink(f'/dev/fd/{n}') for n in range(3, 64) if is_open(n)])"
+    is_open = "import os\ndef is_open(n): return os.path.islink(f'/dev/fd/{n}')\n"
+    job = supervised("--standalone", "1", *python(is_open + source))
+    assert job.end() == 0
+    assert job.said(0) == ["[]"]

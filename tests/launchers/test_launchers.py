@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment import declared_table
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
+from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers import Boot, Here, Launcher
-from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher, MindSporeWords
 from ascend_supervisor.launchers.mpirun import MpirunLauncher, MpirunTestimony, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher, MsrunTestimony
-from ascend_supervisor.launchers.spec import ProcessSpec, WorkerLog
+from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
+from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher, TorchrunTestimony, script
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.paths import place_of
 
 COMMAND = ("python3", "-u", "/code/train.py", "--lr", "1e-3 ")
 PLACE = place_of(
@@ -135,6 +135,7 @@ def test_torchrun_on_one_server():
     assert spec.environ["TORCHELASTIC_RESTART_COUNT"] == "4"
     assert spec.rank is None
     assert spec.name == "torchrun"
+    assert spec.workers == 2
 
 
 def test_torchrun_on_two_servers():
@@ -309,6 +310,7 @@ def test_msrun_on_two_servers():
         *("--node_rank=1", "--master_port=8118", f"--log_dir={directory}", "--join=True"),
         *("--cluster_time_out=600", "/t.py", "a"),
     )
+    assert spec.workers == 2
     assert [(str(log.path), log.rank, log.local_rank) for log in spec.worker_logs] == [
         (f"{directory}/worker_2.log", 2, 0),
         (f"{directory}/worker_3.log", 3, 1),
@@ -427,7 +429,7 @@ def test_whom_msrun_names_may_be_unknown():
 # mpirun.
 
 TOOLS = Tools(
-    program=("python3", "mpi.py"),
+    program=("python3", "around_mpirun.py"),
     mpirun="/bin/mpirun",
     sshd="/sbin/sshd",
     sshd_config="Port {{MY_SSHD_PORT}}\n",
@@ -456,9 +458,10 @@ def test_mpirun_on_the_first_of_two_servers():
     )
     assert sshd.files == {PurePath(f"{home}/sshd_config.node_0"): b"Port 36666\n"}
     assert not sshd.significant
+    assert main.workers == 0  # none that leads a session
     hostfile = f"{home}/generation_1/hostfile"
     assert main.argv == (
-        *("python3", "mpi.py", "head", "--port", "36666", "--wait", "60"),
+        *("python3", "around_mpirun.py", "head", "--port", "36666", "--wait", "60"),
         *("--job", "modelarts-job-7", "--slots", "3", "--hostfile", hostfile, "w-0.j", "w-1.j"),
         *("--", "/bin/mpirun", "-np", "6", "-hostfile", hostfile),
         *("-mca", "plm_rsh_args", "-p 36666", "-bind-to", "none", "-map-by", "slot"),
@@ -481,7 +484,7 @@ def test_mpirun_soon_gives_up_a_server_whose_network_is_cut_unless_told_otherwis
 def test_mpirun_on_the_other_server_waits_for_the_first():
     sshd, main = plan(mpirun(), {**TWO_SERVERS, "MY_SSHD_PORT": "7022"}, 1)
     assert main.argv == (
-        *("python3", "mpi.py", "node", "--port", "7022", "--wait", "60"),
+        *("python3", "around_mpirun.py", "node", "--port", "7022", "--wait", "60"),
         *("--job", "modelarts-job-7", "w-0.j"),
     )
     assert sshd.argv[-1] == "7022"

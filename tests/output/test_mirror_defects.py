@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console, Rendered
+from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.output.pump import Pump
+from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.output.sink import Sink
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.reporters.python_warnings import unshown
+from ascend_supervisor.tasks.clock import MonotonicClock
 
 
 class Upset:
-    """Shows a chunk as it is, but not one that holds what it is ``upset_by``."""
+    """Shows lines as they are, with numbers, but not those that hold what it is ``upset_by``."""
 
     def __init__(self, upset_by: bytes) -> None:
         self._upset_by = upset_by
         self._pending = b""
 
-    def render(self, chunk: bytes, moment: float, seq: int) -> tuple[Rendered, int]:
-        lines, end, self._pending = (self._pending + chunk).rpartition(b"\n")
-        self._look_at(lines)
-        return lines + end, seq + lines.count(b"\n") + len(end)
+    def render(self, chunk: bytes, moment: float, numbers: Iterator[int]) -> Rendered:
+        *lines, self._pending = (self._pending + chunk).split(b"\n")
+        return b"".join(b"%d %b\n" % (next(numbers), self._looked_at(line)) for line in lines)
 
-    def rest(self, moment: float, seq: int) -> tuple[Rendered, int]:
+    def rest(self, moment: float, numbers: Iterator[int]) -> Rendered:
         pending, self._pending = self._pending, b""
-        self._look_at(pending)
-        return pending, seq
+        return self._looked_at(pending)
 
     def cut(self) -> Rendered:
         self._pending = b""
@@ -39,9 +43,10 @@ class Upset:
     def ends(self, shown: Rendered) -> int:
         return shown.count(b"\n")
 
-    def _look_at(self, data: bytes) -> None:
+    def _looked_at(self, data: bytes) -> bytes:
         if self._upset_by in data:
             raise LookupError("nobody expected this")
+        return data
 
 
 class Reader:
@@ -65,47 +70,36 @@ class Reader:
 async def test_a_defect_in_rendering_costs_the_chunk_and_is_told_once():
     reader = Reader()
     mirror = reader.mirror(Upset(b"bad"))
-    for chunk in (b"one\n", b"bad\n", b"two\nbegun", b" and bad\n", b"three\n", b"bad again"):
+    for chunk in (b"one\n", b"bad\n", b"two\nbegun", b" and\nbad\n", b"three\n", b"bad again"):
         mirror.take(chunk)
     mirror.end()
-    assert reader.console.seq == 3
-    assert await reader.shown() == b"one\ntwo\nthree\n"
+    assert await reader.shown() == b"0 one\n1 two\n2 three\n"
     (error,) = reader.told
     assert isinstance(error, LookupError)
 
 
 @pytest.mark.parametrize("upset_by", [b"bad", b""])
-async def test_a_process_is_heard_to_its_end_though_it_cannot_be_shown(upset_by):
+async def test_a_process_is_heard_to_its_end_though_it_cannot_be_shown(tmp_path, upset_by):
     """An exception out of a pump would end the job with 70."""
-    reader, log = Reader(), Log()
-    pump = Pump(log, reader.mirror(Upset(upset_by)), lambda _: None)
+    reader, logs = Reader(), RankLogs(Rotation(1 << 30, 1), "a test", lambda _: None)
+    spec = ProcessSpec(("python",), tmp_path, tmp_path / "log", rank=0)
+    await logs.open(spec)
+    pump = Pump(Sink(logs.begin(spec, 0), reader.mirror(Upset(upset_by)), MonotonicClock()))
     source = "import sys\nfor word in ('one', 'bad', 'two'): print(word, flush=True)"
     children = Children()
-    child = children.spawn(
-        (sys.executable, "-c", source), environ={}, cwd="/", output=pump.write_end
-    )
-    pump.started()
+    with pump.write_end() as write_end:
+        child = children.spawn(
+            (sys.executable, "-c", source), environ={}, cwd="/", output=write_end
+        )
     await pump.run()
-    while child.status is None:
+    while child.returncode is None:
         children.reap()
     pump.finish()
-    assert child.status.ok
-    assert log.taken == b"one\nbad\ntwo\n"
+    assert child.returncode == 0
+    await logs.finish()
+    assert (tmp_path / "log").read_bytes().endswith(b" begins\none\nbad\ntwo\n")
     assert b"bad" not in await reader.shown()
     assert len(reader.told) == 1
-
-
-class Log:
-    """Takes everything."""
-
-    def __init__(self) -> None:
-        self.taken = b""
-
-    def take(self, chunk: bytes) -> None:
-        self.taken += chunk
-
-    async def room(self) -> None:
-        pass
 
 
 def raised(act: Callable[[], object]) -> Exception:
@@ -115,9 +109,9 @@ def raised(act: Callable[[], object]) -> Exception:
 
 
 def test_it_is_told_as_a_warning_that_asks_to_report_it():
-    event = unshown("rank 3", raised(lambda: Upset(b"").rest(0.0, 0)))
+    event = unshown("rank 3", raised(lambda: Upset(b"").rest(0.0, count())))
     assert event.severity == "warning"
     assert "output of rank 3 is missing on stdout" in event.msg
     assert "please report it: LookupError('nobody expected this')" in event.msg
     assert event.traceback is not None
-    assert "_look_at" in event.traceback
+    assert "_looked_at" in event.traceback

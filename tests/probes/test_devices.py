@@ -13,6 +13,7 @@ from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Event, ReleaseWaiting
 from ascend_supervisor.probes.devices import MOST_SECONDS, Devices, npus
 from ascend_supervisor.tasks.clock import MonotonicClock
+from tests.clocks import LeapingClock
 
 HOLD = "import sys; file = open(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
 
@@ -57,21 +58,35 @@ def holder(directory: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-class Leaping:
-    """A clock on which every sleep lasts ten minutes."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += seconds + MOST_SECONDS
-
-
 async def test_a_device_that_is_never_released_is_unavailable(tmp_path):
     with holder(tmp_path) as process:
         with anyio.fail_after(20), pytest.raises(Unavailable, match=f"held by: {process.pid} "):
-            await Devices(npus(tmp_path), Leaping(), lambda _: None).released()
+            await Devices(npus(tmp_path), LeapingClock(MOST_SECONDS), lambda _: None).released()
         process.kill()
+
+
+class Stopped(LeapingClock):
+    """A clock on which we stand still for ten minutes in every sleep."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def elapsed(self) -> float:
+        return self.time
+
+
+async def test_time_in_which_we_stood_still_is_not_the_holders_but_is_told(tmp_path):
+    waited: list[float] = []
+    with holder(tmp_path) as process:
+
+        def report(event: Event) -> None:
+            assert isinstance(event, ReleaseWaiting)
+            waited.append(event.waited_seconds)
+            if len(waited) == 2:
+                process.kill()
+                process.wait()
+
+        with anyio.fail_after(20):
+            await Devices(npus(tmp_path), Stopped(MOST_SECONDS), report).released()
+    assert waited[0] == 0
+    assert waited[1] > MOST_SECONDS

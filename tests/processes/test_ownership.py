@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.processes.kernel import become_subreaper
-from ascend_supervisor.processes.ownership import OWNER, Known, Ownership, owner_mark
+from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import environ, parent
 from tests.running import wait_until
@@ -23,7 +23,8 @@ orphan = subprocess.Popen(["sleep", "600"], start_new_session=sys.argv[1] == "aw
 print(orphan.pid, flush=True)
 sys.stdin.read()
 """
-MARK = owner_mark("/here")
+OWNER = "OWNER"
+MARK = Mark.ours(OWNER, "/here")
 
 Rank = subprocess.Popen[str]
 
@@ -114,8 +115,8 @@ SHOWN: dict[str, tuple[str, str, Knows, bool]] = {
         True,
     ),
     "its rank's pipe": ("away", "{}", lambda rank, *_: Known(pipes=frozenset({pipe(rank)})), True),
-    "our mark": ("away", f"{{{OWNER!r}: {MARK!r}}}", lambda *_: Known(), True),
-    "another's mark": ("away", f"{{{OWNER!r}: {MARK + 'x'!r}}}", lambda *_: Known(), False),
+    "our mark": ("away", f"{{{OWNER!r}: {MARK.value!r}}}", lambda *_: Known(), True),
+    "another's mark": ("away", f"{{{OWNER!r}: {MARK.value + 'x'!r}}}", lambda *_: Known(), False),
 }
 
 

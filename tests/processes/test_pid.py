@@ -7,10 +7,10 @@ import resource
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.processes.pid import Pid
 

@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.pid import Pid

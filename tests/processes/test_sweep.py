@@ -13,10 +13,11 @@ import pytest
 
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper
-from ascend_supervisor.processes.ownership import OWNER, Known, Ownership, owner_mark
+from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.proc import descendants, environ, start_time
 from ascend_supervisor.processes.sweep import sweep_descendants, sweep_leftovers
 
+OWNER = "OWNER"
 SLEEP = ("sleep", "600")
 
 
@@ -42,11 +43,12 @@ def marked(mark: str) -> subprocess.Popen[bytes]:
 async def test_only_what_a_dead_supervisor_of_this_place_started_is_a_leftover(
     mark, left, tmp_path
 ):
-    own = owner_mark("").rstrip("@")
+    ours = Mark.ours(OWNER, str(tmp_path))
+    own = ours.value.partition("@")[0]
     process = marked(mark.format(here=tmp_path, own=own))
     try:
         with anyio.fail_after(20):
-            swept = await sweep_leftovers(str(tmp_path), 5, lambda _: None)
+            swept = await sweep_leftovers(ours, 5, lambda _: None)
         assert (process.pid in swept.killed) is not left
         assert (process.poll() is None) is left
     finally:
@@ -66,7 +68,7 @@ async def test_a_supervisor_that_is_only_waited_for_is_no_more(zombie):
     process = marked(f"{zombie}.{start_time(zombie)}@/here")
     try:
         with anyio.fail_after(20):
-            swept = await sweep_leftovers("/here", 5, lambda _: None)
+            swept = await sweep_leftovers(Mark.ours(OWNER, "/here"), 5, lambda _: None)
         assert swept.killed == (process.pid,)
         assert process.wait(20) == -signal.SIGKILL
     finally:
@@ -75,7 +77,8 @@ async def test_a_supervisor_that_is_only_waited_for_is_no_more(zombie):
 
 
 def test_an_owner_is_a_process_and_a_place():
-    assert owner_mark("/a/b") == f"{os.getpid()}.{start_time(os.getpid())}@/a/b"
+    mark = Mark.ours(OWNER, "/a/b")
+    assert mark.entry == f"OWNER={os.getpid()}.{start_time(os.getpid())}@/a/b"
 
 
 FORKS = """
@@ -109,9 +112,9 @@ async def test_forty_descendants_of_all_kinds_leave_no_survivor():
     os.kill(child.pid, signal.SIGSTOP)
     with anyio.fail_after(30):
         swept = await sweep_descendants(
-            children, Ownership("", frozenset()), Known(), 20, lambda _: None
+            children, Ownership(Mark(OWNER, ""), frozenset()), Known(), 20, lambda _: None
         )
     assert swept.left == ()
     assert len(swept.killed) >= 40
     assert descendants(os.getpid()) == []
-    assert child.status is not None
+    assert child.returncode is not None

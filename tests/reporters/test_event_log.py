@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -15,6 +16,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ascend_supervisor.events import (
     Defect,
@@ -32,11 +34,11 @@ from ascend_supervisor.events import (
     SupervisorExited,
     SupervisorStarted,
 )
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.lines import JsonLines, Origin, RawLines, TextLines
+from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines
 from ascend_supervisor.output.mirror import Lines
-from ascend_supervisor.output.terminal import coloured, harmless
+from ascend_supervisor.output.terminal_escapes import coloured, harmless
 from ascend_supervisor.reporters.event_log import json_log, text_log
 from tests.terminals import steering
 
@@ -214,12 +216,9 @@ def test_people_read_time_level_and_sentence(shown):
 
 def fed(lines: Lines, chunks: Sequence[bytes], first_seq: int = 0) -> bytes:
     """What the console shows of a rank that writes these chunks and ends."""
-    shown, seq = bytearray(), first_seq
-    for chunk in chunks:
-        data, seq = lines.render(chunk, MOMENT, seq)
-        shown += data
-    data, seq = lines.rest(MOMENT, seq)
-    return bytes(shown + data)
+    numbers = count(first_seq)
+    shown = b"".join(lines.render(chunk, MOMENT, numbers) for chunk in chunks)
+    return shown + lines.rest(MOMENT, numbers)
 
 
 def json_lines(origin: Origin = ORIGIN, spec: ProcessSpec = SPEC) -> JsonLines:
@@ -336,15 +335,15 @@ def test_only_what_goes_on_is_partial():
 
 
 def test_an_unfinished_line_is_shown_once_it_is_long():
-    lines = json_lines()
-    assert lines.render(b"x" * 16_384, MOMENT, 0) == (b"", 0)
-    shown, seq = lines.render(b"x", MOMENT, 0)
+    lines, numbers = json_lines(), count()
+    assert lines.render(b"x" * 16_384, MOMENT, numbers) == b""
+    shown = lines.render(b"x", MOMENT, numbers)
     assert {event["partial"] for event in read(bytes(shown))} == {True}
-    shown, seq = lines.render(b"\n", MOMENT, seq)
+    shown = lines.render(b"\n", MOMENT, numbers)
     (event,) = read(bytes(shown))
     assert event["message"] == ""
     assert "partial" not in event
-    assert lines.rest(MOMENT, seq) == (b"", seq)
+    assert lines.rest(MOMENT, numbers) == b""
 
 
 CHARACTERS = "aé中\U0001f525\n".encode()
@@ -433,3 +432,18 @@ def test_a_colour_that_is_cut_between_two_reads_is_a_colour():
 
 def test_without_a_rank_the_program_is_named():
     assert fed(TextLines(replace(SPEC, rank=None)), [b"x"]) == b"[python] x\n"
+
+
+def test_rich_is_not_loaded_and_can_be_loaded_later(tmp_path):
+    """structlog would load it: some 20 ms of every start where it is installed."""
+    (tmp_path / "rich").mkdir()
+    (tmp_path / "rich" / "__init__.py").write_text("print('rich is loaded')")
+    source = "import ascend_supervisor.run; print('everything is loaded'); import rich"
+    said = subprocess.run(
+        [sys.executable, "-c", source],
+        env={"PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    assert said.stdout == "everything is loaded\nrich is loaded\n"

@@ -16,6 +16,7 @@ import pytest
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Defect, Diagnostic, Event
 from ascend_supervisor.reporters.python_warnings import report_diagnostics
+from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.race import first
 
 
@@ -49,17 +50,17 @@ async def test_a_warning(events):
     assert event == Diagnostic("warnings", "file.py:3: DeprecationWarning: old hat", None)
 
 
-async def test_a_refusal_that_came_too_late_is_told_and_is_no_defect(events):
+@pytest.mark.parametrize("refusal", [Unavailable("no such device"), NoThread()])
+async def test_a_refusal_that_came_too_late_is_told_and_is_no_defect(events, refusal):
     async def refuse() -> None:
-        raise Unavailable("no such device")
+        raise refusal
 
     async def come_first() -> str:
         return "won"
 
     assert await first(come_first, refuse) == "won"
-    assert await only(events) == Diagnostic(
-        "ascend_supervisor", "refused too late: no such device", None
-    )
+    told = Diagnostic("ascend_supervisor", f"refused too late: {refusal}", None)
+    assert await only(events) == told
 
 
 async def test_a_record_of_a_library_with_its_traceback(events):

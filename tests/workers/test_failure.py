@@ -11,22 +11,17 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from ascend_supervisor.launchers.failure_words import Culprit, Exhibit
-from ascend_supervisor.launchers.spec import ProcessSpec
-from ascend_supervisor.outcome import ExitStatus, Failure
-from ascend_supervisor.workers.failure import HEAD_BYTES, TAIL_BYTES, examined
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.testimony import Culprit, Exhibit
+from ascend_supervisor.outcome import Failure
+from ascend_supervisor.output.launcher_logs import WorkerLogs
+from ascend_supervisor.output.rank_output import RankOutput
+from ascend_supervisor.output.sink import TAIL_BYTES, Sink
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.workers.failure import HEAD_BYTES, Death, examined
+from ascend_supervisor.workers.process import start
 from tests.running import DEADLINE_SECONDS
-
-FAILURE = Failure(
-    name="rank 0",
-    rank=0,
-    generation=0,
-    status=ExitStatus(1),
-    runtime_seconds=1.0,
-    oom_killed=None,
-    log="/log",
-    last_lines=(),
-)
 
 
 @dataclass
@@ -35,7 +30,6 @@ class Everything:
 
     directory: Path
     seen: Sequence[Exhibit] = ()
-    workers: int = 1
 
     @property
     def exhibits(self) -> tuple[PurePath, str]:
@@ -54,12 +48,21 @@ class Everything:
         return None
 
 
+def death_of(spec: ProcessSpec) -> Death:
+    children, clock = Children(), MonotonicClock()
+    workers = WorkerLogs(spec, lambda _: None, clock, lambda _: None)
+    process = start(spec, RankOutput(Sink(None, None, clock), workers), children, os.environ, 0.0)
+    while process.status is None:
+        children.reap()
+    process.output.finish()
+    return Death(process, 0, process.status, 1.0, 1.0, None)
+
+
 def looked_at(spec: ProcessSpec) -> Failure:
     """The failure, examined in a thread as the supervisor does; it may not hang."""
+    death = death_of(spec)
     found: list[Failure] = []
-    thread = threading.Thread(
-        target=lambda: found.append(examined(FAILURE, spec, [], [], {})), daemon=True
-    )
+    thread = threading.Thread(target=lambda: found.append(examined(death, [], {})), daemon=True)
     thread.start()
     thread.join(DEADLINE_SECONDS)
     assert not thread.is_alive()
@@ -67,7 +70,7 @@ def looked_at(spec: ProcessSpec) -> Failure:
 
 
 def with_error_file(path: Path) -> ProcessSpec:
-    return ProcessSpec(("true",), Path("/"), Path("/log"), error_file=path)
+    return ProcessSpec(("false",), Path("/"), Path("/log"), error_file=path)
 
 
 def make_socket(path: Path) -> None:
@@ -86,17 +89,17 @@ STRANGE = [os.mkfifo, os.mkdir, make_socket, make_terminal, make_zeros]
 
 
 @pytest.mark.parametrize("make", STRANGE)
-def test_an_error_file_that_is_no_file_tells_nothing_and_keeps_nobody(tmp_path, make):
+async def test_an_error_file_that_is_no_file_tells_nothing_and_keeps_nobody(tmp_path, make):
     make(tmp_path / "error.json")
-    assert looked_at(with_error_file(tmp_path / "error.json")) == FAILURE
+    assert looked_at(with_error_file(tmp_path / "error.json")).exception is None
 
 
 @pytest.mark.parametrize("make", STRANGE)
-def test_a_strange_file_does_not_hide_the_others(tmp_path, make):
+async def test_a_strange_file_does_not_hide_the_others(tmp_path, make):
     (tmp_path / "worker.log").write_bytes(b"a" * HEAD_BYTES + b"b" * TAIL_BYTES)
     make(tmp_path / "strange")
     testimony = Everything(tmp_path)
-    looked_at(ProcessSpec(("true",), Path("/"), Path("/log"), testimony=testimony))
+    looked_at(ProcessSpec(("false",), Path("/"), Path("/log"), testimony=testimony))
     seen = {str(exhibit.path): (exhibit.head, exhibit.tail) for exhibit in testimony.seen}
     assert seen == {
         "worker.log": (b"a" * HEAD_BYTES, b"b" * TAIL_BYTES),
@@ -104,7 +107,7 @@ def test_a_strange_file_does_not_hide_the_others(tmp_path, make):
     }
 
 
-def test_an_error_file_is_read_through_a_link(tmp_path):
+async def test_an_error_file_is_read_through_a_link(tmp_path):
     (tmp_path / "real").write_text(json.dumps({"message": "RuntimeError: HCCL"}))
     (tmp_path / "error.json").symlink_to("real")
     assert looked_at(with_error_file(tmp_path / "error.json")).exception == "RuntimeError: HCCL"

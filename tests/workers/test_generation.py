@@ -9,18 +9,19 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
-from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound, Unavailable
+from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
 from ascend_supervisor.events import Defect, Event, ProcessExited, ProcessStarted
 from ascend_supervisor.interrupts import Interrupts
-from ascend_supervisor.launchers.spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
     Completed,
@@ -32,15 +33,17 @@ from ascend_supervisor.outcome import (
     Outcome,
     Patience,
     Remedy,
+    StopSignal,
 )
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper
-from ascend_supervisor.processes.ownership import Ownership
+from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
-from ascend_supervisor.workers.endings import Ending
+from ascend_supervisor.workers.faults import Ending
 from ascend_supervisor.workers.generation import Announce, Company, run_generation
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
@@ -109,9 +112,8 @@ class Stage:
     def runtime(self) -> Runtime:
         return Runtime(
             children=self.children,
-            ownership=Ownership("nobody's", frozenset()),
-            logs=self.logs,
-            mirror=lambda *_: None,
+            ownership=Ownership(Mark("OWNER", "nobody's"), frozenset()),
+            outputs=Outputs(self.logs, lambda *_: None, self.clock, self.events.append),
             environ=dict(os.environ),
             oom_kills=lambda: self.oom_kills[-1],
             clock=self.clock,
@@ -158,6 +160,35 @@ async def test_the_first_failure_is_the_outcome_with_its_last_words(stage):
     assert outcome.failure.last_lines == ("the cause",)
     assert stage.exits[0].signal == "SIGTERM"
     assert not stage.exits[0].first_failure
+
+
+async def test_of_a_line_that_was_overwritten_the_last_text_is_told(stage):
+    wrote = r"as on Windows\r\n10 %\r50 %\r\n\r\n90 %\r"
+    outcome = await stage.run(
+        [stage.spec(0, f"import sys; sys.exit(print('{wrote}', end='') or 3)")]
+    )
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.last_lines == ("as on Windows", "50 %", "", "90 %")
+
+
+async def test_a_signal_for_ranks_goes_to_the_workers_of_a_launcher(stage):
+    worker = (
+        "import signal, time; signal.signal(signal.SIGUSR1, lambda *_: exit(0))\n"
+        "print('up', flush=True)\nwhile True: time.sleep(0.05)"
+    )
+    launcher = (
+        "import subprocess, sys\n"
+        f"words = [sys.executable, '-c', {worker!r}]\n"
+        "sys.exit(subprocess.Popen(words, start_new_session=True).wait())"
+    )
+
+    async def signal_it() -> Fault:
+        await stage.up(0)
+        stage.interrupts.hear(signal.SIGUSR1)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    assert await stage.run([stage.spec(0, launcher, workers=1)], signal_it) == Completed()
 
 
 async def test_what_is_not_significant_is_not_waited_for(stage):
@@ -347,6 +378,8 @@ class ManualClock:
     def now(self) -> float:
         return self._time
 
+    elapsed = now
+
     async def sleep(self, seconds: float) -> None:
         until = self._time + seconds
         while self._time < until:
@@ -394,12 +427,71 @@ async def ended_by_sigterm(stage: Stage, then: Callable[[], object], source: str
 async def test_a_rank_that_sigterm_ended_just_before_ours_came_is_no_failure(
     stage, by_hand, source
 ):
+    began = by_hand.now()
+
     def stop() -> None:
         by_hand.advance(1.9)
         stage.interrupts.hear(signal.SIGTERM)
 
     outcome = await ended_by_sigterm(stage, stop, source)
-    assert outcome == Interrupted(signal.SIGTERM, None)
+    assert outcome == Interrupted(StopSignal(signal.SIGTERM, began + 1.9))
+
+
+async def told_to_stop(stage: Stage) -> Outcome:
+    """What is waited for beside rank 0: we are told to stop as soon as that is up."""
+    await stage.up(0)
+    stage.interrupts.hear(signal.SIGTERM)
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+async def test_a_rank_that_sigterm_ended_after_ours_came_is_not_told_as_a_failure(stage):
+    async def hook(verdict: Outcome, uptime: float) -> None:
+        os.kill(stage.lived.processes[0].pid, signal.SIGTERM)  # before we have told the ranks
+        while 0 not in stage.exits:
+            await anyio.sleep(0.01)
+
+    stage.announce = hook
+    outcome = await stage.run([stage.spec(0, WAIT)], partial(told_to_stop, stage))
+    assert isinstance(outcome, Interrupted)
+    assert outcome.failure is None
+    assert stage.exits[0].signal == "SIGTERM"
+    assert not stage.exits[0].first_failure
+
+
+class SaysWhy:
+    """A framework that ends its own processes, and says so."""
+
+    def reason(self, lines: Sequence[str], heard: Sequence[str]) -> str | None:
+        return next((line for line in lines if line.startswith("lost")), None)
+
+
+async def test_a_rank_that_its_framework_ended_is_told_as_the_failure_that_it_is(stage):
+    async def hook(verdict: Outcome, uptime: float) -> None:
+        while 0 not in stage.exits:
+            await anyio.sleep(0.01)
+
+    stage.announce = hook
+    source = (
+        "import os, signal, sys\nprint('up', flush=True)\nsys.stdin = open('go')\n"
+        "print('lost its cluster', flush=True)\nos.kill(os.getpid(), signal.SIGTERM)"
+    )
+    spec = stage.spec(0, source, explanation=SaysWhy())
+    Path(spec.cwd).mkdir()
+    os.mkfifo(Path(spec.cwd, "go"))
+
+    async def stop() -> Fault:
+        await stage.up(0)
+        stage.interrupts.hear(signal.SIGTERM)
+        os.close(os.open(Path(spec.cwd, "go"), os.O_WRONLY))
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    outcome = await stage.run([spec], stop)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "lost its cluster"
+    assert stage.exits[0].first_failure
 
 
 async def test_a_rank_that_sigterm_ended_is_a_failure_where_none_comes_to_us(stage, by_hand):
@@ -441,20 +533,16 @@ async def test_others_hear_of_the_end_before_the_first_process_is_told(stage):
 
 
 async def test_others_hear_of_a_signal_to_us_before_the_ranks_do(stage):
-    async def stop() -> Fault:
-        await stage.up(0)
-        stage.interrupts.hear(signal.SIGTERM)
-        await anyio.sleep_forever()
-        raise AssertionError
-
+    verdicts: list[Outcome] = []
     exits_when_announced: list[int] = []
 
     async def announce(verdict: Outcome, uptime: float) -> None:
-        assert verdict == Interrupted(signal.SIGTERM)
+        verdicts.append(verdict)
         exits_when_announced.append(len(stage.exits))
 
     stage.announce = announce
-    assert await stage.run([stage.spec(0, WAIT)], stop) == Interrupted(signal.SIGTERM)
+    assert verdicts == [await stage.run([stage.spec(0, WAIT)], partial(told_to_stop, stage))]
+    assert isinstance(verdicts[0], Interrupted)
     assert exits_when_announced == [0]
 
 
@@ -563,7 +651,7 @@ async def test_a_source_that_fails_ends_the_generation_first(stage):
 
 
 async def test_what_the_machine_lacked_when_it_was_made_ready_is_a_fault(stage):
-    plan = replace(await stage.prepare([stage.spec(0, WAIT)]), lacking=Unavailable("no room"))
+    plan = replace(await stage.prepare([stage.spec(0, WAIT)]), lacking="no room")
     outcome = await stage.live(plan)
     assert outcome == Fault("no room", UNAVAILABLE)
     assert stage.exits == {}
@@ -576,6 +664,23 @@ async def test_it_is_known_when_and_how_much_a_process_has_written(stage):
     speaks, silent = (process.activity for process in stage.lived.processes)
     assert (speaks.bytes, silent.bytes) == (1004, 0)
     assert speaks.spoke_at > silent.spoke_at
+
+
+async def test_it_is_known_how_much_a_worker_has_written_to_a_log_of_its_own(stage):
+    log = stage.root / "worker_4.log"
+    source = f"with open({str(log)!r}, 'w') as log: log.write('x' * 1000)\n" + WAIT
+
+    async def when_it_is_known() -> Fault:
+        await stage.up(0)
+        while not stage.lived.processes[0].activity_of_workers[0].bytes:
+            await anyio.sleep(0.01)
+        return Fault("enough", UNAVAILABLE)
+
+    launcher = stage.spec(0, source, worker_logs=(WorkerLog(log, 4, 0),))
+    assert await stage.run([launcher], when_it_is_known) == Fault("enough", UNAVAILABLE)
+    (process,) = stage.lived.processes
+    assert process.activity_of_workers[0].bytes == 1000
+    assert process.activity.bytes == len("up\n")
 
 
 async def test_a_process_inherits_the_descriptors_of_its_spec_and_no_others(stage):

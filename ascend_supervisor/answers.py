@@ -1,0 +1,97 @@
+"""What the program answers without a job: texts, the plan, and why it starts nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+
+import anyio
+
+from ascend_supervisor.cluster.table_source import identity, table_now
+from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
+from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
+from ascend_supervisor.job_files import Place, names_of
+from ascend_supervisor.launchers.choice import launcher_of
+from ascend_supervisor.output.line_formats import Origin
+from ascend_supervisor.plan_as_json import plan_as_json
+from ascend_supervisor.probes.devices import npus
+from ascend_supervisor.reporters.stdout import Format, Outlets
+from ascend_supervisor.scarcity import NoThread, scarcity
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.values import ALL_RANKS, Console
+from ascend_supervisor.supervisor import refused
+from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.wiring import DEVICES
+from ascend_supervisor.workers.preparation import check_command
+from ascend_supervisor.workers.process import changed
+
+
+def print_plan(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
+    """Print the plan; returns the exit code that the run would give, as far as it can be known."""
+    try:
+        launcher = launcher_of(settings, environ)
+        needs_file = launcher.needs_table_file
+        found = anyio.run(table_now, settings, environ, npus(DEVICES), needs_file)
+        whoami = identity(settings, environ)
+        plan, specs = plan_as_json(found, whoami, place, launcher, settings.non_defaults)
+        for spec in specs:
+            check_command(spec, changed(environ, spec.environ))
+    except Refusal as refusal:
+        return refuse(refusal, environ, settings.console)
+    return print_answer(plan.decode())
+
+
+def print_answer(answer: str) -> int:
+    """The exit code: 0 when all of ``answer`` is on stdout, 73 when it cannot be written.
+
+    141, without a message, when the reader goes before the end, as if SIGPIPE had ended us.
+    """
+    try:
+        put(answer.encode())
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
+    except StdoutLost as lost:
+        tell(f"ascend_supervisor: {lost}")
+        return CANNOT_WRITE
+    return 0
+
+
+def refuse(refusal: Refusal, environ: Mapping[str, str], console: Console) -> int:
+    """Report why nothing was started: as sentences for people and as an event."""
+    try:
+        anyio.run(_tell, refusal, environ, console)
+    except (NoThread, OSError):
+        _forget_the_loop()
+        for fault in refusal.faults:
+            tell(f"ascend_supervisor: {printable(fault)}")
+    return refusal.exit_code
+
+
+def cannot_start(error: Exception) -> int:
+    """The exit code, after one sentence on stderr: there is no event loop to report events."""
+    _forget_the_loop()
+    shortage = scarcity(error)
+    tell(f"ascend_supervisor: cannot start: {shortage or error}")
+    return UNAVAILABLE if shortage else DEFECT
+
+
+def _forget_the_loop() -> None:
+    """A loop that is half made cannot even be closed, and Python would say so."""
+    sys.unraisablehook = lambda _: None
+
+
+async def _tell(refusal: Refusal, environ: Mapping[str, str], console: Console) -> None:
+    job_id, pod = names_of(environ, socket.gethostname())
+    usual: Format = "none" if os.isatty(1) else "json"
+    format_ = usual if console == "auto" else console
+    outlets = Outlets(format_, ALL_RANKS, "info", Origin(job_id, pod, os.getpid()))
+    if format_ in {"json", "text"}:
+        outlets.report(refused(refusal).event)
+        await outlets.finish()
+    if format_ != "text":
+        for fault in refusal.faults:
+            outlets.complain(fault)
+    await outlets.finish()

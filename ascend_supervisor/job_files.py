@@ -1,0 +1,114 @@
+"""From the platform's variables: the job's name, our own, and where files go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from ascend_supervisor.errors import SettingsRefused
+
+TABLE_FILE = "jobstart_hccl.json"
+USUAL_LOG_DIR = "/tmp/log"  # noqa: S108  (published; log_file.py follows no link planted there)
+CACHE = PurePath("/cache")
+"""The usual work directory: the published contract, where the platform gives no mount."""
+POD_BYTES = 60
+NAME_BYTES = 150
+"""Of 255 characters in a file name: the rest of a log's name and a rotation number follow."""
+
+
+class Place(Struct, frozen=True):
+    """``pod`` is the pod's or the host's name; both names can be part of a file name."""
+
+    job_id: str
+    pod: str
+    log_dir: PurePath
+    work_dir: PurePath
+    table_file: PurePath
+    state_file: PurePath
+
+
+def place_of(
+    environ: Mapping[str, str],
+    hostname: str,
+    *,
+    mounted_log_exists: bool,
+    here: PurePath,
+    cache: PurePath | None = CACHE,
+    log_dir: PurePath | None = None,
+    work_dir: PurePath | None = None,
+    state_file: PurePath | None = None,
+) -> Place:
+    """Where this job's files go; explicit directories win over the platform's.
+
+    ``cache`` is the usual work directory, None if it cannot be made: then the ranks work beside
+    the logs, in one directory per pod, because pods may share the log directory. Relative paths
+    start in ``here``, because the ranks have working directories of their own.
+
+    Raises SettingsRefused for a name that would leave the log directory.
+    """
+    mount = environ.get("MA_MOUNT_PATH") or None
+    job_id = _file_name(*_job_id(environ))
+    pod = _file_name(*_pod(environ, hostname))
+    usual_logs = f"{mount}/log" if mount and mounted_log_exists else USUAL_LOG_DIR
+    logs = here / (log_dir or usual_logs)
+    own = here / mount if mount else logs / job_id
+    usual_work = own / "workspace" if mount else cache or own / "workspace" / pod
+    return Place(
+        job_id=job_id,
+        pod=pod,
+        log_dir=logs,
+        work_dir=here / (work_dir or usual_work),
+        table_file=own / "rank_table" / TABLE_FILE,
+        state_file=here / (state_file or logs / f"{job_id}-supervisor-{_short(pod)}.json"),
+    )
+
+
+def mounted_log_dir(environ: Mapping[str, str]) -> str | None:
+    """The directory whose existence decides where the logs go; None without a mount."""
+    mount = environ.get("MA_MOUNT_PATH")
+    return f"{mount}/log" if mount else None
+
+
+def names_of(environ: Mapping[str, str], hostname: str) -> tuple[str, str]:
+    """The job's and the pod's names as the platform gives them, not checked as file names."""
+    return _job_id(environ)[1], _pod(environ, hostname)[1]
+
+
+def _job_id(environ: Mapping[str, str]) -> tuple[str, str]:
+    """ModelArts' way: MA_VJ_NAME with its first ``ma-job`` as ``modelarts-job``."""
+    if name := environ.get("MA_VJ_NAME"):
+        return "MA_VJ_NAME", name.replace("ma-job", "modelarts-job", 1)
+    return "JOB_ID", environ.get("JOB_ID") or "job"
+
+
+def _pod(environ: Mapping[str, str], hostname: str) -> tuple[str, str]:
+    for variable in ("MA_CURRENT_INSTANCE_NAME", "POD_NAME", "HOSTNAME"):
+        if name := environ.get(variable):
+            return variable, name
+    return "the host's name", hostname
+
+
+def _short(pod: str) -> str:
+    """``pod``, cut so that the state file's name has room for the job's, but still unique."""
+    data = pod.encode(errors="surrogateescape")
+    if len(data) <= POD_BYTES:
+        return pod
+    begin = data[: POD_BYTES - 13].decode(errors="ignore")
+    return f"{begin}-{sha256(data).hexdigest()[:12]}"
+
+
+def _file_name(source: str, name: str) -> str:
+    if name in {".", ".."} or not name.isprintable() or "/" in name:
+        raise SettingsRefused(
+            f"{source}: expected a name that can be part of a file's name, found {name[:80]!r}; "
+            "'/', '..' and control characters would lead out of the log directory"
+        )
+    if len(name.encode(errors="surrogateescape")) > NAME_BYTES:
+        raise SettingsRefused(
+            f"{source}: expected at most {NAME_BYTES} bytes, found {len(name)} characters that "
+            f"begin with {name[:40]!r}"
+        )
+    return name

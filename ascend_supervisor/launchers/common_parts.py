@@ -1,0 +1,106 @@
+"""What plans of all methods have in common: logs, variables, a rank's spec; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from ascend_supervisor.cluster.rank_table import RankTable
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.testimony import Explanation
+
+HCCL_CONNECT_SECONDS = "1800"
+
+
+def log_path(place: Place, rank: int, local_rank: int) -> PurePath:
+    """A rank's log; ModelArts' own collector (*.log, *.out, *.trace) does not match its name."""
+    return place.log_dir / f"{place.job_id}-proc-rank-{rank}-device-{local_rank}.txt"
+
+
+def launcher_log_path(place: Place, name: str, node_rank: int) -> PurePath:
+    """The log of a process that is not a rank."""
+    return place.log_dir / f"{place.job_id}-proc-{name}-node-{node_rank}.txt"
+
+
+def job_directory(place: Place) -> PurePath:
+    """The directory of the job's other files, beside its logs."""
+    return place.log_dir / place.job_id
+
+
+def process_log(boot: Boot, here: Here, whose: str) -> str:
+    """Where CANN logs; a directory."""
+    usual = job_directory(here.place) / "ascend" / "process_log" / whose
+    return boot.inherited("ASCEND_PROCESS_LOG_PATH", str(usual))
+
+
+def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | None]:
+    """What every process gets, whatever starts it."""
+    return {
+        "JOB_ID": here.place.job_id,
+        "HCCL_CONNECT_TIMEOUT": boot.environ.get("HCCL_CONNECT_TIMEOUT", HCCL_CONNECT_SECONDS),
+        "PYTHONUNBUFFERED": boot.environ.get("PYTHONUNBUFFERED", "1"),
+        "TORCHELASTIC_RESTART_COUNT": str(generation),
+    }
+
+
+def rank_spec(
+    boot: Boot,
+    here: Here,
+    generation: int,
+    *,
+    rank: int,
+    local_rank: int,
+    environ: Mapping[str, str | None],
+    more_words: Sequence[str] = (),
+    explanation: Explanation | None = None,
+) -> ProcessSpec:
+    """A rank that we start ourselves, with what every rank gets: a directory, logs, an error file.
+
+    torch.distributed.elastic's ``@record`` writes the exception to that file.
+    """
+    whose = f"rank_{rank}"
+    cwd = here.place.work_dir / f"device{local_rank}"
+    logged = process_log(boot, here, whose)
+    error_file = job_directory(here.place) / "errors" / whose / f"generation_{generation}.json"
+    return ProcessSpec(
+        argv=(*boot.command, *more_words),
+        cwd=cwd,
+        log=log_path(here.place, rank, local_rank),
+        environ={
+            **common_environ(boot, here, generation),
+            **environ,
+            "ASCEND_PROCESS_LOG_PATH": logged,
+            "TORCHELASTIC_ERROR_FILE": str(error_file),
+        },
+        rank=rank,
+        local_rank=local_rank,
+        directories=(cwd / logged, error_file.parent),
+        error_file=error_file,
+        explanation=explanation,
+    )
+
+
+def devices_here(method: str, here: Here) -> int:
+    """How many devices this machine has; raises SettingsRefused for none."""
+    if here.entry.devices:
+        return len(here.entry.devices)
+    raise SettingsRefused(
+        f"{method} starts a process for each device, and for this machine ({here.entry.label}) "
+        "none is known; set MA_NUM_GPUS to their number, or give --standalone N"
+    )
+
+
+def devices_everywhere(method: str, table: RankTable, here: Here) -> int:
+    """How many devices each machine has; raises SettingsRefused where they differ."""
+    count = devices_here(method, here)
+    for node_rank, entry in enumerate(table.entries):
+        if len(entry.devices) != count:
+            raise SettingsRefused(
+                f"{method} starts equally many processes on all servers, and this one has {count} "
+                f"devices, while that of node rank {node_rank} ({entry.label}) has "
+                f"{len(entry.devices)}; use --method ranktable"
+            )
+    return count

@@ -1,0 +1,62 @@
+"""What to start; values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from msgspec import Struct, field
+
+from ascend_supervisor.launchers.testimony import Explanation, Testimony
+
+
+class WorkerLog(Struct, frozen=True):
+    """A log that a launcher's worker writes itself."""
+
+    path: PurePath
+    rank: int
+    local_rank: int
+
+
+class ProcessSpec(Struct, frozen=True):
+    """One process to start.
+
+    ``environ`` holds changes to our own environment; None removes a variable.
+    ``directories`` are made before the start, ``cwd`` and the log's parent too; then ``files`` are
+    written, readable only to us. It inherits the ``descriptors``.
+    A generation is complete when its ``significant`` processes have ended with 0.
+    ``explanation`` finds in its output why its framework ended it.
+    ``workers`` is the number of session leaders that it starts itself: it is a launcher, and
+    signals for ranks go to them. If they write logs of their own (``worker_logs``), these
+    are mirrored in place of its output. ``testimony`` reads what a launcher reports about the end
+    of ranks.
+    """
+
+    argv: tuple[str, ...]
+    cwd: PurePath
+    log: PurePath
+    environ: Mapping[str, str | None] = field(default_factory=dict)
+    rank: int | None = None
+    local_rank: int | None = None
+    significant: bool = True
+    directories: tuple[PurePath, ...] = ()
+    error_file: PurePath | None = None
+    title: str | None = None
+    explanation: Explanation | None = None
+    testimony: Testimony | None = None
+    workers: int = 0
+    worker_logs: tuple[WorkerLog, ...] = ()
+    files: Mapping[PurePath, bytes] = field(default_factory=dict)
+    descriptors: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name for people: its title, else ``rank 3``, else its program."""
+        if self.title is not None:
+            return self.title
+        return PurePath(self.argv[0]).name if self.rank is None else f"rank {self.rank}"
+
+    @property
+    def program(self) -> str | None:
+        """What it is, if it is not a rank."""
+        return self.name if self.rank is None else None

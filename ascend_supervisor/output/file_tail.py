@@ -1,0 +1,189 @@
+"""Logs that still grow: reads them from their beginning, through all rotations.
+
+Only one piece of a file, and one unfinished line per labelled log, is held in memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ascend_supervisor.files.regular_file import open_regular_file
+from ascend_supervisor.files.standard_streams import closed_stdout
+from ascend_supervisor.output.terminal_escapes import Shown, divided
+
+POLL_SECONDS = 0.2
+"""How often to check for more; file events do not cross network file systems."""
+PIECE_BYTES = 64 * 1024
+STDOUT = 1
+_MISSING_AFTER_THE_LAST = 2
+
+Put = Callable[[bytes], None]
+
+
+class Tail:
+    """The log at ``path``, from its beginning on.
+
+    Rotated files are recognised by their inodes: after ``name`` has become ``name.1``, the rest of
+    it comes first, then every newer file. A file that is rotated away unread is lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.trouble: OSError | None = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        """Why nothing of it could be read so far."""
+        self._file = -1
+        self._at = 0
+
+    def more(self) -> Iterator[bytes]:
+        """What is there now and was not returned yet, in pieces."""
+        if self._file < 0 and not self._open_first():
+            return
+        yield from self._appended()
+        while (following := self._following()) >= 0:
+            try:
+                yield from self._appended()  # the last lines before its writer changed files
+            finally:
+                self._go_on(following)
+            yield from self._appended()
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _open_first(self) -> bool:
+        try:
+            self._go_on(open_regular_file(self.path))
+        except OSError as error:
+            self.trouble = error
+            return False
+        self.trouble = None
+        return True
+
+    def _go_on(self, file: int) -> None:
+        self.close()
+        self._file, self._at = file, 0
+
+    def _appended(self) -> Iterator[bytes]:
+        end = os.fstat(self._file).st_size
+        if end < self._at:  # truncated in place: what is there now is new
+            self._at = 0
+        while self._at < end:
+            piece = os.pread(self._file, min(PIECE_BYTES, end - self._at), self._at)
+            if not piece:
+                return
+            self._at += len(piece)
+            yield piece
+
+    def _following(self) -> int:
+        """A descriptor of the file that follows the current one; -1 if there is none.
+
+        A new file counts when it has a byte: until then its writer uses the old one.
+        """
+        with suppress(OSError):
+            newest = self.path.stat()
+            if newest.st_size and not self._is_current(newest):
+                return self._opened_after_current()
+        return -1
+
+    def _opened_after_current(self) -> int:
+        while True:
+            number = self._number_of_current()
+            file = open_regular_file(self._numbered(number - 1) if number else self.path)
+            if number == self._number_of_current():
+                return file
+            os.close(file)  # a rotation came between
+
+    def _number_of_current(self) -> int:
+        """The rotation number of the current file; 0 if it has none.
+
+        While the files are being renamed, from the highest number down, one number is missing.
+        """
+        missing = number = 0
+        while missing < _MISSING_AFTER_THE_LAST:
+            number += 1
+            try:
+                if self._is_current(self._numbered(number).stat()):
+                    return number
+            except OSError:
+                missing += 1
+        return 0
+
+    def _is_current(self, found: os.stat_result) -> bool:
+        return os.path.samestat(found, os.fstat(self._file))
+
+    def _numbered(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}") if number else self.path
+
+
+class Label:
+    """Puts ``label`` before every line, as it is ``shown``.
+
+    A line without an end is printed in parts.
+    """
+
+    def __init__(self, label: bytes, put: Put, shown: Shown) -> None:
+        self._label = label
+        self._put = put
+        self._shown = shown
+        self._unfinished = b""
+
+    def put(self, piece: bytes) -> None:
+        lines, end, self._unfinished = (self._unfinished + piece).rpartition(b"\n")
+        if end:
+            self._put_lines(lines + end)
+        if len(self._unfinished) >= PIECE_BYTES:
+            part, self._unfinished = divided(self._unfinished)
+            self._put_lines(part)
+
+    def finish(self) -> None:
+        """End the unfinished line."""
+        if self._unfinished:
+            self._put_lines(self._unfinished)
+            self._unfinished = b""
+
+    def _put_lines(self, lines: bytes) -> None:
+        shown = self._shown(lines).removesuffix(b"\n")
+        self._put(b"%b%b\n" % (self._label, shown.replace(b"\n", b"\n" + self._label)))
+
+
+Tails = Collection[tuple[Tail, Put]]
+"""Logs, and where each of them goes."""
+
+
+def print_all(tails: Tails) -> bool:
+    """Print what is there, log by log; returns whether there was anything."""
+    found = False
+    for tail, put in tails:
+        for piece in tail.more():
+            put(piece)
+            found = True
+    return found
+
+
+def follow(look: Callable[[], tuple[Tails, bool]]) -> None:
+    """Print what is there and what comes; ``look`` returns the logs, and whether more may come.
+
+    Raises BrokenPipeError as soon as the reader of our output is gone, StdoutLost if stdout is
+    closed.
+    """
+    while True:
+        tails, goes_on = look()  # first: what was written until then is found below
+        found = print_all(tails)
+        if not found and not goes_on:
+            return
+        if not found:
+            _wait()
+
+
+def _wait() -> None:
+    """Wait for one poll interval; on a pipe, only while it has a reader."""
+    poll = select.poll()
+    poll.register(STDOUT, 0)
+    for _, found in poll.poll(POLL_SECONDS * 1000):
+        raise closed_stdout() if found & select.POLLNVAL else BrokenPipeError

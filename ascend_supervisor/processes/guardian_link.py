@@ -1,0 +1,101 @@
+"""The link to the guardian, which kills our processes if we are killed: messages and its end.
+
+The program itself is programs/guardian.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.ownership import Mark
+from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.tasks.threads import aside
+
+NAME = "asv-guardian"
+LOOK_AGAIN_SECONDS = 0.02
+TELL_SECONDS = 3.0
+HELD = re.compile(r"/proc/(\d+)/stat", re.ASCII)
+DISMISS_SECONDS = 1.0
+DISMISS_LOOK_SECONDS = 0.002
+
+
+class Guardian:
+    """``pipe``: the guardian's stdin, which no other process may hold; None without a guardian.
+
+    It never blocks: a message that does not fit into the pipe is lost.
+    """
+
+    def __init__(self, pipe: int | None = None) -> None:
+        self._pipe = pipe
+        if pipe is not None:
+            os.set_blocking(pipe, False)
+
+    def watch(self, leader: Pid) -> None:
+        """All processes in the session of this one, which we started, are to end with us."""
+        self._tell(f"own {leader.number} {leader.start}")
+
+    def watch_worker(self, leader: Pid) -> None:
+        """The same for a process that a launcher has started."""
+        self._tell(f"worker {leader.number} {leader.start}")
+
+    def ended(self, leader: Pid) -> None:
+        """It has ended; only the processes now in its session are left of it."""
+        self._tell(f"ended {leader.number}")
+
+    async def dismiss(self) -> None:
+        """Nothing of ours is left: return when the guardian has ended, or after DISMISS_SECONDS."""
+        if self._pipe is None:
+            return
+        self._tell("done")
+        poll = select.poll()
+        poll.register(self._pipe, 0)
+        with anyio.move_on_after(DISMISS_SECONDS):
+            while not poll.poll(0):  # noqa: ASYNC110  (POLLERR: the other end is closed)
+                await anyio.sleep(DISMISS_LOOK_SECONDS)
+
+    def _tell(self, line: str) -> None:
+        if self._pipe is not None:
+            with suppress(OSError):
+                os.write(self._pipe, f"{line}\n".encode())
+
+
+async def earlier_guardians(
+    mark: Mark, seconds: float, tell_left: Callable[[tuple[str, ...]], None]
+) -> tuple[str, ...]:
+    """Wait until the guardians of earlier supervisors with our state file have finished.
+
+    Returns descriptions of processes that they could not end within ``seconds``.
+    """
+    end = anyio.current_time() + seconds
+    tell_at = anyio.current_time() + TELL_SECONDS
+    while left := await aside(lambda: tuple(_left(mark))):
+        if anyio.current_time() > tell_at:
+            tell_left(left)
+            tell_at += TELL_SECONDS
+        if anyio.current_time() > end:
+            break
+        await anyio.sleep(LOOK_AGAIN_SECONDS)
+    return left
+
+
+def _left(mark: Mark) -> Iterator[str]:
+    """The processes that guardians wait for; the guardian itself if it shows none yet."""
+    # Before it has its name, it is setsid, then Python.
+    names = {NAME, "setsid", Path(sys.executable).name[:15]}
+    for number in proc.pids():
+        if proc.name(number) not in names:
+            continue
+        variable, _, value = "".join(proc.words(number)[-1:]).partition("=")
+        if variable == mark.variable and mark.succeeds(value):
+            held = map(HELD.fullmatch, proc.open_files(number))
+            for pid in [int(found[1]) for found in held if found] or [number]:
+                yield proc.description(pid)

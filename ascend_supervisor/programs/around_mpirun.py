@@ -1,0 +1,266 @@
+"""What the nodes of an mpirun job do around mpirun; a program of its own.
+
+    python -I -S around_mpirun.py head --port P --wait S --job ID --slots N --hostfile F HOST...
+        -- MPIRUN...
+    python -I -S around_mpirun.py node --port P --wait S --job ID HOST
+
+``head`` runs on node 0: it waits until the sshd of every HOST answers, writes the hostfile, runs
+mpirun, stores its exit code for the others to fetch, and exits with it. ``node`` runs on the
+others: it waits for the exit code on the first HOST, over ssh, and exits with it. If a host does
+not answer or a connection is lost, the program prints a sentence and exits with 69.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+UNAVAILABLE = 69
+SIGNAL_BASE = 128
+AGAIN_SECONDS = 0.5
+CONNECT_SECONDS = 5.0
+LOOK_SECONDS = 5.0
+FETCH_SECONDS = 10.0
+"""How long the others may take to fetch the exit code."""
+STOPPED_SECONDS = 1.5
+"""The same if we were told to stop, because the others probably were, too."""
+BACK_SECONDS = 20.0
+"""An sshd that let us in before must do so again within this time."""
+FOLDER = ".ascend_supervisor"
+"""Below the home directory of the ssh user; no other user can read it."""
+ALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+"""The loss of node 0 is noticed within 15 s."""
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"ascend_supervisor: {text}\n")
+    sys.stdout.flush()
+
+
+def fail(text: str) -> int:
+    say(text)
+    return UNAVAILABLE
+
+
+# On node 0.
+
+
+def head(arguments: argparse.Namespace, mpirun: Sequence[str]) -> int:
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # where an ssh login starts, whatever HOME says
+    code_file = home / FOLDER / f"{arguments.job}.exit_code"
+    code_file.parent.mkdir(mode=0o700, exist_ok=True)
+    code_file.unlink(missing_ok=True)
+    code_file.with_suffix(".pid").write_text(str(os.getpid()))
+    end = time.monotonic() + arguments.wait
+    addresses = []
+    for index, host in enumerate(arguments.hosts):
+        # On the first host, which is ours, mpirun starts ranks without ssh.
+        address = answering(host, arguments.port if index else None, end)
+        if address is None:
+            return fail(
+                f"the sshd of {host}, port {arguments.port}, has not answered within "
+                f"{arguments.wait:g} s; look at the log of that server"
+            )
+        addresses.append(address)
+    lines = [f"{address} slots={arguments.slots}\n" for address in addresses]
+    Path(arguments.hostfile).write_text("".join(lines))
+    code, told_to_stop = run(mpirun)
+    if code and not told_to_stop:
+        tell_who_is_lost(arguments.hosts[1:], addresses[1:], arguments.port)
+    if len(addresses) > 1:
+        seconds = STOPPED_SECONDS if told_to_stop else FETCH_SECONDS
+        leave(code_file, code, len(addresses) - 1, seconds)
+    code_file.with_suffix(".pid").unlink(missing_ok=True)
+    return code
+
+
+def answering(host: str, port: int | None, end: float) -> str | None:
+    """The address of ``host`` as soon as its sshd answers; None if it does not by ``end``.
+
+    Without a port, its address is enough.
+    """
+    told = None
+    while time.monotonic() < end:
+        try:
+            address = str(socket.getaddrinfo(host, port, socket.AF_INET)[0][4][0])
+            if port is None:
+                return address
+            if is_sshd(address, port, CONNECT_SECONDS):
+                return address
+            reason = "what listens there is no sshd"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        if reason != told:
+            say(f"waiting for the sshd of {host}: {reason}")
+            told = reason
+        time.sleep(AGAIN_SECONDS)
+    return None
+
+
+def is_sshd(address: str, port: int, seconds: float) -> bool:
+    """Whether an sshd listens there; raises OSError if nothing does."""
+    with socket.create_connection((address, port), seconds) as connection:
+        return connection.recv(4) == b"SSH-"
+
+
+def tell_who_is_lost(hosts: Sequence[str], addresses: Sequence[str], port: int) -> None:
+    """Say which server mpirun has lost, because mpirun does not."""
+    end = time.monotonic() + LOOK_SECONDS
+    for host, address in zip(hosts, addresses, strict=True):
+        if time.monotonic() > end:
+            return
+        try:
+            is_sshd(address, port, 1.0)
+        except OSError:
+            say(f"{host} was lost: its sshd does not answer any more; look there for what ended it")
+
+
+def run(command: Sequence[str]) -> tuple[int, bool]:
+    """Run mpirun to its end; returns its exit code, and whether we were told to stop.
+
+    mpirun gets signals to our whole group by itself.
+    """
+    process = None
+    told = []
+    for_mpirun: list[int] = []
+
+    def hear(number: int, _: object) -> None:
+        told.append(number)
+        if number in TO_US_ALONE:
+            for_mpirun.append(number)
+        pass_on()
+
+    def pass_on() -> None:
+        while process is not None and for_mpirun:
+            tell(process, for_mpirun.pop(0))
+
+    for number in (signal.SIGTERM, signal.SIGINT, *TO_US_ALONE):
+        signal.signal(number, hear)
+    process = subprocess.Popen(command)
+    pass_on()
+    code = process.wait()
+    stopped = not TO_US_ALONE.issuperset(told)
+    return (code if code >= 0 else SIGNAL_BASE - code), stopped
+
+
+def tell(mpirun: subprocess.Popen[bytes], number: int) -> None:
+    """Pass a signal on, unless mpirun has no handler yet and would die of it."""
+    if catches(mpirun.pid, number):
+        mpirun.send_signal(number)
+    elif number == signal.SIGQUIT:  # it still asks for the end
+        mpirun.terminate()
+    else:
+        say(f"{signal.Signals(number).name} is dropped: mpirun does not listen to it")
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal; one that is gone has none."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = (line.partition(":")[2] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(next(caught, "0"), 16) >> (number - 1) & 1)
+
+
+TO_US_ALONE = frozenset({signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT})
+
+
+def leave(code_file: Path, code: int, others: int, seconds: float) -> None:
+    """Let the other nodes fetch the exit code."""
+    written = code_file.with_suffix(".new")
+    written.write_text(str(code))
+    written.replace(code_file)
+    end = time.monotonic() + seconds
+    fetched = f"{code_file.name}.fetched.*"
+    while len(list(code_file.parent.glob(fetched))) < others and time.monotonic() < end:
+        time.sleep(0.05)
+    for file in (code_file, *code_file.parent.glob(fetched)):
+        file.unlink(missing_ok=True)
+
+
+# On the other nodes.
+
+WAIT_THERE = """\
+alive() {{ grep -qa {program} "/proc/$(cat {base}.pid)/cmdline"; }}
+{{
+    echo here
+    until alive; do sleep 0.5; done
+    echo begun
+    while [ ! -e {base}.exit_code ] && alive; do sleep 0.5; done
+    [ -e {base}.exit_code ] || exit
+    echo ended "$(cat {base}.exit_code)"
+    : > {base}.exit_code.fetched.{index}
+}} 2>/dev/null
+"""
+"""Prints that we are logged in, that mpirun's node has begun, and the exit code when it has ended.
+
+Without a stored exit code the last line is missing.
+"""
+
+
+def node(arguments: argparse.Namespace) -> int:
+    first = arguments.hosts[0]
+    end = time.monotonic() + arguments.wait
+    base = f"{FOLDER}/{shlex.quote(arguments.job)}"
+    index = f"{socket.gethostname()}.{os.getpid()}"
+    script = WAIT_THERE.format(base=base, index=index, program=Path(__file__).name)
+    there = f"exec sh -c {shlex.quote(script)}"
+    words = ("ssh", "-p", str(arguments.port), "-o", "BatchMode=yes", *ALIVE, first, there)
+    say(f"the ranks of this server are started by mpirun on {first}, which has their output")
+    was_let_in = False
+    while True:
+        said = heard(words, first)
+        if said[:3] == ["here", "begun", "ended"] and said[3:]:
+            return int(said[3])
+        if said and not was_let_in:  # this may have been an old sshd that is being restarted
+            was_let_in = True
+            end = min(end, time.monotonic() + BACK_SECONDS)
+        if "begun" in said or (was_let_in and time.monotonic() > end):
+            return fail(f"the connection to {first}, which runs mpirun, was lost")
+        if time.monotonic() > end:
+            return fail(f"the sshd of {first} has not let us in within {arguments.wait:g} s")
+        time.sleep(AGAIN_SECONDS)
+
+
+def heard(words: Sequence[str], first: str) -> list[str]:
+    """What WAIT_THERE prints until it ends, or the connection does."""
+    said: list[str] = []
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:
+        assert ssh.stdout is not None  # noqa: S101
+        for line in ssh.stdout:
+            said += line.decode(errors="replace").split()
+            if said[-1:] == ["begun"]:
+                say(f"{first} has begun")
+    return said
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    mpirun: list[str] = []
+    if "--" in words:
+        cut = words.index("--")
+        words, mpirun = words[:cut], words[cut + 1 :]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("role", choices=["head", "node"])
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--wait", type=float, required=True)
+    parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--hostfile")
+    parser.add_argument("--job", required=True)
+    parser.add_argument("hosts", nargs="+")
+    arguments = parser.parse_args(words)
+    return head(arguments, mpirun) if arguments.role == "head" else node(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""What follows a generation: a restart or the end; a table of cases and nothing else."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.errors import DEFECT, UNAVAILABLE
+from ascend_supervisor.outcome import (
+    SIGNAL_BASE,
+    Completed,
+    Crashed,
+    Ended,
+    ExitStatus,
+    Failure,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Outcome,
+    Remedy,
+    StopSignal,
+    signal_name,
+)
+
+SAME_DEATHS = 3
+"""This many early deaths in a row with the same status end the job: retrying fixes no typo."""
+STEADY_SECONDS = 60.0
+"""A generation that ran this long ends a row of free restarts."""
+FREE_SECONDS = 3600.0
+"""After a row of free restarts this long, the next one is charged: the cluster is unstable."""
+
+
+class Backoff(Struct, frozen=True):
+    """Seconds before a restart: at most ``first``, doubled each time up to ``most``."""
+
+    first: float
+    most: float
+
+
+class RestartBudget(Struct, frozen=True):
+    """``limit`` restarts in any ``period`` seconds (None: in all), and what was spent of it.
+
+    ``early_deaths`` counts the generations in a row that died within ``min_uptime`` seconds with
+    the status ``last_death``. ``free`` counts the free restarts of a row that began at
+    ``free_since``.
+    """
+
+    limit: int
+    period: float | None = None
+    backoff: Backoff = Backoff(0.0, 0.0)
+    min_uptime: float = 0.0
+    never: frozenset[int] = frozenset()
+    spent: tuple[float, ...] = ()
+    early_deaths: int = 0
+    last_death: ExitStatus | None = None
+    free: int = 0
+    free_since: float = 0.0
+
+    def left(self, now: float) -> int:
+        """How many restarts are allowed at ``now``."""
+        return max(0, self.limit - len(self.recent(now)))
+
+    def recent(self, now: float) -> tuple[float, ...]:
+        return tuple(at for at in self.spent if self.period is None or now - at < self.period)
+
+
+class Restart(Struct, frozen=True):
+    """Start the group again after ``delay`` seconds, with ``budget`` from then on."""
+
+    delay: float
+    budget: RestartBudget
+
+
+class Stop(Struct, frozen=True):
+    """End with ``exit_code``; ``reason`` is a sentence.
+
+    ``cause`` is the first failure of the job, if another server has reported it.
+    """
+
+    exit_code: int
+    reason: str
+    cause: Failure | None = None
+
+
+Decision = Restart | Stop
+
+
+def decide(
+    ended: Ended,
+    budget: RestartBudget,
+    now: float,
+    *,
+    jitter: float,
+    holds_all_ranks: bool,
+) -> Decision:
+    """What follows a generation; ``jitter`` is a random number in [0, 1) (full jitter)."""
+    death = _death(ended.decisive, budget)
+    if isinstance(death, Stop):
+        return death
+    if ended.left:
+        return Stop(death.code, f"what is left cannot be ended: {'; '.join(ended.left)}")
+    if not holds_all_ranks and (budget.limit or death.is_free):
+        return Stop(death.code, "ranks on other servers cannot be restarted from here")
+    if ended.uptime >= STEADY_SECONDS:
+        budget = replace(budget, free=0)
+    if death.is_free and not _flaps(budget, now):
+        return _free(budget, now, jitter)
+    return _charged(budget, now, jitter, death, ended.uptime)
+
+
+class _Death(Struct, frozen=True):
+    """The end of a generation that may be followed by another."""
+
+    status: ExitStatus
+    code: int
+    is_free: bool = False
+
+
+def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
+    """A Stop if no generation can follow, whatever the budget."""
+    match outcome:
+        case Completed():
+            return Stop(0, "every rank ended with 0")
+        case NotStarted(exit_code=code, reason=reason):
+            return Stop(code or DEFECT, f"not tried again, it would fail the same way: {reason}")
+        case Interrupted(stop=stop):
+            return stopped_by(stop)
+        case Crashed(failure=failure):
+            code = failure.status.exit_code or DEFECT
+            if failure.status.status in budget.never:
+                return Stop(code, f"status {code} is never tried again (--no-restart-on)")
+            return _Death(failure.status, code)
+        case Fault(reason=reason, exit_code=told, remedy=remedy):
+            code = told or UNAVAILABLE
+            if remedy is Remedy.FINAL:
+                return Stop(code, f"not tried again: {reason}")
+            return _Death(ExitStatus(code), code, remedy is Remedy.FREE)
+
+
+def stopped_by(stop: StopSignal) -> Stop:
+    """The end when we were told to stop by a signal."""
+    return Stop(SIGNAL_BASE + stop.number, f"told to stop by {signal_name(stop.number)}")
+
+
+def _charged(
+    budget: RestartBudget, now: float, jitter: float, death: _Death, uptime: float
+) -> Decision:
+    budget = _with_death(budget, death.status, uptime)
+    if budget.early_deaths >= SAME_DEATHS and budget.left(now):
+        return Stop(
+            death.code,
+            f"{SAME_DEATHS} generations in a row ended the same way ({death.status}) within "
+            f"{budget.min_uptime:g} s: retrying will not help",
+        )
+    return _spend(budget, now, jitter) or Stop(death.code, _spent(budget))
+
+
+def _flaps(budget: RestartBudget, now: float) -> bool:
+    return budget.free > 0 and now - budget.free_since >= FREE_SECONDS
+
+
+def _free(budget: RestartBudget, now: float, jitter: float) -> Restart:
+    since = budget.free_since if budget.free else now
+    delay = _longest_delay(budget.backoff, budget.free) * jitter
+    return Restart(delay, replace(budget, free=budget.free + 1, free_since=since))
+
+
+def _with_death(budget: RestartBudget, death: ExitStatus, uptime: float) -> RestartBudget:
+    early = uptime < budget.min_uptime
+    alike = death == budget.last_death
+    count = (budget.early_deaths if alike else 0) + 1 if early else 0
+    return replace(budget, early_deaths=count, last_death=death)
+
+
+def _spend(budget: RestartBudget, now: float, jitter: float) -> Restart | None:
+    recent = budget.recent(now)
+    if len(recent) >= budget.limit:
+        return None
+    delay = _longest_delay(budget.backoff, len(recent)) * jitter
+    return Restart(delay, replace(budget, spent=(*recent, now + delay)))
+
+
+def _longest_delay(backoff: Backoff, restarts: int) -> float:
+    return min(backoff.most, backoff.first * 2.0 ** min(restarts, 62))
+
+
+def _spent(budget: RestartBudget) -> str:
+    if not budget.limit:
+        return "no restarts were asked for (--restarts)"
+    period = "" if budget.period is None else f" within {budget.period:g} s"
+    return f"the restart budget of {budget.limit} is used up{period}"

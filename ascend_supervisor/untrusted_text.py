@@ -1,0 +1,54 @@
+"""Text from outside in our messages: on one line, with a suggestion for misspelt names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_LONGEST = 80
+_LARGEST = 10**18
+
+
+def shown(found: object) -> str:
+    """A value of a document or a command line; always printable, on one line, not long."""
+    if isinstance(found, bool):
+        return str(found).lower()
+    if isinstance(found, str):
+        return _clipped(repr(found[:_LONGEST]))
+    if isinstance(found, float) or (isinstance(found, int) and abs(found) < _LARGEST):
+        return str(found)
+    if isinstance(found, list):
+        return _clipped(f"[{', '.join(shown(item) for item in found[:_LONGEST])}]")
+    return {dict: "a table", int: "a very large number"}.get(type(found), "a date or time")
+
+
+def plain(text: str) -> str:
+    """A name or a message unchanged, or quoted if it would break a line of a log."""
+    return text if text.isprintable() else repr(text)
+
+
+def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """The one of ``known`` that ``word`` resembles; empty when it resembles none.
+
+    All of ``known`` begin with ``prefix``, which is ignored.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+
+    names = [name.removeprefix(prefix) for name in known]
+    near = get_close_matches(word.removeprefix(prefix)[:_LONGEST], names, n=1, cutoff=0.7)
+    return f"{prefix}{near[0]}" if near else ""
+
+
+def unknown(word: str, near: str, otherwise: str) -> str:
+    """The fault for an unknown name; ``otherwise`` is added if there is no name ``near`` it."""
+    return f"{_clipped(plain(word))} is not known; {f'did you mean {near}?' if near else otherwise}"
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def printable(text: str) -> str:
+    """``text`` on one line: unprintable characters are escaped as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

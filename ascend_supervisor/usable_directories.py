@@ -1,0 +1,60 @@
+"""Where the files of this job go on this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+from ascend_supervisor.errors import (
+    CannotWrite,
+)
+from ascend_supervisor.files.directories import can_be_made
+from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.tasks.threads import start_thread
+
+ANSWER_SECONDS = 2.0
+"""How long a disk may take to answer whether a directory exists or can be made."""
+
+
+def place_here(settings: Settings, environ: Mapping[str, str]) -> Place:
+    mounted = mounted_log_dir(environ)
+    usual = mounted is None and settings.work_dir is None
+    return place_of(
+        environ,
+        socket.gethostname(),
+        mounted_log_exists=mounted is not None and _presumably(Path(mounted).is_dir),
+        here=_here(),
+        cache=CACHE if usual and _presumably(partial(can_be_made, Path(CACHE))) else None,
+        log_dir=settings.log_dir,
+        work_dir=settings.work_dir,
+        state_file=settings.state_file,
+    )
+
+
+def _here() -> Path:
+    """The directory that we were started in; raises CannotWrite where it has been deleted."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise CannotWrite(
+            f"the working directory of the supervisor is gone: {error.strerror}; start it in a "
+            "directory that exists"
+        ) from error
+
+
+def _presumably(holds: Callable[[], bool]) -> bool:
+    """The answer of ``holds``; True if the file system does not answer in time."""
+    found = [True]
+    answered = Event()
+
+    def ask() -> None:
+        found[0] = holds()
+        answered.set()
+
+    start_thread(ask, "a directory")
+    answered.wait(ANSWER_SECONDS)
+    return found[0]

@@ -1,0 +1,145 @@
+"""The command line, and what only a process of its own shows: streams, signals, memory, imports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor import __version__
+from tests import rank_tables
+from tests.ctl.calling import ENVIRON, PROGRAM, own_state, process, rank_of, refused
+from tests.rank_tables import LAB, TWELVE_PODS
+from tests.running import DEADLINE_SECONDS
+
+MEMORY_KIB = 150_000
+LARGE_BYTES = 192 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("arguments", "about"),
+    [
+        ((), "no command"),
+        (("dance",), "dance"),
+        (("status", "--jso"), "--jso"),
+        (("logs", "first"), "first"),
+        (("logs", "-1"), "-1"),
+        (("logs", "9" * 30), "999"),
+        (("check-table",), "FILE"),
+        (("convert", "a", "b"), "b"),
+        (("status", "--state-file"), "--state-file"),
+    ],
+)
+def test_a_bad_command_line_gives_64(arguments, about):
+    assert about in refused(64, *arguments)
+
+
+def test_the_help_names_every_command_and_the_version_is_ours():
+    found = process("--help")
+    assert found.returncode == 0
+    for command in ("status", "health", "check-table", "convert", "logs"):
+        assert command in found.stdout
+        assert process(command, "--help").returncode == 0
+    assert process("--version").stdout == f"ascend-supervisorctl {__version__}\n"
+
+
+def test_the_installed_program_is_the_module():
+    program = Path(sys.executable).with_name("ascend-supervisorctl")
+    found = subprocess.run(
+        [program, "--version"], capture_output=True, timeout=DEADLINE_SECONDS, check=True
+    )
+    assert found.stdout.decode().split() == ["ascend-supervisorctl", __version__]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_health_imports_no_event_loop(tmp_path, named):
+    path = own_state(tmp_path / "job-supervisor-pod-0.json")
+    environ = {"ASCEND_SUPERVISOR_LOG_DIR": str(tmp_path)}
+    found = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "ascend_supervisor.ctl", "health"],
+        env=environ | ({"ASCEND_SUPERVISOR_STATE_FILE": str(path)} if named else {}),
+        capture_output=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+        text=True,
+    )
+    assert found.returncode == 0
+    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in found.stderr.splitlines()}
+    assert "ascend_supervisor" in imported
+    assert not imported & {"anyio", "asyncio", "structlog", "watchfiles", "socket"}
+
+
+def test_a_table_may_come_over_stdin():
+    table = rank_tables.data(TWELVE_PODS).decode()
+    assert "template 2" in process("check-table", "-", input=table).stdout
+
+
+def test_a_table_over_stdin_that_is_not_completed_gives_75():
+    found = process("convert", "-", input="")
+    assert (found.returncode, found.stdout) == (75, "")
+    assert "on stdin is not ready" in found.stderr
+
+
+@pytest.mark.parametrize("command", ["check-table", "convert"])
+def test_a_full_disk_under_stdout_gives_73(tmp_path, command):
+    (tmp_path / "table").write_bytes(rank_tables.data(LAB))
+    with Path("/dev/full").open("wb") as full:
+        found = process(command, str(tmp_path / "table"), stdout=full)
+    assert found.returncode == 73
+    assert found.stderr == (
+        "ascend-supervisorctl: stdout cannot be written: No space left on device\n"
+    )
+
+
+def test_following_without_a_stdout_gives_73_though_there_is_nothing_to_print_yet(tmp_path):
+    path = own_state(tmp_path / "state", ranks=[rank_of(tmp_path / "log")])
+    closed = ("sh", "-c", 'exec "$@" >&-', "sh")
+    found = process("logs", "-f", "--state-file", str(path), before=closed)
+    assert found.returncode == 73
+    assert found.stderr == "ascend-supervisorctl: stdout cannot be written: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize("rank", [[], ["0"]])
+def test_a_log_larger_than_the_memory_is_printed(tmp_path, rank):
+    with (tmp_path / "log").open("wb") as log:
+        log.truncate(LARGE_BYTES)
+    path = own_state(tmp_path / "state", ranks=[rank_of(tmp_path / "log")])
+    limit = ("sh", "-c", f'ulimit -v {MEMORY_KIB}; exec "$@"', "sh")
+    with Path(os.devnull).open("wb") as nowhere:
+        arguments = ("logs", *rank, "--state-file", str(path))
+        assert process(*arguments, before=limit, stdout=nowhere).returncode == 0
+
+
+@pytest.fixture
+def following(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """``logs -f``, which has printed what there is."""
+    (tmp_path / "log").write_text("one\n")
+    path = own_state(tmp_path / "state", ranks=[rank_of(tmp_path / "log")])
+    with subprocess.Popen(
+        [*PROGRAM, "logs", "-f", "--state-file", str(path)],
+        env=ENVIRON,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "[rank 0] one\n"
+        yield process
+        process.kill()
+
+
+def test_following_ends_quietly_when_nobody_reads_even_if_nothing_comes(following):
+    following.stdout.close()
+    assert following.wait(DEADLINE_SECONDS) == -signal.SIGPIPE
+    assert following.stderr.read() == ""
+
+
+def test_following_ends_quietly_on_ctrl_c(following):
+    following.send_signal(signal.SIGINT)
+    assert following.wait(DEADLINE_SECONDS) == -signal.SIGINT
+    assert following.stderr.read() == ""

@@ -1,0 +1,109 @@
+"""What is said of a rank table, and what it is converted to."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests import rank_tables
+from tests.ctl.calling import ctl, refused
+from tests.rank_tables import COMPLETED, INITIALIZING, LAB, TEMPLATE_1
+
+
+def file_of(tmp_path: Path, name: str) -> str:
+    path = tmp_path / f"{name}.json"
+    path.write_bytes(rank_tables.data(name))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", COMPLETED)
+def test_check_table_tells_what_the_table_says(tmp_path, name):
+    found = ctl("check-table", file_of(tmp_path, name))
+    assert (found.returncode, found.stderr) == (0, "")
+    table = rank_tables.table(name)
+    assert f"format      {table.format.value}\n" in found.stdout
+    assert f"world size  {table.world_size}\n" in found.stdout
+    assert f"servers     {table.servers}\n" in found.stdout
+    rows = found.stdout.partition("NODE RANK")[2].splitlines()[1:]
+    assert len(rows) == len(table.entries)
+    assert all(entry.label in rows[at] for at, entry in enumerate(table.entries) if entry.server_id)
+
+
+def many_servers(servers: int) -> bytes:
+    devices = [
+        {"device_id": "0", "device_ip": f"10.1.0.{n}", "rank_id": str(n)} for n in range(servers)
+    ]
+    listed = [{"server_id": f"10.0.0.{n}", "device": [device]} for n, device in enumerate(devices)]
+    head = {"status": "completed", "version": "1.0", "server_count": str(servers)}
+    return json.dumps(head | {"server_list": listed}).encode()
+
+
+def test_check_table_shows_twenty_entries_and_counts_the_others(tmp_path):
+    (tmp_path / "table").write_bytes(many_servers(23))
+    lines = ctl("check-table", str(tmp_path / "table")).stdout.splitlines()
+    assert lines[-2].split()[:2] == ["19", "10.0.0.19"]
+    assert lines[-1] == "and 3 more"
+
+
+@pytest.mark.parametrize("command", ["check-table", "convert"])
+def test_a_table_that_is_not_completed_gives_75(tmp_path, command):
+    path = file_of(tmp_path, INITIALIZING)
+    assert f"{path} is not ready: status is 'initializing'" in refused(75, command, path)
+
+
+@pytest.mark.parametrize("command", ["check-table", "convert"])
+def test_a_table_that_is_wrong_gives_65_and_the_place(tmp_path, command):
+    wrong = rank_tables.document(TEMPLATE_1)
+    del wrong["server_list"][1]["device"][2]["rank_id"]
+    path = tmp_path / "table"
+    path.write_text(json.dumps(wrong))
+    assert f"{path}: $.server_list[1].device[2]: " in refused(65, command, str(path))
+
+
+@pytest.mark.parametrize("command", ["check-table", "convert"])
+def test_a_table_that_cannot_be_read_gives_64(tmp_path, command):
+    assert "No such file" in refused(64, command, str(tmp_path / "none"))
+    assert "directory" in refused(64, command, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", COMPLETED)
+def test_convert_gives_what_the_ranks_are_handed(tmp_path, name):
+    path = file_of(tmp_path, name)
+    document = rank_tables.table(name).document
+    assert ctl("convert", path).stdout.encode() == document
+    for target in (tmp_path / "made" / "new", Path(path)):
+        found = ctl("convert", path, "-o", str(target))
+        assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+        assert target.read_bytes() == document
+        assert target.stat().st_mode & 0o777 == 0o644
+
+
+def test_convert_replaces_what_a_link_leads_to(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    assert ctl("convert", file_of(tmp_path, LAB), "-o", str(tmp_path / "link")).returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == rank_tables.table(LAB).document
+
+
+def test_an_output_that_cannot_be_written_gives_73_and_is_left_alone(tmp_path):
+    table = file_of(tmp_path, LAB)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "out").symlink_to("/dev/stdout")
+    targets = ["/proc/none", table + "/below", str(tmp_path), str(tmp_path / "loop"), os.devnull]
+    for target in (*targets, "/dev/stdout", "/dev/fd/1"):
+        assert target in refused(73, "convert", table, "-o", target)
+    assert Path(table).read_bytes() == rank_tables.data(LAB)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["loop", "out", Path(table).name]
+    )
+
+
+def test_a_refused_table_leaves_the_output_as_it_was(tmp_path):
+    target = tmp_path / "out"
+    target.write_text("old")
+    refused(75, "convert", file_of(tmp_path, INITIALIZING), "-o", str(target))
+    assert target.read_text() == "old"

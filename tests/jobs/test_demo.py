@@ -1,0 +1,41 @@
+"""`make demo`, as a newcomer runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+DEMO = Path(__file__).parents[2] / "scripts" / "demo"
+DEADLINE_SECONDS = 90.0
+
+
+def test_the_demo_loses_a_rank_resumes_and_ends_like_an_undisturbed_run(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, DEMO],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as demo:
+        try:
+            said, _ = demo.communicate(timeout=DEADLINE_SECONDS)
+        except BaseException:
+            os.killpg(demo.pid, signal.SIGKILL)  # with its supervisor; the ranks die of that
+            raise
+    assert demo.returncode == 0, said
+    lines = said.splitlines()
+    assert "[rank 2] step 25: kills itself with SIGKILL, as if memory had run out" in lines
+    assert "[rank 3] resumed from the checkpoint of step 20" in lines
+    assert "  ok      the supervisor ended with exit code 0" in lines
+    assert any(
+        line.startswith("  ok      the result is exactly that of an undisturbed run")
+        for line in lines
+    )
+    assert "FAILED" not in said
+    left = [line.split()[-1] for line in lines[-4:]]
+    assert [len(list(Path("/").glob(path[1:]))) for path in left] == [4, 1, 1, 1]
