@@ -29,6 +29,8 @@ PURE = (
     ),
     *("cluster.rank_table", "cluster.rank_checker", "cluster.formats", "cluster.parsing"),
     *("cluster.conversion", "cluster.identity", "cluster.from_environment"),
+    *("cluster.from_environment.numbers", "cluster.from_environment.model_arts"),
+    "cluster.from_environment.choice",
     *(
         "settings/",
         "launchers/",

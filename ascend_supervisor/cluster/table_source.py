@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from ascend_supervisor.cluster.from_environment import check_alone, check_pod, declared_table
+from ascend_supervisor.cluster.from_environment.choice import check_alone, check_pod
+from ascend_supervisor.cluster.from_environment.model_arts import declared_table
 from ascend_supervisor.cluster.identity import Identity, identity_of
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.table_file import table_places

@@ -8,7 +8,7 @@ from pathlib import PurePath
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment import declared_table
+from ascend_supervisor.cluster.from_environment.model_arts import declared_table
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.job_files import place_of

@@ -1,0 +1,60 @@
+"""What the variables of all platforms say together, and what they rule out here; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ascend_supervisor.cluster.from_environment.model_arts import HOST_NAMES, HOSTS
+from ascend_supervisor.cluster.from_environment.numbers import whole
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.untrusted_text import shown
+
+
+def check_pod(environ: Mapping[str, str]) -> None:
+    """Raise SettingsRefused in a pod that has no ranks: MindSpore's Scheduler, without NPUs.
+
+    With a rank table it would match another pod's entry and start that pod's ranks.
+    """
+    if environ.get("MS_ROLE") == "MS_SCHED" and environ.get("NPU_POD") != "true":
+        raise SettingsRefused(
+            "MS_ROLE=MS_SCHED: this pod is the MindSpore Scheduler of its job and has no ranks, "
+            "and this version cannot run a Scheduler; run its command without the supervisor, or "
+            "unset MS_ROLE if this pod has ranks of its own"
+        )
+
+
+SIZES = (
+    ("WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("MS_WORKER_NUM", "MS_LOCAL_WORKER"),
+    ("CM_WORKER_SIZE", "CM_LOCAL_WORKER"),
+)
+"""Variables of Ascend Operator, by framework: the devices of the job, and those of a pod.
+
+The first alone says nothing: operators give it different meanings.
+"""
+
+
+def check_alone(environ: Mapping[str, str]) -> None:
+    """Raise SettingsRefused where the job has several pods, so that none of them is alone."""
+    told = tuple(_several_pods(environ))
+    if told:
+        names = ", ".join(told)
+        raise SettingsRefused(
+            f"--standalone: expected a job of one pod, found {names}: each pod would train alone; "
+            "leave --standalone out, or unset these variables if that is what you mean"
+        )
+
+
+def _several_pods(environ: Mapping[str, str]) -> Iterator[str]:
+    for job, pod in SIZES:
+        if _count(environ, job) > _count(environ, pod) > 0:
+            yield f"{job}={environ[job]} with {pod}={environ[pod]}"
+    if _count(environ, HOSTS) > 1:
+        yield f"{HOSTS}={environ[HOSTS]}"
+    hosts = environ.get(HOST_NAMES, "")
+    if sum(bool(name.strip()) for name in hosts.split(",")) > 1:
+        yield f"{HOST_NAMES}={shown(hosts)}"
+
+
+def _count(environ: Mapping[str, str], name: str) -> int:
+    return whole(environ, name) or 0
