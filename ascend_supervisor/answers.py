@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import anyio
 
+from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.table_source import identity, table_now
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
@@ -17,26 +18,26 @@ from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.plan_as_json import plan_as_json
-from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.values import ALL_RANKS, Console
 from ascend_supervisor.supervisor import refused
 from ascend_supervisor.untrusted_text import printable
-from ascend_supervisor.wiring import DEVICES
 from ascend_supervisor.workers.preparation import check_command
 from ascend_supervisor.workers.process import changed
 
 
-def print_plan(settings: Settings, environ: Mapping[str, str], place: Place) -> int:
+def print_plan(
+    settings: Settings, environ: Mapping[str, str], place: Place, cluster: Cluster
+) -> int:
     """Print the plan; returns the exit code that the run would give, as far as it can be known."""
     try:
         launcher = launcher_of(settings, environ)
-        needs_file = launcher.needs_table_file
-        found = anyio.run(table_now, settings, environ, npus(DEVICES), needs_file)
-        whoami = identity(settings, environ)
-        plan, specs = plan_as_json(found, whoami, place, launcher, settings.non_defaults)
+        found = anyio.run(table_now, settings, environ, cluster)
+        whoami = identity(settings, environ, cluster)
+        told = settings.non_defaults
+        plan, specs = plan_as_json(cluster, found, whoami, place, launcher, told)
         for spec in specs:
             check_command(spec, changed(environ, spec.environ))
     except Refusal as refusal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -10,6 +10,14 @@ from msgspec import Struct
 from ascend_supervisor.untrusted_text import printable
 
 Level = Literal["debug", "info", "warning", "error"]
+ClusterSource = Literal["rank_table", "standalone", "operator", "modelarts"]
+
+CLUSTER_WORDS: Mapping[ClusterSource, str] = {
+    "rank_table": "the rank table",
+    "standalone": "--standalone",
+    "operator": "the variables of Ascend Operator",
+    "modelarts": "MA_NUM_HOSTS and MA_NUM_GPUS",
+}
 
 
 class Event(Struct, frozen=True):
@@ -42,10 +50,16 @@ class SupervisorStarted(Event, frozen=True):
     method: str
     restarts: int
     settings: tuple[str, ...]
+    cluster: ClusterSource = "rank_table"
+    cluster_hint: str | None = None
 
     @property
     def sentence(self) -> str:
-        return f"ascend_supervisor {self.version} will run: {' '.join(self.command)}"
+        hint = f" ({self.cluster_hint})" if self.cluster_hint else ""
+        return (
+            f"ascend_supervisor {self.version} will run: {' '.join(self.command)}; "
+            f"the cluster comes from {CLUSTER_WORDS[self.cluster]}{hint}"
+        )
 
 
 class RankTableWaiting(Event, frozen=True):

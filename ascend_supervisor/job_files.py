@@ -78,10 +78,15 @@ def names_of(environ: Mapping[str, str], hostname: str) -> tuple[str, str]:
 
 
 def _job_id(environ: Mapping[str, str]) -> tuple[str, str]:
-    """ModelArts' way: MA_VJ_NAME with its first ``ma-job`` as ``modelarts-job``."""
+    """ModelArts' way: MA_VJ_NAME with its first ``ma-job`` as ``modelarts-job``.
+
+    MINDX_TASK_ID is the job's uid, from Ascend Operator.
+    """
     if name := environ.get("MA_VJ_NAME"):
         return "MA_VJ_NAME", name.replace("ma-job", "modelarts-job", 1)
-    return "JOB_ID", environ.get("JOB_ID") or "job"
+    if environ.get("JOB_ID") or not environ.get("MINDX_TASK_ID"):
+        return "JOB_ID", environ.get("JOB_ID") or "job"
+    return "MINDX_TASK_ID", environ["MINDX_TASK_ID"]
 
 
 def _pod(environ: Mapping[str, str], hostname: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.files.to_json import to_json
@@ -13,6 +14,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 
 def plan_as_json(
+    cluster: Cluster,
     found: FoundTable,
     identity: Identity,
     place: Place,
@@ -24,6 +26,8 @@ def plan_as_json(
     node_rank, entry = find_entry(table, identity)
     specs = launcher.plan(table, Here(node_rank, entry, place), 0)
     document = {
+        "cluster": cluster.source,
+        "cluster_hint": cluster.hint,
         "rank_table": {
             "path": str(found.path),
             "format": table.format.value,

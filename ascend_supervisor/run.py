@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ascend_supervisor import __version__
 from ascend_supervisor.answers import cannot_start, print_answer, print_plan, refuse
-from ascend_supervisor.cluster.table_source import check_cluster
+from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.errors import (
     DEFECT,
     Refusal,
@@ -60,7 +60,7 @@ from ascend_supervisor.supervisor import Broken, Exit, Job, refused, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock, RunningLoop
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.usable_directories import place_here
-from ascend_supervisor.wiring import job_of
+from ascend_supervisor.wiring import cluster_here, job_of
 from ascend_supervisor.workers.runtime import Runtime
 
 GUARDIAN = Path(__file__).with_name("programs") / "guardian.py"
@@ -92,14 +92,16 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave:
     if isinstance(settings, Version):
         return print_answer(f"ascend_supervisor {__version__}\n")
     try:
-        check_cluster(settings, environ)
+        cluster = cluster_here(settings, environ)
         place = place_here(settings, environ)
     except Refusal as refusal:
         return refuse(refusal, environ, settings.console)
     if settings.check:
-        return print_plan(settings, environ, place)
+        return print_plan(settings, environ, place, cluster)
     options = {"loop_factory": RunningLoop}
-    return anyio.run(_main, settings, environ, place, listen, leave, backend_options=options)
+    return anyio.run(
+        _main, settings, environ, place, cluster, listen, leave, backend_options=options
+    )
 
 
 class _Parts(Struct, frozen=True):
@@ -157,6 +159,7 @@ async def _main(
     settings: Settings,
     environ: Mapping[str, str],
     place: Place,
+    cluster: Cluster,
     listen: Listen,
     leave: Leave,
 ) -> NoReturn:
@@ -167,13 +170,13 @@ async def _main(
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: runtime.children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
     # The first line, even if signals came before it; from here on the last line always follows.
-    runtime.report(_started(settings))
+    runtime.report(_started(settings, cluster))
     listen(handlers)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(runtime.children.keep_reaping)
         tasks.start_soon(parts.records.keep)
         tasks.start_soon(runtime.outputs.logs.watch)
-        job = partial(job_of, settings, environ, place, runtime, interrupts)
+        job = partial(job_of, settings, environ, place, cluster, runtime, interrupts)
         end = await _exited(partial(_claim, ourselves, place, parts), job, runtime)
         await parts.last_words(end)
         tasks.cancel_scope.cancel()
@@ -222,13 +225,15 @@ async def _broken(error: Exception, runtime: Runtime, generations: int = 0) -> E
     return Exit(SupervisorExited(DEFECT, reason, generations, reason), reason)
 
 
-def _started(settings: Settings) -> SupervisorStarted:
+def _started(settings: Settings, cluster: Cluster) -> SupervisorStarted:
     return SupervisorStarted(
         version=__version__,
         command=masked_words(settings.command),
         method=settings.method,
         restarts=settings.restarts,
         settings=settings.non_defaults,
+        cluster=cluster.source,
+        cluster_hint=cluster.hint,
     )
 
 

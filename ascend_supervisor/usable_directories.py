@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from threading import Event
 
 from ascend_supervisor.errors import (
     CannotWrite,
@@ -14,10 +13,7 @@ from ascend_supervisor.errors import (
 from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
 from ascend_supervisor.settings.precedence import Settings
-from ascend_supervisor.tasks.threads import start_thread
-
-ANSWER_SECONDS = 2.0
-"""How long a disk may take to answer whether a directory exists or can be made."""
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
 
 
 def place_here(settings: Settings, environ: Mapping[str, str]) -> Place:
@@ -48,13 +44,4 @@ def _here() -> Path:
 
 def _presumably(holds: Callable[[], bool]) -> bool:
     """The answer of ``holds``; True if the file system does not answer in time."""
-    found = [True]
-    answered = Event()
-
-    def ask() -> None:
-        found[0] = holds()
-        answered.set()
-
-    start_thread(ask, "a directory")
-    answered.wait(ANSWER_SECONDS)
-    return found[0]
+    return answer_of(holds, ANSWER_SECONDS, otherwise=True)

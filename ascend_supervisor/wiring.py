@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import (
@@ -41,10 +42,17 @@ RELEASE_SECONDS = 10.0
 """CANN's EJ0001: wait this long after the last process before using the devices again."""
 
 
+def cluster_here(settings: Settings, environ: Mapping[str, str]) -> Cluster:
+    """Where the cluster of this run comes from; raises a Refusal."""
+    needs_file = launcher_of(settings, environ).needs_table_file
+    return cluster_of(settings, environ, npus(DEVICES), needs_file)
+
+
 def job_of(
     settings: Settings,
     environ: Mapping[str, str],
     place: Place,
+    cluster: Cluster,
     runtime: Runtime,
     interrupts: Interrupts,
 ) -> Job:
@@ -60,15 +68,15 @@ def job_of(
         min_uptime=settings.min_uptime,
         never=settings.no_restart_on,
     )
-    needs_file = launcher.needs_table_file
-    table = table_source(settings, environ, devices, needs_file, runtime.clock, runtime.report)
+    table = table_source(settings, environ, cluster, runtime.clock, runtime.report)
+    whoami = identity(settings, environ, cluster)
     patience = Patience(drain=settings.drain, grace=settings.grace)
 
     async def run(life: Life, company: Company) -> Ended:
         return await run_generation(life, runtime, interrupts, patience, company)
 
     return Job(
-        coordinator=Alone(table, identity(settings, environ), budget, runtime.clock, random.random),
+        coordinator=Alone(table, whoami, budget, runtime.clock, random.random),
         probes=[Devices(devices, runtime.clock, runtime.report)] if devices else [],
         sweep=partial(_end_leftovers, runtime),
         plan=partial(plan_of, launcher, place, ()),

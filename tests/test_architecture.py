@@ -29,8 +29,9 @@ PURE = (
     ),
     *("cluster.rank_table", "cluster.rank_checker", "cluster.formats", "cluster.parsing"),
     *("cluster.conversion", "cluster.identity", "cluster.from_environment"),
-    *("cluster.from_environment.numbers", "cluster.from_environment.model_arts"),
-    "cluster.from_environment.choice",
+    *("cluster.from_environment.declared", "cluster.from_environment.numbers"),
+    *("cluster.from_environment.operator", "cluster.from_environment.model_arts"),
+    *("cluster.from_environment.choice", "cluster.from_environment.frameworks"),
     *(
         "settings/",
         "launchers/",

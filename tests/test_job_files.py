@@ -202,3 +202,17 @@ def test_every_file_is_in_the_log_directory_or_the_name_is_refused(job, pod, hos
     assert found.state_file.parent == log_path(found, 0, 0).parent == PurePath("/tmp/log")
     assert PurePath(found.job_id).parts == (found.job_id,)
     assert PurePath(found.pod).parts == (found.pod,)
+
+
+@pytest.mark.parametrize(
+    ("known", "job_id"),
+    [
+        ({"MINDX_TASK_ID": "uid"}, "uid"),
+        ({"MINDX_TASK_ID": "uid", "JOB_ID": "mine"}, "mine"),
+        ({"MINDX_TASK_ID": "uid", "MA_VJ_NAME": "ma-job-1"}, "modelarts-job-1"),
+        ({"MINDX_TASK_ID": ""}, "job"),
+    ],
+)
+def test_the_uid_of_an_ascend_job_names_it_where_nothing_better_does(known, job_id):
+    place = place_of(known, "host", mounted_log_exists=False, here=PurePath("/"))
+    assert place.job_id == job_id

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ascend_supervisor.cluster.from_environment.declared import Meeting, Store
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers.process_spec import ProcessSpec
@@ -24,13 +25,20 @@ class Boot(Struct, frozen=True):
     """What is to be run, and what every method needs to know to run it.
 
     ``environ`` is what the processes inherit: some variables are set only if they are missing.
-    ``port`` is the rendezvous port of rank 0, if it was given.
+    ``port`` is the rendezvous port of rank 0, if it was given. ``meeting`` is where the ranks meet,
+    if the platform says it.
     """
 
     command: tuple[str, ...]
     environ: Mapping[str, str]
     restarts: int
     port: int | None = None
+    meeting: Meeting | None = None
+
+    @property
+    def store(self) -> Store | None:
+        """Where PyTorch ranks meet, if the platform says it."""
+        return self.meeting if isinstance(self.meeting, Store) else None
 
     def inherited(self, name: str, value: str) -> str:
         """The variable's value in the inherited environment, else ``value``."""

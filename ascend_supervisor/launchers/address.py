@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
+from ascend_supervisor.cluster.from_environment.declared import Store
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers.process_spec import ProcessSpec
@@ -18,12 +19,17 @@ WITHOUT_ADDRESS = (
 )
 
 
-def master_address(table: RankTable, environ: Mapping[str, str]) -> str | None:
+def master_address(
+    table: RankTable, environ: Mapping[str, str], store: Store | None = None
+) -> str | None:
     """The rendezvous address of rank 0; None if the job has several servers and none is known.
 
-    The names of the platform come first, then the addresses in the table: a pod's own before its
+    That of ``store`` comes first: VC_WORKER_HOSTS does not name the Master of a PyTorch job. Then
+    the names of the platform come first, then the addresses in the table: a pod's own before its
     host's. The table of --standalone gives 127.0.0.1 and needs no name of the platform.
     """
+    if store is not None:
+        return store.host
     entry = _entry_of_rank_0(table)
     is_alone = entry is not None and table.holds_all(entry)
     known = _address(table, entry)
@@ -36,9 +42,11 @@ def master_address(table: RankTable, environ: Mapping[str, str]) -> str | None:
     return named or (LOOPBACK if is_alone else None)
 
 
-def needed_address(method: str, table: RankTable, environ: Mapping[str, str]) -> str:
+def needed_address(
+    method: str, table: RankTable, environ: Mapping[str, str], store: Store | None = None
+) -> str:
     """The rendezvous address of rank 0; raises SettingsRefused if it is unknown."""
-    address = master_address(table, environ)
+    address = master_address(table, environ, store)
     if address is None:
         raise SettingsRefused(
             f"{method} needs the address of the first server, and neither the environment nor the "

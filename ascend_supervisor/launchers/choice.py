@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ascend_supervisor.cluster.from_environment.choice import meeting_of
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
@@ -24,7 +25,8 @@ from ascend_supervisor.settings.values import Method
 
 
 def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
-    boot = Boot(settings.command, environ, settings.restarts, settings.master_port)
+    meeting = meeting_of(environ) if settings.standalone is None else None
+    boot = Boot(settings.command, environ, settings.restarts, settings.master_port, meeting)
     return LAUNCHERS[settings.method](boot, settings)
 
 

@@ -80,7 +80,7 @@ class RankTableLauncher(Struct, frozen=True):
             "LOCAL_WORLD_SIZE": str(len(here.entry.devices) or 1),
             "GROUP_RANK": str(here.node_rank),
             "NODE_RANK": str(here.node_rank),
-            "MASTER_ADDR": master_address(table, self.boot.environ),
+            "MASTER_ADDR": master_address(table, self.boot.environ, self.boot.store),
             "MASTER_PORT": master_port(self.boot),
             "TORCHELASTIC_MAX_RESTARTS": str(self.boot.restarts),
             "TORCHELASTIC_RUN_ID": here.place.job_id,
@@ -106,5 +106,7 @@ def master_port(boot: Boot, otherwise: str = MASTER_PORT) -> str:
     """The port that was given, else the platform's if it is a number, else ``otherwise``."""
     if boot.port is not None:
         return str(boot.port)
+    if boot.store is not None and boot.store.port is not None:
+        return str(boot.store.port)
     given = boot.environ.get("MASTER_PORT", "")
     return given if given.isascii() and given.isdecimal() else otherwise

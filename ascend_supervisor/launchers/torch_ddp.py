@@ -26,8 +26,9 @@ class TorchDdpLauncher(Struct, frozen=True):
         """
         servers = len(table.entries)
         rank = here.node_rank
-        environ = self.boot.environ
-        address = LOOPBACK if servers == 1 else needed_address("torch-ddp", table, environ)
+        address = LOOPBACK
+        if servers > 1:
+            address = needed_address("torch-ddp", table, self.boot.environ, self.boot.store)
         place = f"[{address}]" if ":" in address else address
         words = ["--init_method", f"tcp://{place}:{master_port(self.boot)}"]
         if servers > 1:

@@ -89,7 +89,8 @@ class TorchrunLauncher(Struct, frozen=True):
             return
         yield from (f"--nnodes={nodes}", f"--nproc_per_node={workers}")
         yield f"--node_rank={here.node_rank}"
-        yield f"--master_addr={needed_address('torchrun', table, self.boot.environ)}"
+        address = needed_address("torchrun", table, self.boot.environ, self.boot.store)
+        yield f"--master_addr={address}"
         yield f"--master_port={self._port}"
         yield from (f"--rdzv_id={here.place.job_id}", "--rdzv_backend=static")
 
@@ -97,6 +98,8 @@ class TorchrunLauncher(Struct, frozen=True):
     def _port(self) -> str:
         if self.boot.port is not None:
             return str(self.boot.port)
+        if self.boot.store is not None and self.boot.store.port is not None:
+            return str(self.boot.store.port)
         return self.boot.inherited(PORT, MASTER_PORT)
 
 

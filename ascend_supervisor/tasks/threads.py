@@ -14,6 +14,9 @@ from ascend_supervisor.scarcity import NoThread
 
 T = TypeVar("T")
 
+ANSWER_SECONDS = 2.0
+"""How long a disk may take to answer whether a file or a directory exists."""
+
 
 def start_thread(run: Callable[[], object], name: str) -> threading.Thread:
     """Call ``run`` in a daemon thread; the end of the program does not wait. Raises NoThread."""
@@ -23,6 +26,20 @@ def start_thread(run: Callable[[], object], name: str) -> threading.Thread:
     except RuntimeError as error:
         raise NoThread from error
     return thread
+
+
+def answer_of(ask: Callable[[], T], seconds: float, otherwise: T) -> T:
+    """What ``ask`` answers within so many seconds; it may block. Raises NoThread."""
+    found = [otherwise]
+    answered = threading.Event()
+
+    def answer() -> None:
+        found[0] = ask()
+        answered.set()
+
+    start_thread(answer, "an answer")
+    answered.wait(seconds)
+    return found[0]
 
 
 def check_room(threads: int) -> None:

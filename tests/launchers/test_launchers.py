@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment.model_arts import declared_table
-from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers import Boot, Here, Launcher
@@ -34,12 +33,6 @@ TWO_SERVERS = {"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2", "VC_WORKER_HOSTS": "w-0.
 ONE_SERVER = {"MA_NUM_HOSTS": "1", "MA_NUM_GPUS": "2"}
 
 
-def table(environ: dict[str, str]) -> RankTable:
-    found = declared_table(environ)
-    assert found is not None
-    return found
-
-
 def plan(
     launcher: Callable[[Boot], Launcher],
     environ: dict[str, str],
@@ -49,7 +42,7 @@ def plan(
     command: tuple[str, ...] = COMMAND,
     port: int | None = None,
 ) -> tuple[ProcessSpec, ...]:
-    declared = table(environ)
+    declared = declared_table(environ)
     here = Here(node_rank, declared.entries[node_rank], PLACE)
     return launcher(Boot(command, environ, 3, port)).plan(declared, here, generation)
 
@@ -63,12 +56,8 @@ def refusal(launcher: Callable[[Boot], Launcher], environ: dict[str, str]) -> st
 # The cluster as it is declared.
 
 
-def test_without_both_numbers_nothing_is_declared():
-    assert declared_table({"MA_NUM_HOSTS": "", "VC_WORKER_HOSTS": "a,b"}) is None
-
-
 def test_what_is_declared_has_ranks_in_the_order_of_the_hosts():
-    found = table(TWO_SERVERS)
+    found = declared_table(TWO_SERVERS)
     assert [[device.rank for device in entry.devices] for entry in found.entries] == [
         [0, 1],
         [2, 3],
@@ -79,7 +68,8 @@ def test_what_is_declared_has_ranks_in_the_order_of_the_hosts():
 
 def test_hosts_that_are_not_listed_have_the_names_that_modelarts_gives():
     environ = {"MA_NUM_HOSTS": "2", "MA_VJ_NAME": "j", "MA_TASK_NAME": "worker"}
-    assert [entry.server_id for entry in table(environ).entries] == ["j-worker-0.j", "j-worker-1.j"]
+    names = [entry.server_id for entry in declared_table(environ).entries]
+    assert names == ["j-worker-0.j", "j-worker-1.j"]
 
 
 @pytest.mark.parametrize(

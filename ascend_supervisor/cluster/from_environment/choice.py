@@ -1,13 +1,18 @@
-"""What the variables of all platforms say together, and what they rule out here; pure."""
+"""Whose variables count, and what the variables of all platforms rule out here; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
+from ascend_supervisor.cluster.from_environment import model_arts, operator
+from ascend_supervisor.cluster.from_environment.declared import Declared, Meeting
 from ascend_supervisor.cluster.from_environment.model_arts import HOST_NAMES, HOSTS
 from ascend_supervisor.cluster.from_environment.numbers import whole
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.untrusted_text import shown
+
+Platform = Literal["operator", "modelarts"]
 
 
 def check_pod(environ: Mapping[str, str]) -> None:
@@ -21,6 +26,30 @@ def check_pod(environ: Mapping[str, str]) -> None:
             "and this version cannot run a Scheduler; run its command without the supervisor, or "
             "unset MS_ROLE if this pod has ranks of its own"
         )
+
+
+def platform_of(environ: Mapping[str, str]) -> Platform | None:
+    """The platform whose variables count here; whether they are right is not checked."""
+    if operator.names_in(environ) is not None:
+        return "operator"
+    return "modelarts" if model_arts.speaks(environ) else None
+
+
+def declared(platform: Platform, environ: Mapping[str, str], node_rank: int | None) -> Declared:
+    """The cluster that its variables declare; ``node_rank`` is what --node-rank says.
+
+    Raises SettingsRefused.
+    """
+    names = operator.names_in(environ)
+    if platform == "operator" and names is not None:
+        return operator.declared(names, environ, node_rank)
+    return Declared(model_arts.declared_table(environ))
+
+
+def meeting_of(environ: Mapping[str, str]) -> Meeting | None:
+    """Where the ranks of this job meet, if a platform says it."""
+    names = operator.names_in(environ)
+    return None if names is None else operator.meeting(names, environ)
 
 
 SIZES = (

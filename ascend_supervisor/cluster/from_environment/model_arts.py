@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ascend_supervisor.cluster.from_environment.declared import even_table
 from ascend_supervisor.cluster.from_environment.numbers import MOST_HOSTS, number
-from ascend_supervisor.cluster.rank_table import Device, Entry, Format, RankTable
+from ascend_supervisor.cluster.rank_table import Entry, RankTable
 from ascend_supervisor.settings.values import MOST_DEVICES
 
 HOSTS = "MA_NUM_HOSTS"
@@ -14,29 +15,16 @@ DEVICES = "MA_NUM_GPUS"
 """Of each host; NPUs too."""
 
 
-def declared_table(environ: Mapping[str, str]) -> RankTable | None:
-    """A table with an entry for each host; None where the variables do not say how many there are.
+def speaks(environ: Mapping[str, str]) -> bool:
+    """Whether the variables say how many hosts or NPUs there are."""
+    return bool(environ.get(HOSTS) or environ.get(DEVICES))
 
-    The ranks get no file, because no address is known. Raises SettingsRefused.
-    """
-    if not environ.get(HOSTS) and not environ.get(DEVICES):
-        return None
+
+def declared_table(environ: Mapping[str, str]) -> RankTable:
+    """A table with an entry for each host; raises SettingsRefused."""
     hosts = number(environ, HOSTS, 1, MOST_HOSTS, "1")
     devices = number(environ, DEVICES, 0, MOST_DEVICES, "0")
-    entries = tuple(
-        Entry(
-            tuple(Device(host * devices + index, index, None) for index in range(devices)),
-            server_id=name,
-        )
-        for host, name in enumerate(host_names(environ, hosts))
-    )
-    return RankTable(
-        format=Format.DECLARED,
-        entries=entries,
-        world_size=hosts * devices,
-        servers=hosts,
-        document=b"",
-    )
+    return even_table([Entry((), server_id=name) for name in host_names(environ, hosts)], devices)
 
 
 def host_names(environ: Mapping[str, str], hosts: int) -> tuple[str | None, ...]:

@@ -1,0 +1,84 @@
+"""Where the cluster comes from: --standalone, a rank table, or variables; decided once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from ascend_supervisor.cluster.from_environment.choice import (
+    Platform,
+    check_alone,
+    check_pod,
+    declared,
+    platform_of,
+)
+from ascend_supervisor.cluster.from_environment.frameworks import check_method
+from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cluster.table_file import Mounted, mounted_table, table_places
+from ascend_supervisor.cluster.wait_for_table import DECLARED, found_in, standalone_table
+from ascend_supervisor.events import CLUSTER_WORDS, ClusterSource
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
+
+
+class Cluster(Struct, frozen=True):
+    """Where the cluster comes from; ``given`` is its table, unless that is read from a file.
+
+    ``node_rank`` is ours, if the source says it. ``hint`` says how to choose another source, where
+    two could count.
+    """
+
+    source: ClusterSource
+    given: FoundTable | None = None
+    node_rank: int | None = None
+    hint: str | None = None
+
+
+def cluster_of(
+    settings: Settings, environ: Mapping[str, str], devices: Sequence[str], needs_file: bool
+) -> Cluster:
+    """The cluster of this run; looks where a rank table may be, for a bounded time.
+
+    ``devices`` are those of this machine. ``needs_file``: the method reads the file of the table.
+    Raises a Refusal.
+    """
+    check_pod(environ)
+    if settings.standalone is not None:
+        check_alone(environ)
+        return Cluster("standalone", standalone_table(settings.standalone or len(devices) or 1))
+    platform = None if settings.rank_table is not None else platform_of(environ)
+    if platform is None:
+        return Cluster("rank_table")
+    if platform == "modelarts":  # its tables and its variables come together
+        return Cluster("rank_table") if needs_file else _declared(platform, settings, environ)
+    places = table_places(None, environ)
+    unknown = Mounted(file=places[0])
+    mounted = answer_of(partial(mounted_table, places), ANSWER_SECONDS, unknown)
+    if mounted.file is not None:
+        return Cluster("rank_table", hint=_table_counts(platform, mounted.file))
+    if mounted.directory is not None and needs_file:
+        return Cluster("rank_table", hint=_table_counts(platform, mounted.directory))
+    hint = None if mounted.directory is None else _variables_count(mounted.directory)
+    return _declared(platform, settings, environ, hint)
+
+
+def _declared(
+    platform: Platform, settings: Settings, environ: Mapping[str, str], hint: str | None = None
+) -> Cluster:
+    found = declared(platform, environ, settings.node_rank)
+    check_method(settings.method, found)
+    return Cluster(platform, found_in(DECLARED, found.table), found.node_rank, hint)
+
+
+def _table_counts(platform: Platform, path: Path) -> str:
+    return (
+        f"{CLUSTER_WORDS[platform]} would count if {path} did not exist and RANK_TABLE_FILE were "
+        "not set"
+    )
+
+
+def _variables_count(directory: Path) -> str:
+    return f"to wait for a rank table in {directory} instead, give --rank-table {directory}"

@@ -1,0 +1,118 @@
+"""Which source of the cluster counts: --standalone, a rank table, or variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
+from ascend_supervisor.errors import SettingsRefused
+from tests.cluster.test_operator import PYTORCH
+from tests.job_settings import settings
+
+MODEL_ARTS = {"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2"}
+
+
+def chosen(
+    environ: dict[str, str], *options: str, needs_file: bool = True, devices: int = 0
+) -> Cluster:
+    paths = tuple(f"/dev/davinci{number}" for number in range(devices))
+    return cluster_of(settings(*options, env=environ), environ, paths, needs_file)
+
+
+def refusal(environ: dict[str, str], *options: str) -> str:
+    with pytest.raises(SettingsRefused) as refused:
+        chosen(environ, *options)
+    return str(refused.value)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Where a rank table would be, in a directory that does not exist yet."""
+    return tmp_path / "mounted" / "hccl.json"
+
+
+def test_without_variables_the_table_is_waited_for():
+    assert chosen({}) == Cluster("rank_table")
+
+
+@pytest.mark.parametrize("needs_file", [True, False])
+def test_where_no_table_can_come_variables_count(table, needs_file):
+    found = chosen({**PYTORCH, "RANK_TABLE_FILE": str(table)}, needs_file=needs_file)
+    assert (found.source, found.node_rank, found.hint) == ("operator", 1, None)
+    assert found.given is not None
+    assert found.given.table.world_size == 6
+
+
+@pytest.mark.parametrize("needs_file", [True, False])
+@pytest.mark.parametrize("content", ["", '{"status": "initializing"}'])
+def test_a_file_of_a_table_wins_over_variables(table, needs_file, content):
+    table.parent.mkdir()
+    table.write_text(content)
+    found = chosen({**PYTORCH, "RANK_TABLE_FILE": str(table)}, needs_file=needs_file)
+    assert found == Cluster(
+        "rank_table",
+        hint=f"the variables of Ascend Operator would count if {table} did not exist and "
+        "RANK_TABLE_FILE were not set",
+    )
+
+
+def test_variables_that_do_not_count_are_not_checked(table):
+    table.parent.mkdir()
+    table.touch()
+    environ = {**PYTORCH, "WORLD_SIZE": "7", "RANK_TABLE_FILE": str(table)}
+    assert chosen(environ).source == "rank_table"
+
+
+def test_where_a_table_may_come_only_methods_that_read_it_wait(table):
+    table.parent.mkdir()
+    environ = {**PYTORCH, "RANK_TABLE_FILE": str(table)}
+    waiting, running = chosen(environ), chosen(environ, needs_file=False)
+    assert (waiting.source, running.source) == ("rank_table", "operator")
+    assert waiting.hint is not None
+    assert f"if {table.parent} did not exist" in waiting.hint
+    assert running.hint == (
+        f"to wait for a rank table in {table.parent} instead, give --rank-table {table.parent}"
+    )
+
+
+def test_a_directory_that_stands_where_the_file_should_be_is_no_table(table):
+    table.mkdir(parents=True)
+    environ = {**PYTORCH, "RANK_TABLE_FILE": str(table)}
+    assert chosen(environ).source == "rank_table"
+    assert chosen(environ, needs_file=False).source == "operator"
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [(("--rank-table", "t.json"), "rank_table"), (("--standalone",), "standalone")],
+)
+def test_what_an_option_says_comes_first(options, source):
+    environ = {**PYTORCH, "WORLD_SIZE": "2", "RANK": "0"}
+    assert chosen(environ, *options).source == source
+
+
+def test_standalone_takes_the_devices_that_are_there():
+    found = chosen({}, "--standalone", devices=3)
+    assert found.given is not None
+    assert found.given.table.world_size == 3
+
+
+def test_modelarts_variables_count_only_where_no_file_is_read():
+    assert chosen(MODEL_ARTS) == Cluster("rank_table")
+    assert chosen(MODEL_ARTS, needs_file=False).source == "modelarts"
+    assert chosen({**MODEL_ARTS, **PYTORCH}, needs_file=False).source == "operator"
+
+
+@pytest.mark.parametrize("method", ["msrun", "mindspore", "tensorflow"])
+def test_methods_of_other_frameworks_are_refused_under_pytorch_variables(method):
+    assert refusal(PYTORCH, "--method", method).endswith(
+        " ranks, but WORLD_SIZE=6 belongs to a PyTorch job of Ascend Operator; leave --method and "
+        "MA_RUN_METHOD out, or use --method torchrun"
+    )
+
+
+@pytest.mark.parametrize("method", ["ranktable", "torchrun", "torch-ddp", "mpirun"])
+def test_methods_for_pytorch_are_not(method):
+    assert chosen(PYTORCH, "--method", method).source == "operator"

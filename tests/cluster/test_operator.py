@@ -1,0 +1,99 @@
+"""What the variables of Ascend Operator declare: the pods, their ranks, and which pod is ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_supervisor.cluster.from_environment.choice import declared, meeting_of, platform_of
+from ascend_supervisor.cluster.from_environment.declared import Declared, Store
+from ascend_supervisor.cluster.rank_table import Format
+from ascend_supervisor.errors import SettingsRefused
+
+PYTORCH = {
+    "MASTER_ADDR": "10.96.0.7",
+    "MASTER_PORT": "2222",
+    "WORLD_SIZE": "6",
+    "LOCAL_WORLD_SIZE": "2",
+    "RANK": "1",
+    "LOCAL_RANK": "0,1",
+}
+"""What the Operator gives the second of three pods with two NPUs each."""
+
+
+def read(environ: dict[str, str], node_rank: int | None = None) -> Declared:
+    platform = platform_of(environ)
+    assert platform is not None
+    return declared(platform, environ, node_rank)
+
+
+def refusal(environ: dict[str, str], node_rank: int | None = None) -> str:
+    with pytest.raises(SettingsRefused) as refused:
+        read(environ, node_rank)
+    return str(refused.value)
+
+
+def test_the_ranks_of_a_pod_follow_those_of_the_pods_before_it():
+    found = read(PYTORCH)
+    devices = [[device.rank for device in entry.devices] for entry in found.table.entries]
+    assert devices == [[0, 1], [2, 3], [4, 5]]
+    assert found.node_rank == 1
+    table = found.table
+    assert (table.format, table.world_size, table.servers) == (Format.DECLARED, 6, 3)
+    assert table.file_for_ranks is None
+
+
+def test_local_rank_is_never_read():
+    assert read({**PYTORCH, "LOCAL_RANK": "{0,1"}) == read(PYTORCH)
+
+
+@pytest.mark.parametrize("missing", ["WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK"])
+def test_two_of_the_three_variables_say_nothing(missing):
+    assert platform_of({**PYTORCH, missing: ""}) is None
+
+
+def test_variables_of_a_torchrun_above_us_say_nothing():
+    assert platform_of({**PYTORCH, "TORCHELASTIC_RUN_ID": "job"}) is None
+    assert meeting_of({**PYTORCH, "TORCHELASTIC_RUN_ID": "job"}) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"LOCAL_WORLD_SIZE": "0"}, "expected a whole number from 1 to 16, found '0'"),
+        ({"LOCAL_WORLD_SIZE": "17"}, "expected a whole number from 1 to 16, found '17'"),
+        ({"WORLD_SIZE": "0"}, "expected a whole number from 1 to 1600000, found '0'"),
+        ({"WORLD_SIZE": "many"}, "expected a whole number from 1 to 1600000, found 'many'"),
+        (
+            {"WORLD_SIZE": "7"},
+            (
+                "expected a multiple of LOCAL_WORLD_SIZE=2, because all pods have equally many "
+                "NPUs, found 7"
+            ),
+        ),
+        ({"RANK": "3"}, "expected a whole number from 0 to 2, found '3'"),
+        ({"RANK": "-1"}, "expected a whole number from 0 to 2, found '-1'"),
+    ],
+)
+def test_a_wrong_number_is_refused_by_its_name(changed, sentence):
+    (name,) = changed
+    assert refusal({**PYTORCH, **changed}) == f"{name}: {sentence}"
+
+
+def test_the_option_comes_before_the_variable():
+    assert read(PYTORCH, 2).node_rank == 2
+    assert refusal(PYTORCH, 3) == (
+        "--node-rank: expected a whole number from 0 to 2, because the job has 3 pods, found 3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "store"),
+    [
+        ({}, Store("10.96.0.7", 2222)),
+        ({"MASTER_PORT": "none"}, Store("10.96.0.7", None)),
+        ({"MASTER_PORT": "65536"}, Store("10.96.0.7", None)),
+        ({"MASTER_ADDR": ""}, None),
+    ],
+)
+def test_pytorch_ranks_meet_at_the_masters_service(changed, store):
+    assert meeting_of({**PYTORCH, **changed}) == store
