@@ -10,12 +10,13 @@ from msgspec import Struct
 from ascend_supervisor.untrusted_text import printable
 
 Level = Literal["debug", "info", "warning", "error"]
-ClusterSource = Literal["rank_table", "standalone", "operator", "modelarts"]
+ClusterSource = Literal["rank_table", "standalone", "operator", "kubeflow", "modelarts"]
 
 CLUSTER_WORDS: Mapping[ClusterSource, str] = {
     "rank_table": "the rank table",
     "standalone": "--standalone",
     "operator": "the variables of Ascend Operator",
+    "kubeflow": "the variables of Kubeflow",
     "modelarts": "MA_NUM_HOSTS and MA_NUM_GPUS",
 }
 

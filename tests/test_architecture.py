@@ -31,6 +31,7 @@ PURE = (
     *("cluster.conversion", "cluster.identity", "cluster.from_environment"),
     *("cluster.from_environment.declared", "cluster.from_environment.numbers"),
     *("cluster.from_environment.operator", "cluster.from_environment.model_arts"),
+    "cluster.from_environment.kubeflow",
     *("cluster.from_environment.choice", "cluster.from_environment.frameworks"),
     *(
         "settings/",

@@ -53,7 +53,7 @@ def cluster_of(
     if platform is None:
         return Cluster("rank_table")
     if platform == "modelarts":  # its tables and its variables come together
-        return Cluster("rank_table") if needs_file else _declared(platform, settings, environ)
+        return Cluster("rank_table") if needs_file else _declared(platform, settings, environ, 0)
     places = table_places(None, environ)
     unknown = Mounted(file=places[0])
     mounted = answer_of(partial(mounted_table, places), ANSWER_SECONDS, unknown)
@@ -62,13 +62,17 @@ def cluster_of(
     if mounted.directory is not None and needs_file:
         return Cluster("rank_table", hint=_table_counts(platform, mounted.directory))
     hint = None if mounted.directory is None else _variables_count(mounted.directory)
-    return _declared(platform, settings, environ, hint)
+    return _declared(platform, settings, environ, len(devices), hint)
 
 
 def _declared(
-    platform: Platform, settings: Settings, environ: Mapping[str, str], hint: str | None = None
+    platform: Platform,
+    settings: Settings,
+    environ: Mapping[str, str],
+    devices: int,
+    hint: str | None = None,
 ) -> Cluster:
-    found = declared(platform, environ, settings.node_rank)
+    found = declared(platform, environ, settings.node_rank, devices)
     check_method(settings.method, found)
     return Cluster(platform, found_in(DECLARED, found.table), found.node_rank, hint)
 

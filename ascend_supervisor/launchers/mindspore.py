@@ -152,4 +152,4 @@ def scheduler_address(table: RankTable, here: Here, boot: Boot) -> str:
     """The address of rank 0; not a name, because older MindSpore releases do not resolve names."""
     if table.holds_all(here.entry):
         return LOOPBACK
-    return needed_address("MindSpore", table, boot.environ)
+    return needed_address("MindSpore", table, boot.environ, boot.store)

@@ -23,7 +23,7 @@ PYTORCH = {
 def read(environ: dict[str, str], node_rank: int | None = None) -> Declared:
     platform = platform_of(environ)
     assert platform is not None
-    return declared(platform, environ, node_rank)
+    return declared(platform, environ, node_rank, 0)
 
 
 def refusal(environ: dict[str, str], node_rank: int | None = None) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from ascend_supervisor.cluster.from_environment import model_arts, operator
+from ascend_supervisor.cluster.from_environment import kubeflow, model_arts, operator
 from ascend_supervisor.cluster.from_environment.declared import Declared, Meeting
 from ascend_supervisor.cluster.from_environment.model_arts import HOST_NAMES, HOSTS
 from ascend_supervisor.cluster.from_environment.numbers import whole
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.untrusted_text import shown
 
-Platform = Literal["operator", "modelarts"]
+Platform = Literal["operator", "kubeflow", "modelarts"]
 
 
 def check_pod(environ: Mapping[str, str]) -> None:
@@ -32,24 +32,32 @@ def platform_of(environ: Mapping[str, str]) -> Platform | None:
     """The platform whose variables count here; whether they are right is not checked."""
     if operator.names_in(environ) is not None:
         return "operator"
+    if kubeflow.speaks(environ):
+        return "kubeflow"
     return "modelarts" if model_arts.speaks(environ) else None
 
 
-def declared(platform: Platform, environ: Mapping[str, str], node_rank: int | None) -> Declared:
-    """The cluster that its variables declare; ``node_rank`` is what --node-rank says.
+def declared(
+    platform: Platform, environ: Mapping[str, str], node_rank: int | None, devices: int
+) -> Declared:
+    """The cluster that its variables declare; raises SettingsRefused.
 
-    Raises SettingsRefused.
+    ``node_rank`` is what --node-rank says, ``devices`` is how many this machine has.
     """
     names = operator.names_in(environ)
     if platform == "operator" and names is not None:
         return operator.declared(names, environ, node_rank)
+    if platform == "kubeflow":
+        return kubeflow.declared(environ, node_rank, devices)
     return Declared(model_arts.declared_table(environ))
 
 
 def meeting_of(environ: Mapping[str, str]) -> Meeting | None:
     """Where the ranks of this job meet, if a platform says it."""
     names = operator.names_in(environ)
-    return None if names is None else operator.meeting(names, environ)
+    if names is not None:
+        return operator.meeting(names, environ)
+    return kubeflow.meeting(environ) if kubeflow.speaks(environ) else None
 
 
 SIZES = (
@@ -78,6 +86,8 @@ def _several_pods(environ: Mapping[str, str]) -> Iterator[str]:
     for job, pod in SIZES:
         if _count(environ, job) > _count(environ, pod) > 0:
             yield f"{job}={environ[job]} with {pod}={environ[pod]}"
+    if _count(environ, kubeflow.PODS) > 1 or kubeflow.is_range(environ):
+        yield f"{kubeflow.PODS}={shown(environ[kubeflow.PODS])}"
     if _count(environ, HOSTS) > 1:
         yield f"{HOSTS}={environ[HOSTS]}"
     hosts = environ.get(HOST_NAMES, "")

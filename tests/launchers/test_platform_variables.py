@@ -1,4 +1,4 @@
-"""What ranks and launchers get in a pod of Ascend Operator, without a rank table."""
+"""What ranks and launchers get in a pod of Ascend Operator or Kubeflow, without a rank table."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers import Here
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from tests.cluster.test_kubeflow import V2
 from tests.cluster.test_operator import PYTORCH
 from tests.job_settings import settings
 
@@ -87,3 +88,25 @@ def test_standalone_meets_at_this_machine():
     assert {spec.environ["MASTER_ADDR"] for spec in plan(environ, "--standalone", "2")} == {
         "127.0.0.1"
     }
+
+
+def test_ranks_of_kubeflow_get_what_env_needs_and_keep_its_variables():
+    first, *_ = specs = plan(V2)
+    assert [spec.rank for spec in specs] == [8, 9, 10, 11]
+    expected = {"MASTER_ADDR": "job-node-0-0.job", "MASTER_PORT": "29500", "WORLD_SIZE": "12"}
+    assert expected.items() <= first.environ.items()
+    assert not {name for name in first.environ if name.startswith("PET_")}
+
+
+def test_torchrun_in_a_pod_of_kubeflow():
+    (spec,) = plan(V2, "--method", "torchrun")
+    assert {
+        *("--nnodes=3", "--nproc_per_node=4", "--node_rank=2"),
+        *("--master_addr=job-node-0-0.job", "--master_port=29500"),
+    } <= set(spec.argv)
+
+
+def test_mindspore_in_a_pod_of_kubeflow_meets_in_its_first():
+    worker, *_ = plan(V2, "--method", "mindspore")
+    expected = {"MS_SCHED_HOST": "job-node-0-0.job", "MS_SCHED_PORT": "29500"}
+    assert expected.items() <= worker.environ.items()
