@@ -100,7 +100,7 @@ def decide(
     if ended.left:
         return Stop(death.code, f"what is left cannot be ended: {'; '.join(ended.left)}")
     if not holds_all_ranks and (budget.limit or death.is_free):
-        return Stop(death.code, "ranks on other servers cannot be restarted from here")
+        return Stop(death.code, "processes on other servers cannot be restarted from here")
     if ended.uptime >= STEADY_SECONDS:
         budget = replace(budget, free=0)
     if death.is_free and not _flaps(budget, now):

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
+from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import (
@@ -22,7 +23,7 @@ from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
-from ascend_supervisor.launchers.choice import launcher_of
+from ascend_supervisor.launchers.choice import launcher_of, meeting_here
 from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.probes.devices import Devices, npus
@@ -70,13 +71,14 @@ def job_of(
     )
     table = table_source(settings, environ, cluster, runtime.clock, runtime.report)
     whoami = identity(settings, environ, cluster)
+    joins = joins_others(settings.method, meeting_here(settings, environ))
     patience = Patience(drain=settings.drain, grace=settings.grace)
 
     async def run(life: Life, company: Company) -> Ended:
         return await run_generation(life, runtime, interrupts, patience, company)
 
     return Job(
-        coordinator=Alone(table, whoami, budget, runtime.clock, random.random),
+        coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
         probes=[Devices(devices, runtime.clock, runtime.report)] if devices else [],
         sweep=partial(_end_leftovers, runtime),
         plan=partial(plan_of, launcher, place, ()),

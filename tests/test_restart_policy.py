@@ -233,7 +233,7 @@ def test_a_spent_budget_is_told_even_where_three_died_early():
 @pytest.mark.parametrize(("outcome", "code"), [(crash(7), 7), (Fault("hang", 124), 124)])
 def test_a_server_of_several_never_restarts_its_ranks_alone(outcome, code):
     assert decided(outcome, alone=False) == Stop(
-        code, "ranks on other servers cannot be restarted from here"
+        code, "processes on other servers cannot be restarted from here"
     )
 
 

@@ -11,16 +11,18 @@ from msgspec import Struct
 from ascend_supervisor.cluster.from_environment.choice import (
     Platform,
     check_alone,
-    check_pod,
     declared,
     platform_of,
 )
 from ascend_supervisor.cluster.from_environment.frameworks import check_method
+from ascend_supervisor.cluster.from_environment.operator import is_scheduler_alone
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.table_file import Mounted, mounted_table, table_places
 from ascend_supervisor.cluster.wait_for_table import DECLARED, found_in, standalone_table
+from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events import CLUSTER_WORDS, ClusterSource
 from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.values import Method
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
 
 
@@ -45,10 +47,11 @@ def cluster_of(
     ``devices`` are those of this machine. ``needs_file``: the method reads the file of the table.
     Raises a Refusal.
     """
-    check_pod(environ)
     if settings.standalone is not None:
         check_alone(environ)
         return Cluster("standalone", standalone_table(settings.standalone or len(devices) or 1))
+    if is_scheduler_alone(environ):  # no table holds it
+        return _declared("operator", settings, environ, 0)
     platform = None if settings.rank_table is not None else platform_of(environ)
     if platform is None:
         return Cluster("rank_table")
@@ -62,7 +65,10 @@ def cluster_of(
     if mounted.directory is not None and needs_file:
         return Cluster("rank_table", hint=_table_counts(platform, mounted.directory))
     hint = None if mounted.directory is None else _variables_count(mounted.directory)
-    return _declared(platform, settings, environ, len(devices), hint)
+    found = _declared(platform, settings, environ, len(devices), hint)
+    if needs_file and settings.method != "ranktable":
+        raise SettingsRefused(_no_table(settings.method))
+    return found
 
 
 def _declared(
@@ -73,8 +79,15 @@ def _declared(
     hint: str | None = None,
 ) -> Cluster:
     found = declared(platform, environ, settings.node_rank, devices)
-    check_method(settings.method, found)
+    check_method(settings.method, found, environ)
     return Cluster(platform, found_in(DECLARED, found.table), found.node_rank, hint)
+
+
+def _no_table(method: Method) -> str:
+    return (
+        f"--method {method} reads a rank table where MS_RANKTABLE_ENABLE is set, and none can come "
+        "here; unset it, or mount the directory of the table"
+    )
 
 
 def _table_counts(platform: Platform, path: Path) -> str:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Alone:
     """``table`` waits for the rank table, or raises a Refusal; ``gather`` may raise one too.
 
-    ``random`` gives numbers in [0, 1).
+    ``random`` gives numbers in [0, 1). ``joins_others``: the ranks need a process in another pod,
+    even if all ranks are here.
     """
 
     def __init__(
@@ -33,12 +34,15 @@ class Alone:
         budget: RestartBudget,
         clock: Clock,
         random: Callable[[], float],
+        *,
+        joins_others: bool = False,
     ) -> None:
         self._table = table
         self._identity = identity
         self._budget = budget
         self._clock = clock
         self._random = random
+        self._joins_others = joins_others
         self._numbers = count()
         self._generation = next(self._numbers)
 
@@ -75,7 +79,7 @@ class Alone:
             self._budget,
             self._clock.now(),
             jitter=self._random(),
-            holds_all_ranks=start.holds_all_ranks,
+            holds_all_ranks=start.holds_all_ranks and not self._joins_others,
         )
         if isinstance(decision, Restart):
             self._budget = decision.budget

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ascend_supervisor.cluster.from_environment.choice import meeting_of
+from ascend_supervisor.cluster.from_environment.declared import Meeting
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
@@ -25,9 +26,14 @@ from ascend_supervisor.settings.values import Method
 
 
 def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
-    meeting = meeting_of(environ) if settings.standalone is None else None
+    meeting = meeting_here(settings, environ)
     boot = Boot(settings.command, environ, settings.restarts, settings.master_port, meeting)
     return LAUNCHERS[settings.method](boot, settings)
+
+
+def meeting_here(settings: Settings, environ: Mapping[str, str]) -> Meeting | None:
+    """Where the ranks of the job meet, if the platform says it and this machine is in a cluster."""
+    return meeting_of(environ) if settings.standalone is None else None
 
 
 def _torchrun(boot: Boot, _: Settings) -> Launcher:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
@@ -39,33 +40,52 @@ class MindSporeLauncher(Struct, frozen=True):
         """The scheduler, where rank 0 is, then the workers; raises SettingsRefused.
 
         The job is done when the workers are. The scheduler still belongs to the generation: a new
-        cluster needs a new one.
+        cluster needs a new one. If the platform says in which pod the scheduler is, it is started
+        there and nowhere else; a pod without devices starts nothing but the scheduler.
         """
-        devices_here("mindspore", here)
-        cluster = {
-            **common_environ(self.boot, here, generation),
-            "MS_WORKER_NUM": str(table.world_size),
-            "MS_SCHED_HOST": scheduler_address(table, here, self.boot),
-            "MS_SCHED_PORT": master_port(self.boot, SCHEDULER_PORT),
-            "MS_TOPO_TIMEOUT": self.boot.inherited("MSRUN_CLUSTER_TIME_OUT", CLUSTER_SECONDS),
-            "RANK_SIZE": str(table.world_size),
-            "RANK_TABLE_FILE": rank_table(here, self.boot),
-        }
+        has_ranks = bool(here.entry.devices) or not self._starts_scheduler(here)
+        if has_ranks:
+            devices_here("mindspore", here)
+        cluster = self._cluster(table, here, generation)
+        if not has_ranks:
+            alone = self._scheduler(table, here, {**cluster, "RANK_TABLE_FILE": None})
+            return (replace(alone, significant=True),)
         workers = tuple(
             self._worker(table, here, generation, local_rank, device.rank, cluster)
             for local_rank, device in enumerate(here.entry.devices)
         )
-        has_rank_0 = any(device.rank == 0 for device in here.entry.devices)
-        return (self._scheduler(table, here, cluster), *workers) if has_rank_0 else workers
+        if self._starts_scheduler(here):
+            return (self._scheduler(table, here, cluster), *workers)
+        return workers
+
+    def _cluster(self, table: RankTable, here: Here, generation: int) -> dict[str, str | None]:
+        """What the scheduler and all workers get."""
+        usual = self.boot.inherited("MSRUN_CLUSTER_TIME_OUT", CLUSTER_SECONDS)
+        return {
+            **common_environ(self.boot, here, generation),
+            "MS_WORKER_NUM": str(table.world_size),
+            "MS_SCHED_HOST": scheduler_address(table, here, self.boot),
+            "MS_SCHED_PORT": scheduler_port(self.boot),
+            "MS_TOPO_TIMEOUT": self.boot.inherited("MS_TOPO_TIMEOUT", usual),
+            "RANK_TABLE_FILE": rank_table(here, self.boot),
+        }
+
+    def _starts_scheduler(self, here: Here) -> bool:
+        if self.boot.scheduler is not None:
+            return self.boot.scheduler.is_here
+        return any(device.rank == 0 for device in here.entry.devices)
 
     def _scheduler(
         self, table: RankTable, here: Here, cluster: dict[str, str | None]
     ) -> ProcessSpec:
+        place = {"RANK_ID": "0", "RANK_SIZE": str(table.world_size)}
+        if self.boot.scheduler is not None:
+            place = {"DEVICE_ID": "0"}
         return ProcessSpec(
             argv=self.boot.command,
             cwd=here.place.work_dir / "scheduler",
             log=launcher_log_path(here.place, "scheduler", here.node_rank),
-            environ={**cluster, "MS_ROLE": "MS_SCHED", "RANK_ID": "0"},
+            environ={**cluster, "MS_ROLE": "MS_SCHED", **place},
             significant=False,
             title="the scheduler",
             explanation=words(table, here, self.boot),
@@ -138,6 +158,12 @@ def words(table: RankTable, here: Here, boot: Boot) -> MindSporeWords:
     return MindSporeWords(servers, scheduler_address(table, here, boot))
 
 
+def scheduler_port(boot: Boot) -> str:
+    if boot.port is None and boot.scheduler is not None:
+        return str(boot.scheduler.port or SCHEDULER_PORT)
+    return master_port(boot, SCHEDULER_PORT)
+
+
 def rank_table(here: Here, boot: Boot) -> str | None:
     """The table's path if MindSpore is to read it; else MindSpore asks its scheduler."""
     return str(here.place.table_file) if reads_table(boot) else None
@@ -149,7 +175,12 @@ def reads_table(boot: Boot) -> bool:
 
 
 def scheduler_address(table: RankTable, here: Here, boot: Boot) -> str:
-    """The address of rank 0; not a name, because older MindSpore releases do not resolve names."""
+    """The address of rank 0; not a name, because older MindSpore releases do not resolve names.
+
+    The platform's comes first. It may be a service's, so it is handed on as it is.
+    """
+    if boot.scheduler is not None:
+        return boot.scheduler.host
     if table.holds_all(here.entry):
         return LOOPBACK
     return needed_address("MindSpore", table, boot.environ, boot.store)

@@ -20,15 +20,14 @@ from ascend_supervisor.launchers.common_parts import (
 )
 from ascend_supervisor.launchers.mindspore import (
     CLUSTER_SECONDS,
-    SCHEDULER_PORT,
     MindSporeWords,
     rank_table,
     reads_table,
     scheduler_address,
+    scheduler_port,
     words,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
-from ascend_supervisor.launchers.ranktable import master_port
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.launchers.torchrun import PYTHON
 from ascend_supervisor.outcome import ExitStatus
@@ -90,7 +89,7 @@ class MsrunLauncher(Struct, frozen=True):
         yield f"--local_worker_num={workers}"
         yield f"--master_addr={scheduler_address(table, here, self.boot)}"
         yield f"--node_rank={here.node_rank}"
-        yield f"--master_port={master_port(self.boot, SCHEDULER_PORT)}"
+        yield f"--master_port={scheduler_port(self.boot)}"
         yield f"--log_dir={directory}"
         yield "--join=True"
         yield f"--cluster_time_out={self._time_out}"

@@ -120,7 +120,7 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 choice("NAME", METHODS),
                 f"how ranks are started: {', '.join(METHODS)}",
                 default="ranktable",
-                otherwise="MA_RUN_METHOD, else ranktable",
+                otherwise="MA_RUN_METHOD; mindspore in MindSpore pods; else ranktable",
             ),
             Option(
                 "master-port",

@@ -32,6 +32,9 @@ BY_KEY = {option.key: option for option in OPTIONS if "file" in option.places}
 # Kubernetes puts such variables into every pod for a Service named ascend-supervisor or the like.
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT$|_PORT_[0-9]+_(TCP|UDP|SCTP)")
 
+# Their ranks meet at a scheduler. Its pod may have no rank table, so no table decides the method.
+_MINDSPORE_PODS = frozenset({"MS_WORKER", "MS_SCHED"})
+
 # How long a dying-gasp checkpoint may take, and the seconds that the ranks sleep after it.
 _TTP_LIMITS = {"TTP_OT": 0.0, "TTP_NORMAL_ACTION_TIME_LIMIT": 10.0}
 _TTP_SWITCHES = (
@@ -111,10 +114,12 @@ def from_environment(environ: Mapping[str, str], faults: list[str]) -> Iterator[
 
 
 def from_platform(environ: Mapping[str, str]) -> Iterator[Given]:
-    """Settings from variables of ModelArts and MindIO; our own variables and options win."""
+    """Settings from variables of the platform and of MindIO; our own variables and options win."""
     method = environ.get("MA_RUN_METHOD")
     if method:
         yield Given(BY_KEY["method"], method, "environment", "MA_RUN_METHOD")
+    elif environ.get("MS_ROLE") in _MINDSPORE_PODS and environ.get("MS_SCHED_HOST"):
+        yield Given(BY_KEY["method"], "mindspore", "environment", "MS_ROLE")
     drain = _dying_gasp(environ)
     if drain is not None:
         yield Given(BY_KEY["drain"], drain, "environment", "the variables of TTP")

@@ -8,15 +8,18 @@ import pytest
 
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.errors import SettingsRefused
-from tests.cluster.test_operator import PYTORCH
+from ascend_supervisor.launchers.choice import launcher_of
+from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER
 from tests.job_settings import settings
 
 MODEL_ARTS = {"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2"}
 
 
 def chosen(
-    environ: dict[str, str], *options: str, needs_file: bool = True, devices: int = 0
+    environ: dict[str, str], *options: str, needs_file: bool | None = None, devices: int = 0
 ) -> Cluster:
+    if needs_file is None:
+        needs_file = launcher_of(settings(*options, env=environ), environ).needs_table_file
     paths = tuple(f"/dev/davinci{number}" for number in range(devices))
     return cluster_of(settings(*options, env=environ), environ, paths, needs_file)
 
@@ -116,3 +119,55 @@ def test_methods_of_other_frameworks_are_refused_under_pytorch_variables(method)
 @pytest.mark.parametrize("method", ["ranktable", "torchrun", "torch-ddp", "mpirun"])
 def test_methods_for_pytorch_are_not(method):
     assert chosen(PYTORCH, "--method", method).source == "operator"
+
+
+@pytest.mark.parametrize("options", [(), ("--rank-table", "hccl.json")])
+def test_a_scheduler_without_npus_reads_no_table(table, options):
+    table.parent.mkdir()
+    table.touch()
+    found = chosen({**SCHEDULER, "RANK_TABLE_FILE": str(table)}, *options)
+    assert (found.source, found.node_rank, found.hint) == ("operator", 2, None)
+
+
+def test_a_scheduler_without_npus_does_not_train_alone():
+    assert "MS_ROLE=MS_SCHED: each pod would train alone" in refusal(
+        {**SCHEDULER, "MS_WORKER_NUM": "2"}, "--standalone"
+    )
+
+
+@pytest.mark.parametrize("method", ["ranktable", "torchrun", "msrun", "mpirun", "tensorflow"])
+def test_a_scheduler_without_npus_can_only_start_the_scheduler(method):
+    sentence = refusal(SCHEDULER, "--method", method)
+    assert f"--method {method}" in sentence
+    assert "use --method mindspore" in sentence
+
+
+@pytest.mark.parametrize("method", ["torchrun", "torch-ddp", "tensorflow"])
+def test_methods_of_other_frameworks_are_refused_under_mindspore_variables(method):
+    assert refusal(MINDSPORE, "--method", method).endswith(
+        " ranks, but MS_ROLE=MS_WORKER belongs to a MindSpore job of Ascend Operator; leave "
+        "--method and MA_RUN_METHOD out, or use --method mindspore"
+    )
+
+
+def test_mindspore_ranks_without_table_and_scheduler_are_refused():
+    assert refusal(MINDSPORE, "--method", "ranktable") == (
+        "--method ranktable needs a rank table for MindSpore, and none can come here; use --method "
+        "mindspore, or mount the directory of the table"
+    )
+
+
+@pytest.mark.parametrize("changed", [{"MS_NODE_RANK": "0"}, {"NPU_POD": "false"}])
+def test_msrun_needs_a_scheduler_pod_with_npus(changed):
+    assert refusal({**MINDSPORE, **changed}, "--method", "msrun").startswith(
+        "--method msrun starts MindSpore's scheduler only in a Scheduler pod that has NPUs"
+    )
+
+
+def test_ranks_that_would_read_a_table_are_refused_where_none_can_come():
+    environ = {**MINDSPORE, "MS_RANKTABLE_ENABLE": "True"}
+    assert refusal(environ) == (
+        "--method mindspore reads a rank table where MS_RANKTABLE_ENABLE is set, and none can come "
+        "here; unset it, or mount the directory of the table"
+    )
+    assert chosen({**SCHEDULER, "MS_RANKTABLE_ENABLE": "True"}).source == "operator"

@@ -4,26 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.choice import check_alone, check_pod
+from ascend_supervisor.cluster.from_environment.choice import check_alone
 from ascend_supervisor.errors import SettingsRefused
-
-
-@pytest.mark.parametrize("known", [{}, {"NPU_POD": "false"}, {"NPU_POD": ""}])
-def test_a_scheduler_pod_is_refused_by_its_name(known):
-    with pytest.raises(SettingsRefused, match=r"^MS_ROLE=MS_SCHED: this pod is the MindSpore"):
-        check_pod({"MS_ROLE": "MS_SCHED", **known})
-
-
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {},
-        {"MS_ROLE": "MS_WORKER", "NPU_POD": "true"},
-        {"MS_ROLE": "MS_SCHED", "NPU_POD": "true"},  # it is in the table, with ranks of its own
-    ],
-)
-def test_a_pod_with_ranks_is_not(environ):
-    check_pod(environ)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +17,7 @@ def test_a_pod_with_ranks_is_not(environ):
             {"CM_WORKER_SIZE": "2", "CM_LOCAL_WORKER": "1"},
             "CM_WORKER_SIZE=2 with CM_LOCAL_WORKER=1",
         ),
+        ({"MS_ROLE": "MS_SCHED", "NPU_POD": "false"}, "MS_ROLE=MS_SCHED"),
         ({"PET_NNODES": "2"}, "PET_NNODES='2'"),
         ({"PET_NNODES": "1:4"}, "PET_NNODES='1:4'"),
         ({"MA_NUM_HOSTS": "2"}, "MA_NUM_HOSTS=2"),
@@ -60,6 +43,7 @@ def test_what_tells_of_several_pods_is_named(environ, named):
         {"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "0"},
         {"WORLD_SIZE": "two", "LOCAL_WORLD_SIZE": "1"},
         {"PET_NNODES": "1"},
+        {"MS_ROLE": "MS_SCHED", "NPU_POD": "true"},
         {"MA_NUM_HOSTS": "1", "VC_WORKER_HOSTS": "a,"},
         {"MA_NUM_HOSTS": "", "VC_WORKER_HOSTS": ""},
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.cluster.from_environment.choice import declared, meeting_of, platform_of
-from ascend_supervisor.cluster.from_environment.declared import Declared, Store
+from ascend_supervisor.cluster.from_environment.declared import Declared, Scheduler, Store
 from ascend_supervisor.cluster.rank_table import Format
 from ascend_supervisor.errors import SettingsRefused
 
@@ -18,6 +18,26 @@ PYTORCH = {
     "LOCAL_RANK": "0,1",
 }
 """What the Operator gives the second of three pods with two NPUs each."""
+
+MINDSPORE = {
+    "MS_ROLE": "MS_WORKER",
+    "MS_SCHED_HOST": "10.96.0.9",
+    "MS_SCHED_PORT": "2222",
+    "MS_SERVER_NUM": "0",
+    "MS_WORKER_NUM": "4",
+    "MS_LOCAL_WORKER": "2",
+    "MS_NODE_RANK": "1",
+    "NPU_POD": "true",
+}
+"""What it gives the second of two Workers, in a job whose Scheduler has no NPUs."""
+SCHEDULER = {
+    **MINDSPORE,
+    "MS_ROLE": "MS_SCHED",
+    "MS_SCHED_HOST": "172.16.0.5",
+    "MS_NODE_RANK": "0",
+    "NPU_POD": "false",
+}
+"""What it gives the Scheduler of the same job."""
 
 
 def read(environ: dict[str, str], node_rank: int | None = None) -> Declared:
@@ -97,3 +117,56 @@ def test_the_option_comes_before_the_variable():
 )
 def test_pytorch_ranks_meet_at_the_masters_service(changed, store):
     assert meeting_of({**PYTORCH, **changed}) == store
+
+
+def test_a_mindspore_worker_is_numbered_by_the_operator():
+    found = read(MINDSPORE)
+    assert (found.table.world_size, found.table.servers, found.node_rank) == (4, 2, 1)
+    assert [device.rank for device in found.table.entries[1].devices] == [2, 3]
+    assert meeting_of(MINDSPORE) == Scheduler("10.96.0.9", 2222, is_here=False)
+
+
+def test_a_scheduler_without_npus_stands_beside_the_pods_with_ranks():
+    found = read(SCHEDULER)
+    assert [len(entry.devices) for entry in found.table.entries] == [2, 2, 0]
+    assert (found.table.world_size, found.table.servers, found.node_rank) == (4, 2, 2)
+    assert meeting_of(SCHEDULER) == Scheduler("172.16.0.5", 2222, is_here=True)
+
+
+@pytest.mark.parametrize("known", ["0", ""])
+def test_a_scheduler_with_npus_is_the_first_pod(known):
+    found = read({**SCHEDULER, "NPU_POD": "true", "MS_NODE_RANK": known})
+    assert [len(entry.devices) for entry in found.table.entries] == [2, 2]
+    assert found.node_rank == 0
+
+
+@pytest.mark.parametrize("name", ["POD_NAME", "HOSTNAME"])
+def test_in_older_releases_the_name_of_a_worker_ends_in_its_number(name):
+    older = {**MINDSPORE, "MS_NODE_RANK": "", name: "job-worker-1"}
+    assert read(older).node_rank == 1
+    assert read(older, 0).node_rank == 0
+    assert read({**MINDSPORE, name: "job-worker-0"}).node_rank == 1
+
+
+@pytest.mark.parametrize("name", ["job-worker-2", "job-worker", "worker-1-x", ""])
+def test_a_worker_without_a_number_is_refused(name):
+    assert refusal({**MINDSPORE, "MS_NODE_RANK": "", "POD_NAME": name}) == (
+        "MS_NODE_RANK is not set: expected the number of this pod among the 2 of the job; give it "
+        "with --node-rank"
+    )
+
+
+def test_a_job_of_one_npu_needs_no_scheduler():
+    alone = {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "1", "MS_LOCAL_WORKER": "1"}
+    found = read(alone)
+    assert (found.table.world_size, found.node_rank, meeting_of(alone)) == (1, 0, None)
+
+
+def test_a_scheduler_needs_its_address():
+    assert refusal({**SCHEDULER, "MS_SCHED_HOST": ""}) == (
+        "MS_SCHED_HOST: expected the address of this pod, because MS_ROLE=MS_SCHED, found nothing"
+    )
+
+
+def test_other_roles_say_nothing():
+    assert platform_of({**MINDSPORE, "MS_ROLE": "MS_PSERVER"}) is None

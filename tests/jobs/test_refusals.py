@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cluster.test_operator import SCHEDULER
 from tests.rank_tables import TEMPLATE_1, data
 from tests.running import python
-
-SCHEDULER = {
-    "MS_ROLE": "MS_SCHED",
-    "MS_SCHED_HOST": "10.0.5.9",
-    "MS_SCHED_PORT": "2222",
-    "MS_SERVER_NUM": "0",
-    "MS_WORKER_NUM": "8",
-    "MS_LOCAL_WORKER": "4",
-    "MS_NODE_RANK": "0",
-    "NPU_POD": "false",
-}
-"""What Ascend Operator gives the Scheduler of a MindSpore job."""
 
 
 @pytest.mark.parametrize("check", [(), ("--check",)])
 def test_a_scheduler_pod_beside_a_table_starts_no_ranks_of_another_pod(supervised, tmp_path, check):
     table = tmp_path / "hccl.json"
     table.write_bytes(data(TEMPLATE_1))
-    job = supervised(*check, "--rank-table", str(table), *python("pass"), environ=SCHEDULER)
+    words = ("--rank-table", str(table), "--method", "ranktable")
+    job = supervised(*check, *words, *python("pass"), environ=SCHEDULER)
     assert job.end() == 64
     assert job.stderr.count("MS_ROLE=MS_SCHED") == 1
     assert [event["event"] for event in job.events] == ["supervisor.exited"]

@@ -14,8 +14,9 @@ from ascend_supervisor.launchers import Here
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from tests.cluster.test_kubeflow import V2
-from tests.cluster.test_operator import PYTORCH
+from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER
 from tests.job_settings import settings
+from tests.rank_tables import TEMPLATE_1, table
 
 
 def plan(environ: dict[str, str], *options: str) -> tuple[ProcessSpec, ...]:
@@ -23,10 +24,10 @@ def plan(environ: dict[str, str], *options: str) -> tuple[ProcessSpec, ...]:
     launcher = launcher_of(read, environ)
     cluster = cluster_of(read, environ, (), launcher.needs_table_file)
     assert cluster.given is not None
-    table = cluster.given.table
+    declared = cluster.given.table
     place = place_of(environ, "pod", mounted_log_exists=False, here=PurePath("/"))
-    node_rank, entry = find_entry(table, identity(read, environ, cluster))
-    return launcher.plan(table, Here(node_rank, entry, place), 0)
+    node_rank, entry = find_entry(declared, identity(read, environ, cluster))
+    return launcher.plan(declared, Here(node_rank, entry, place), 0)
 
 
 def test_pytorch_ranks_get_what_env_needs():
@@ -110,3 +111,81 @@ def test_mindspore_in_a_pod_of_kubeflow_meets_in_its_first():
     worker, *_ = plan(V2, "--method", "mindspore")
     expected = {"MS_SCHED_HOST": "job-node-0-0.job", "MS_SCHED_PORT": "29500"}
     assert expected.items() <= worker.environ.items()
+
+
+def test_workers_join_the_scheduler_of_the_operator():
+    specs = plan(MINDSPORE)
+    assert [spec.rank for spec in specs] == [2, 3]
+    for local_rank, spec in enumerate(specs):
+        rank = f"{2 + local_rank}"
+        expected = {
+            **{name: MINDSPORE[name] for name in ("MS_ROLE", "MS_SCHED_HOST", "MS_SCHED_PORT")},
+            "MS_WORKER_NUM": "4",
+            "MS_NODE_ID": rank,
+            "RANK_ID": rank,
+            "DEVICE_ID": f"{local_rank}",
+            "RANK_TABLE_FILE": None,
+        }
+        assert expected.items() <= spec.environ.items()
+        assert not {"MS_SERVER_NUM", "MS_LOCAL_WORKER"} & spec.environ.keys()  # handed on
+
+
+def test_the_first_worker_starts_no_scheduler_of_its_own():
+    assert [spec.rank for spec in plan({**MINDSPORE, "MS_NODE_RANK": "0"})] == [0, 1]
+
+
+def test_a_scheduler_without_npus_runs_the_command_once():
+    (scheduler,) = plan({**SCHEDULER, "MS_RANKTABLE_ENABLE": "True"})
+    expected = {
+        "MS_ROLE": "MS_SCHED",
+        "MS_SCHED_HOST": "172.16.0.5",
+        "MS_SCHED_PORT": "2222",
+        "MS_WORKER_NUM": "4",
+        "DEVICE_ID": "0",
+        "RANK_TABLE_FILE": None,
+    }
+    assert expected.items() <= scheduler.environ.items()
+    assert not {"RANK_ID", "RANK_SIZE", "MS_NODE_ID"} & scheduler.environ.keys()
+    assert (scheduler.name, scheduler.rank, scheduler.significant) == ("the scheduler", None, True)
+
+
+def test_a_scheduler_with_npus_has_workers_beside_it():
+    scheduler, *workers = plan({**SCHEDULER, "NPU_POD": "true"})
+    assert (scheduler.environ["MS_ROLE"], scheduler.significant) == ("MS_SCHED", False)
+    assert [spec.rank for spec in workers] == [0, 1]
+
+
+def test_the_port_of_the_scheduler_is_the_option_else_the_operators_else_the_usual_one():
+    ports = [
+        plan(environ, *options)[0].environ["MS_SCHED_PORT"]
+        for environ, options in (
+            (MINDSPORE, ("--master-port", "2300")),
+            ({**MINDSPORE, "MASTER_PORT": "1"}, ()),
+            ({**MINDSPORE, "MS_SCHED_PORT": ""}, ()),
+        )
+    ]
+    assert ports == ["2300", "2222", "8118"]
+
+
+def test_msrun_gets_its_arguments_from_the_variables():
+    (spec,) = plan(MINDSPORE, "--method", "msrun")
+    assert {
+        *("--worker_num=4", "--local_worker_num=2", "--node_rank=1", "--join=True"),
+        *("--master_addr=10.96.0.9", "--master_port=2222"),
+    } <= set(spec.argv)
+
+
+def test_a_worker_of_one_npu_without_a_scheduler_finds_no_role():
+    alone = {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "1", "MS_LOCAL_WORKER": "1"}
+    (spec,) = plan(alone)
+    assert {spec.environ[name] for name in alone} == {None}
+    assert (spec.rank, spec.environ["RANK_TABLE_FILE"]) == (0, None)
+
+
+def test_with_a_table_workers_still_join_the_scheduler_of_the_operator():
+    read = table(TEMPLATE_1)
+    place = place_of({}, "pod", mounted_log_exists=False, here=PurePath("/"))
+    launcher = launcher_of(settings(env=MINDSPORE), MINDSPORE)
+    specs = launcher.plan(read, Here(0, read.entries[0], place), 0)
+    assert [spec.rank for spec in specs] == [device.rank for device in read.entries[0].devices]
+    assert {spec.environ["MS_SCHED_HOST"] for spec in specs} == {"10.96.0.9"}

@@ -161,3 +161,23 @@ def test_reading_settings_without_a_file_loads_no_parser() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True
     )
     assert ast.literal_eval(said.stdout) == []
+
+
+@pytest.mark.parametrize("role", ["MS_WORKER", "MS_SCHED"])
+def test_a_mindspore_pod_of_the_operator_starts_mindspore(role: str) -> None:
+    environ = {"MS_ROLE": role, "MS_SCHED_HOST": "10.0.5.9"}
+    assert settings(env=environ).method == "mindspore"
+    assert settings(env={**environ, "MA_RUN_METHOD": "msrun"}).method == "msrun"
+    assert settings("--method", "ranktable", env=environ).method == "ranktable"
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"MS_ROLE": "MS_WORKER"},
+        {"MS_SCHED_HOST": "10.0.5.9"},
+        {"MS_ROLE": "MS_PSERVER", "MS_SCHED_HOST": "10.0.5.9"},
+    ],
+)
+def test_without_a_role_and_a_scheduler_a_pod_starts_ranks_as_usual(environ) -> None:
+    assert settings(env=environ).method == "ranktable"

@@ -15,19 +15,6 @@ from ascend_supervisor.untrusted_text import shown
 Platform = Literal["operator", "kubeflow", "modelarts"]
 
 
-def check_pod(environ: Mapping[str, str]) -> None:
-    """Raise SettingsRefused in a pod that has no ranks: MindSpore's Scheduler, without NPUs.
-
-    With a rank table it would match another pod's entry and start that pod's ranks.
-    """
-    if environ.get("MS_ROLE") == "MS_SCHED" and environ.get("NPU_POD") != "true":
-        raise SettingsRefused(
-            "MS_ROLE=MS_SCHED: this pod is the MindSpore Scheduler of its job and has no ranks, "
-            "and this version cannot run a Scheduler; run its command without the supervisor, or "
-            "unset MS_ROLE if this pod has ranks of its own"
-        )
-
-
 def platform_of(environ: Mapping[str, str]) -> Platform | None:
     """The platform whose variables count here; whether they are right is not checked."""
     if operator.names_in(environ) is not None:
@@ -60,17 +47,6 @@ def meeting_of(environ: Mapping[str, str]) -> Meeting | None:
     return kubeflow.meeting(environ) if kubeflow.speaks(environ) else None
 
 
-SIZES = (
-    ("WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-    ("MS_WORKER_NUM", "MS_LOCAL_WORKER"),
-    ("CM_WORKER_SIZE", "CM_LOCAL_WORKER"),
-)
-"""Variables of Ascend Operator, by framework: the devices of the job, and those of a pod.
-
-The first alone says nothing: operators give it different meanings.
-"""
-
-
 def check_alone(environ: Mapping[str, str]) -> None:
     """Raise SettingsRefused where the job has several pods, so that none of them is alone."""
     told = tuple(_several_pods(environ))
@@ -83,9 +59,12 @@ def check_alone(environ: Mapping[str, str]) -> None:
 
 
 def _several_pods(environ: Mapping[str, str]) -> Iterator[str]:
-    for job, pod in SIZES:
+    for names in operator.ALL:
+        job, pod = names.job, names.pod
         if _count(environ, job) > _count(environ, pod) > 0:
             yield f"{job}={environ[job]} with {pod}={environ[pod]}"
+    if operator.is_scheduler_alone(environ):
+        yield f"{operator.ROLE}={operator.SCHEDULER}"
     if _count(environ, kubeflow.PODS) > 1 or kubeflow.is_range(environ):
         yield f"{kubeflow.PODS}={shown(environ[kubeflow.PODS])}"
     if _count(environ, HOSTS) > 1:

@@ -13,6 +13,8 @@ from ascend_supervisor.cluster.rank_table import Device, Entry, Format, RankTabl
 
 class Framework(Enum):
     PYTORCH = "PyTorch"
+    MINDSPORE = "MindSpore"
+    TENSORFLOW = "TensorFlow"
 
 
 class Store(Struct, frozen=True):
@@ -25,7 +27,18 @@ class Store(Struct, frozen=True):
     port: int | None
 
 
-Meeting = Store
+class Scheduler(Struct, frozen=True):
+    """The job's MindSpore scheduler; ``is_here``: it is to run in this pod.
+
+    In other pods the host is the address of its service.
+    """
+
+    host: str
+    port: int | None
+    is_here: bool
+
+
+Meeting = Store | Scheduler
 
 
 class Declared(Struct, frozen=True):
