@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.from_environment.declared import Meeting, Scheduler, Store
+from ascend_supervisor.cluster.from_environment.declared import Chief, Meeting, Scheduler, Store
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers.process_spec import ProcessSpec
@@ -44,6 +44,11 @@ class Boot(Struct, frozen=True):
     def scheduler(self) -> Scheduler | None:
         """The job's MindSpore scheduler, if the platform says where it is."""
         return self.meeting if isinstance(self.meeting, Scheduler) else None
+
+    @property
+    def chief(self) -> Chief | None:
+        """Where TensorFlow ranks meet, if the platform says it."""
+        return self.meeting if isinstance(self.meeting, Chief) else None
 
     def inherited(self, name: str, value: str) -> str:
         """The variable's value in the inherited environment, else ``value``."""

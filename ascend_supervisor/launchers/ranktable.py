@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ascend_supervisor.cluster.from_environment.declared import Chief
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Boot, Here
@@ -13,19 +14,19 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 MASTER_PORT = "29500"
 """torch.distributed's default; the platform's MASTER_PORT, the same on all servers, wins."""
+CHIEF_PORT = "2222"
+"""Ascend Operator's."""
 
 
 OF_THE_NODE = (
-    "MS_ROLE",
-    "MS_SCHED_HOST",
-    "MS_SCHED_PORT",
-    "MS_SERVER_NUM",
-    "MS_WORKER_NUM",
-    "MS_LOCAL_WORKER",
-    "MS_NODE_RANK",
+    *("MS_ROLE", "MS_SCHED_HOST", "MS_SCHED_PORT", "MS_SERVER_NUM"),
+    *("MS_WORKER_NUM", "MS_LOCAL_WORKER", "MS_NODE_RANK"),
+    *("CM_CHIEF_IP", "CM_CHIEF_PORT", "CM_CHIEF_DEVICE", "CM_WORKER_IP"),
+    *("CM_WORKER_SIZE", "CM_LOCAL_WORKER", "CM_RANK"),
 )
-"""What Ascend Operator sets for a MindSpore pod. A rank that finds MS_ROLE waits for a scheduler,
-which is not started here; with a rank table it needs none. All other MS_* are the user's.
+"""What Ascend Operator sets for a MindSpore or TensorFlow pod. A rank that finds MS_ROLE waits for
+a scheduler, which is not started here; with a rank table it needs none. HCCL takes CM_* only where
+RANK_ID is not set. All other MS_* are the user's.
 """
 
 
@@ -62,12 +63,29 @@ class RankTableLauncher(Struct, frozen=True):
             generation,
             rank=rank,
             local_rank=local_rank,
-            environ={
-                **{name: None for name in OF_THE_NODE if name in self.boot.environ},
-                **platform_environ(table, here, local_rank, rank),
-                **self._torch(table, here, local_rank, rank),
-            },
+            environ=self._environ(table, here, local_rank, rank),
         )
+
+    def _environ(
+        self, table: RankTable, here: Here, local_rank: int, rank: int
+    ) -> dict[str, str | None]:
+        if self.boot.chief is not None and not table.document:
+            return self._tensorflow(self.boot.chief, local_rank, rank)
+        return {
+            **{name: None for name in OF_THE_NODE if name in self.boot.environ},
+            **platform_environ(table, here, local_rank, rank),
+            **self._torch(table, here, local_rank, rank),
+        }
+
+    def _tensorflow(self, chief: Chief, local_rank: int, rank: int) -> dict[str, str | None]:
+        """What HCCL reads beside the CM_* of the pod; it refuses the variables of a rank table."""
+        port = chief.port if self.boot.port is None else self.boot.port
+        return {
+            **dict.fromkeys(("RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE")),
+            "CM_CHIEF_PORT": CHIEF_PORT if port is None else str(port),
+            "ASCEND_DEVICE_ID": str(local_rank),
+            "DEVICE_INDEX": str(rank),
+        }
 
     def _torch(
         self, table: RankTable, here: Here, local_rank: int, rank: int

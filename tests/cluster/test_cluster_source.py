@@ -9,7 +9,7 @@ import pytest
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers.choice import launcher_of
-from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER
+from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER, TENSORFLOW
 from tests.job_settings import settings
 
 MODEL_ARTS = {"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2"}
@@ -171,3 +171,11 @@ def test_ranks_that_would_read_a_table_are_refused_where_none_can_come():
         "here; unset it, or mount the directory of the table"
     )
     assert chosen({**SCHEDULER, "MS_RANKTABLE_ENABLE": "True"}).source == "operator"
+
+
+@pytest.mark.parametrize("method", ["torchrun", "torch-ddp", "msrun", "mindspore"])
+def test_methods_of_other_frameworks_are_refused_under_tensorflow_variables(method):
+    assert refusal(TENSORFLOW, "--method", method).endswith(
+        " ranks, but CM_WORKER_SIZE=4 belongs to a TensorFlow job of Ascend Operator; leave "
+        "--method and MA_RUN_METHOD out"
+    )

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.cluster.from_environment.choice import declared, meeting_of, platform_of
-from ascend_supervisor.cluster.from_environment.declared import Declared, Scheduler, Store
+from ascend_supervisor.cluster.from_environment.declared import (
+    Chief,
+    Declared,
+    Framework,
+    Scheduler,
+    Store,
+)
 from ascend_supervisor.cluster.rank_table import Format
 from ascend_supervisor.errors import SettingsRefused
 
@@ -38,6 +44,17 @@ SCHEDULER = {
     "NPU_POD": "false",
 }
 """What it gives the Scheduler of the same job."""
+
+TENSORFLOW = {
+    "CM_CHIEF_IP": "10.96.0.8",
+    "CM_CHIEF_PORT": "2222",
+    "CM_CHIEF_DEVICE": "0",
+    "CM_WORKER_SIZE": "4",
+    "CM_LOCAL_WORKER": "2",
+    "CM_WORKER_IP": "172.16.0.6",
+    "CM_RANK": "1",
+}
+"""What it gives the first Worker beside a Chief, with two NPUs each."""
 
 
 def read(environ: dict[str, str], node_rank: int | None = None) -> Declared:
@@ -164,9 +181,33 @@ def test_a_job_of_one_npu_needs_no_scheduler():
 
 def test_a_scheduler_needs_its_address():
     assert refusal({**SCHEDULER, "MS_SCHED_HOST": ""}) == (
-        "MS_SCHED_HOST: expected the address of this pod, because MS_ROLE=MS_SCHED, found nothing"
+        "MS_SCHED_HOST: expected where the ranks meet, found nothing"
     )
 
 
 def test_other_roles_say_nothing():
     assert platform_of({**MINDSPORE, "MS_ROLE": "MS_PSERVER"}) is None
+
+
+def test_a_tensorflow_pod_is_numbered_with_its_chief_first():
+    found = read(TENSORFLOW)
+    assert (found.table.world_size, found.table.servers, found.node_rank) == (4, 2, 1)
+    assert meeting_of(TENSORFLOW) == Chief("10.96.0.8", 2222)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"CM_CHIEF_IP": ""}, "expected where the ranks meet, found nothing"),
+        ({"CM_LOCAL_WORKER": ""}, "expected a whole number from 1 to 16, found nothing"),
+        ({"CM_RANK": "2"}, "expected a whole number from 0 to 1, found '2'"),
+    ],
+)
+def test_what_a_tensorflow_pod_lacks_is_named(changed, sentence):
+    (name,) = changed
+    assert refusal({**TENSORFLOW, **changed}) == f"{name}: {sentence}"
+
+
+def test_mindspore_comes_before_tensorflow_and_that_before_pytorch():
+    assert read({**PYTORCH, **TENSORFLOW}).framework is Framework.TENSORFLOW
+    assert read({**PYTORCH, **TENSORFLOW, **MINDSPORE}).framework is Framework.MINDSPORE

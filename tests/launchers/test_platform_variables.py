@@ -14,7 +14,7 @@ from ascend_supervisor.launchers import Here
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from tests.cluster.test_kubeflow import V2
-from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER
+from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER, TENSORFLOW
 from tests.job_settings import settings
 from tests.rank_tables import TEMPLATE_1, table
 
@@ -189,3 +189,35 @@ def test_with_a_table_workers_still_join_the_scheduler_of_the_operator():
     specs = launcher.plan(read, Here(0, read.entries[0], place), 0)
     assert [spec.rank for spec in specs] == [device.rank for device in read.entries[0].devices]
     assert {spec.environ["MS_SCHED_HOST"] for spec in specs} == {"10.96.0.9"}
+
+
+def test_tensorflow_ranks_get_their_device_and_no_variable_of_a_rank_table():
+    specs = plan(TENSORFLOW)
+    assert [spec.rank for spec in specs] == [2, 3]
+    for local_rank, spec in enumerate(specs):
+        expected = {
+            "ASCEND_DEVICE_ID": f"{local_rank}",
+            "DEVICE_INDEX": f"{2 + local_rank}",
+            **dict.fromkeys(("RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE")),
+        }
+        assert expected.items() <= spec.environ.items()
+        changed = {name: spec.environ[name] for name in TENSORFLOW if name in spec.environ}
+        assert changed == {"CM_CHIEF_PORT": "2222"}
+        assert not {"RANK", "WORLD_SIZE", "DEVICE_ID"} & spec.environ.keys()
+
+
+def test_the_port_of_the_chief_is_the_option_else_the_operators():
+    (given, _), (usual, _) = (
+        plan(TENSORFLOW, "--master-port", "9"),
+        plan({**TENSORFLOW, "CM_CHIEF_PORT": ""}),
+    )
+    assert [given.environ["CM_CHIEF_PORT"], usual.environ["CM_CHIEF_PORT"]] == ["9", "2222"]
+
+
+def test_with_a_table_no_variable_of_a_tensorflow_pod_reaches_a_rank():
+    read = table(TEMPLATE_1)
+    place = place_of({}, "pod", mounted_log_exists=False, here=PurePath("/"))
+    launcher = launcher_of(settings(env=TENSORFLOW), TENSORFLOW)
+    for spec in launcher.plan(read, Here(0, read.entries[0], place), 0):
+        assert {spec.environ[name] for name in TENSORFLOW} == {None}
+        assert spec.environ["RANK_ID"] is not None

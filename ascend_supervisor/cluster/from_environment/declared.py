@@ -38,7 +38,14 @@ class Scheduler(Struct, frozen=True):
     is_here: bool
 
 
-Meeting = Store | Scheduler
+class Chief(Struct, frozen=True):
+    """The device at which TensorFlow ranks meet, in CM_CHIEF_IP and CM_CHIEF_PORT."""
+
+    host: str
+    port: int | None
+
+
+Meeting = Store | Scheduler | Chief
 
 
 class Declared(Struct, frozen=True):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment.declared import (
+    Chief,
     Declared,
     Framework,
     Meeting,
@@ -78,6 +79,8 @@ def names_in(environ: Mapping[str, str]) -> Names | None:
     """The names of the variables that this pod has; None if it has none of the Operator's."""
     if environ.get(ROLE) in {WORKER, SCHEDULER}:
         return MINDSPORE
+    if environ.get(TENSORFLOW.job):
+        return TENSORFLOW
     pytorch = (PYTORCH.job, PYTORCH.pod, PYTORCH.node_rank)
     if all(map(environ.get, pytorch)) and not environ.get(UNDER_TORCHRUN):
         return PYTORCH
@@ -94,24 +97,15 @@ def declared(names: Names, environ: Mapping[str, str], node_rank: int | None) ->
     devices = number(environ, names.pod, 1, MOST_DEVICES)
     pods = _pods(names, environ, devices)
     table = even_table(numbered_pods(pods), devices)
-    evidence = names.job
-    if names is MINDSPORE:
-        evidence = ROLE
     if is_scheduler_alone(environ):
-        table = replace(table, entries=(*table.entries, _scheduler(environ)))
         ours = pods
+        table = replace(table, entries=(*table.entries, Entry((), pod_name="the Scheduler")))
     else:
         ours = _node_rank(names, environ, pods, node_rank)
+    if (names is TENSORFLOW or is_scheduler_alone(environ)) and not environ.get(names.host):
+        raise SettingsRefused(f"{names.host}: expected where the ranks meet, found nothing")
+    evidence = ROLE if names is MINDSPORE else names.job
     return Declared(table, ours, names.framework, f"{evidence}={environ[evidence]}")
-
-
-def _scheduler(environ: Mapping[str, str]) -> Entry:
-    if environ.get(MINDSPORE.host):
-        return Entry((), pod_name="the Scheduler")
-    raise SettingsRefused(
-        f"{MINDSPORE.host}: expected the address of this pod, because {ROLE}={SCHEDULER}, found "
-        "nothing"
-    )
 
 
 def _node_rank(names: Names, environ: Mapping[str, str], pods: int, asked: int | None) -> int:
@@ -146,4 +140,6 @@ def meeting(names: Names, environ: Mapping[str, str]) -> Meeting | None:
         return None
     if names is MINDSPORE:
         return Scheduler(host, found, is_here=environ[ROLE] == SCHEDULER)
+    if names is TENSORFLOW:
+        return Chief(host, found)
     return Store(host, found)
