@@ -46,6 +46,11 @@ def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | N
     }
 
 
+def table_file_unset(boot: Boot, table: RankTable) -> dict[str, str | None]:
+    """Unsets the name of a rank table, if variables of the platform have taken its place."""
+    return {} if boot.meeting is None or table.document else {"RANK_TABLE_FILE": None}
+
+
 def rank_spec(
     boot: Boot,
     here: Here,

@@ -17,6 +17,7 @@ from ascend_supervisor.launchers.common_parts import (
     job_directory,
     launcher_log_path,
     process_log,
+    table_file_unset,
 )
 from ascend_supervisor.launchers.mindspore import (
     CLUSTER_SECONDS,
@@ -70,6 +71,7 @@ class MsrunLauncher(Struct, frozen=True):
                 log=launcher_log_path(place, "msrun", here.node_rank),
                 environ={
                     **common_environ(self.boot, here, generation),
+                    **table_file_unset(self.boot, table),
                     **self._path(),
                     "ASCEND_PROCESS_LOG_PATH": logged,
                 },

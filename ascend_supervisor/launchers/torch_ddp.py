@@ -7,7 +7,7 @@ from msgspec import Struct
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import LOOPBACK, needed_address
-from ascend_supervisor.launchers.common_parts import rank_spec
+from ascend_supervisor.launchers.common_parts import rank_spec, table_file_unset
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.ranktable import master_port
 
@@ -33,7 +33,14 @@ class TorchDdpLauncher(Struct, frozen=True):
         words = ["--init_method", f"tcp://{place}:{master_port(self.boot)}"]
         if servers > 1:
             words += ["--rank", str(rank), "--world_size", str(servers)]
-        spec = rank_spec(
-            self.boot, here, generation, rank=rank, local_rank=0, environ={}, more_words=words
+        return (
+            rank_spec(
+                self.boot,
+                here,
+                generation,
+                rank=rank,
+                local_rank=0,
+                environ=table_file_unset(self.boot, table),
+                more_words=words,
+            ),
         )
-        return (spec,)

@@ -19,6 +19,7 @@ from ascend_supervisor.launchers.common_parts import (
     job_directory,
     launcher_log_path,
     process_log,
+    table_file_unset,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit, raised
@@ -67,6 +68,7 @@ class TorchrunLauncher(Struct, frozen=True):
                 log=launcher_log_path(place, "torchrun", here.node_rank),
                 environ={
                     **common_environ(self.boot, here, generation),
+                    **table_file_unset(self.boot, table),
                     "ASCEND_PROCESS_LOG_PATH": logged,
                     "TORCHELASTIC_ERROR_FILE": str(error_file),
                 },

@@ -116,9 +116,16 @@ def test_methods_of_other_frameworks_are_refused_under_pytorch_variables(method)
     )
 
 
-@pytest.mark.parametrize("method", ["ranktable", "torchrun", "torch-ddp", "mpirun"])
+@pytest.mark.parametrize("method", ["ranktable", "torchrun", "torch-ddp"])
 def test_methods_for_pytorch_are_not(method):
     assert chosen(PYTORCH, "--method", method).source == "operator"
+
+
+def test_mpirun_is_refused_where_the_other_pods_have_no_names():
+    assert refusal(PYTORCH, "--method", "mpirun") == (
+        "--method mpirun needs the names of all pods, and the variables of Ascend Operator "
+        "(WORLD_SIZE=6) do not hold them; give a rank table (--rank-table)"
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("--rank-table", "hccl.json")])

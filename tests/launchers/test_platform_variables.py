@@ -221,3 +221,20 @@ def test_with_a_table_no_variable_of_a_tensorflow_pod_reaches_a_rank():
     for spec in launcher.plan(read, Here(0, read.entries[0], place), 0):
         assert {spec.environ[name] for name in TENSORFLOW} == {None}
         assert spec.environ["RANK_ID"] is not None
+
+
+@pytest.mark.parametrize(
+    ("environ", "method"),
+    [(PYTORCH, "torchrun"), (PYTORCH, "torch-ddp"), (MINDSPORE, "msrun"), (V2, "torchrun")],
+)
+def test_a_table_that_does_not_exist_is_named_to_no_process(environ, method):
+    for spec in plan({**environ, "RANK_TABLE_FILE": "/missing/hccl.json"}, "--method", method):
+        assert spec.environ["RANK_TABLE_FILE"] is None
+
+
+def test_a_launcher_is_told_of_the_table_that_counts():
+    read = table(TEMPLATE_1)
+    place = place_of({}, "pod", mounted_log_exists=False, here=PurePath("/"))
+    launcher = launcher_of(settings("--method", "torchrun", env=PYTORCH), PYTORCH)
+    (spec,) = launcher.plan(read, Here(0, read.entries[0], place), 0)
+    assert "RANK_TABLE_FILE" not in spec.environ

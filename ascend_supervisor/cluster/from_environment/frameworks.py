@@ -41,6 +41,11 @@ def check_method(method: Method, found: Declared, environ: Mapping[str, str]) ->
         )
     if found.framework is Framework.MINDSPORE:
         _check_mindspore(method, found, environ)
+    if method == "mpirun" and found.table.servers > 1:
+        raise SettingsRefused(
+            "--method mpirun needs the names of all pods, and the variables of Ascend Operator "
+            f"({found.evidence}) do not hold them; give a rank table (--rank-table)"
+        )
 
 
 def _check_mindspore(method: Method, found: Declared, environ: Mapping[str, str]) -> None:
