@@ -17,7 +17,12 @@ from ascend_supervisor.cluster.from_environment.choice import (
 from ascend_supervisor.cluster.from_environment.frameworks import check_method
 from ascend_supervisor.cluster.from_environment.operator import is_scheduler_alone
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.cluster.table_file import Mounted, mounted_table, table_places
+from ascend_supervisor.cluster.table_file import (
+    Mounted,
+    mounted_table,
+    naming_variable,
+    table_places,
+)
 from ascend_supervisor.cluster.wait_for_table import DECLARED, found_in, standalone_table
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events import CLUSTER_WORDS, ClusterSource
@@ -53,19 +58,30 @@ def cluster_of(
     if is_scheduler_alone(environ):  # no table holds it
         return _declared("operator", settings, environ, 0)
     platform = None if settings.rank_table is not None else platform_of(environ)
-    if platform is None:
+    if platform is None or (platform == "modelarts" and needs_file):
         return Cluster("rank_table")
-    if platform == "modelarts":  # its tables and its variables come together
-        return Cluster("rank_table") if needs_file else _declared(platform, settings, environ, 0)
+    if platform == "modelarts":  # its variables and its table come together, and say the same
+        return _declared(platform, settings, environ, 0)
+    return _table_or_variables(platform, settings, environ, len(devices), needs_file)
+
+
+def _table_or_variables(
+    platform: Platform,
+    settings: Settings,
+    environ: Mapping[str, str],
+    devices: int,
+    needs_file: bool,
+) -> Cluster:
+    """A file that exists comes first; only methods that read it wait where it may still come."""
     places = table_places(None, environ)
     unknown = Mounted(file=places[0])
     mounted = answer_of(partial(mounted_table, places), ANSWER_SECONDS, unknown)
-    if mounted.file is not None:
-        return Cluster("rank_table", hint=_table_counts(platform, mounted.file))
-    if mounted.directory is not None and needs_file:
-        return Cluster("rank_table", hint=_table_counts(platform, mounted.directory))
-    hint = None if mounted.directory is None else _variables_count(mounted.directory)
-    found = _declared(platform, settings, environ, len(devices), hint)
+    path = mounted.directory if mounted.file is None and needs_file else mounted.file
+    if path is not None:
+        hint = to_use_variables(platform, naming_variable(environ), path)
+        return Cluster("rank_table", hint=hint)
+    to_wait = None if mounted.directory is None else _to_wait(mounted.directory)
+    found = _declared(platform, settings, environ, devices, to_wait)
     if needs_file and settings.method != "ranktable":
         raise SettingsRefused(_no_table(settings.method))
     return found
@@ -90,12 +106,11 @@ def _no_table(method: Method) -> str:
     )
 
 
-def _table_counts(platform: Platform, path: Path) -> str:
-    return (
-        f"{CLUSTER_WORDS[platform]} would count if {path} did not exist and RANK_TABLE_FILE were "
-        "not set"
-    )
+def to_use_variables(platform: Platform, named: str | None, path: Path) -> str:
+    """How to make variables count where a table does; ``named``: the variable with its path."""
+    way = f"do not mount {path}" if named is None else f"unset {named}"
+    return f"to take it from {CLUSTER_WORDS[platform]} instead, {way}"
 
 
-def _variables_count(directory: Path) -> str:
+def _to_wait(directory: Path) -> str:
     return f"to wait for a rank table in {directory} instead, give --rank-table {directory}"

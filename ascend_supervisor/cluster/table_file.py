@@ -24,15 +24,21 @@ FILE_NAMES = (TABLE_FILE, "hccl.json")
 
 USUAL_PLACES = ("/user/config/jobstart_hccl.json", "/user/serverid/devindex/config/hccl.json")
 
+NAMING_VARIABLES = ("RANK_TABLE_FILE_V_1_0", "RANK_TABLE_FILE")
+
 COPY_MODE = 0o644
 
 
 def table_places(explicit: str | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Files or directories where the table may be: the first that is named, else the usual ones."""
-    named = (
-        explicit or environ.get("RANK_TABLE_FILE_V_1_0") or environ.get("RANK_TABLE_FILE") or None
-    )
+    variable = naming_variable(environ)
+    named = explicit or (environ[variable] if variable else None)
     return (Path(named),) if named else tuple(map(Path, USUAL_PLACES))
+
+
+def naming_variable(environ: Mapping[str, str]) -> str | None:
+    """The variable that names the file or its directory, if one does."""
+    return next((name for name in NAMING_VARIABLES if environ.get(name)), None)
 
 
 def keep_copy(document: bytes, path: PurePath) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
+from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of, to_use_variables
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers.choice import launcher_of
 from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER, TENSORFLOW
@@ -54,10 +54,13 @@ def test_a_file_of_a_table_wins_over_variables(table, needs_file, content):
     table.parent.mkdir()
     table.write_text(content)
     found = chosen({**PYTORCH, "RANK_TABLE_FILE": str(table)}, needs_file=needs_file)
-    assert found == Cluster(
-        "rank_table",
-        hint=f"the variables of Ascend Operator would count if {table} did not exist and "
-        "RANK_TABLE_FILE were not set",
+    hint = "to take it from the variables of Ascend Operator instead, unset RANK_TABLE_FILE"
+    assert found == Cluster("rank_table", hint=hint)
+
+
+def test_a_usual_place_is_not_to_be_mounted_if_variables_are_to_count():
+    assert to_use_variables("kubeflow", None, Path("/user/config")) == (
+        "to take it from the variables of Kubeflow instead, do not mount /user/config"
     )
 
 
@@ -74,7 +77,7 @@ def test_where_a_table_may_come_only_methods_that_read_it_wait(table):
     waiting, running = chosen(environ), chosen(environ, needs_file=False)
     assert (waiting.source, running.source) == ("rank_table", "operator")
     assert waiting.hint is not None
-    assert f"if {table.parent} did not exist" in waiting.hint
+    assert waiting.hint.endswith("unset RANK_TABLE_FILE")
     assert running.hint == (
         f"to wait for a rank table in {table.parent} instead, give --rank-table {table.parent}"
     )
