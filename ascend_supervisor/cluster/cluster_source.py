@@ -109,7 +109,7 @@ def _no_table(method: Method) -> str:
 def to_use_variables(platform: Platform, named: str | None, path: Path) -> str:
     """How to make variables count where a table does; ``named``: the variable with its path."""
     way = f"do not mount {path}" if named is None else f"unset {named}"
-    return f"to take it from {CLUSTER_WORDS[platform]} instead, {way}"
+    return f"to take the cluster from {CLUSTER_WORDS[platform]} instead, {way}"
 
 
 def _to_wait(directory: Path) -> str:

@@ -26,8 +26,13 @@ from ascend_supervisor.settings.values import Method
 
 
 def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
-    meeting = meeting_here(settings, environ)
-    boot = Boot(settings.command, environ, settings.restarts, settings.master_port, meeting)
+    boot = Boot(
+        settings.command,
+        environ,
+        settings.restarts,
+        settings.master_port,
+        meeting=meeting_here(settings, environ),
+    )
     return LAUNCHERS[settings.method](boot, settings)
 
 

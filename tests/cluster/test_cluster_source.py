@@ -54,13 +54,16 @@ def test_a_file_of_a_table_wins_over_variables(table, needs_file, content):
     table.parent.mkdir()
     table.write_text(content)
     found = chosen({**PYTORCH, "RANK_TABLE_FILE": str(table)}, needs_file=needs_file)
-    hint = "to take it from the variables of Ascend Operator instead, unset RANK_TABLE_FILE"
-    assert found == Cluster("rank_table", hint=hint)
+    assert found.source == "rank_table"
+    assert found.given is None
+    assert found.hint == (
+        "to take the cluster from the variables of Ascend Operator instead, unset RANK_TABLE_FILE"
+    )
 
 
 def test_a_usual_place_is_not_to_be_mounted_if_variables_are_to_count():
     assert to_use_variables("kubeflow", None, Path("/user/config")) == (
-        "to take it from the variables of Kubeflow instead, do not mount /user/config"
+        "to take the cluster from the variables of Kubeflow instead, do not mount /user/config"
     )
 
 
