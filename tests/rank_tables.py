@@ -23,6 +23,7 @@ ONE_HOST = "template2-two-pods-one-host"
 SUPER_POD = "superpod-1.2"
 A5 = "a5-2.0"
 LAB = "lab-two-servers"
+BOM = "template1-bom"
 INITIALIZING = "template2-initializing"
 
 COMPLETED = (TEMPLATE_1, TWELVE_PODS, ONE_CARD, TWO_GROUPS, ONE_HOST, SUPER_POD, A5, LAB)
@@ -35,7 +36,7 @@ def data(name: str) -> bytes:
 
 
 def document(name: str) -> Any:
-    return json.loads(data(name))
+    return json.loads(data(name).decode("utf-8-sig"))
 
 
 def table(source: bytes | str | dict[str, Any]) -> RankTable:

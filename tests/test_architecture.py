@@ -39,6 +39,7 @@ PURE = (
         "workers.root_cause",
         "output.terminal_escapes",
         "files.untrusted_json",
+        "files.json_defects",
     ),
     *("files.to_json", "reporters.state_file", "ctl.text"),
 )

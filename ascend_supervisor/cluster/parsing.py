@@ -49,7 +49,7 @@ def parse(data: bytes) -> RankTable | NotReady:
     if top.value["status"] not in _READY:
         return NotReady(f"status is {shown(top.value['status'])}")
     try:
-        refuse_doubles(data)
+        refuse_doubles(data, top)
         return _completed(top, data)
     except Misfit as misfit:
         raise TableRefused(str(misfit)) from misfit

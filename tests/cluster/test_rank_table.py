@@ -13,6 +13,7 @@ from ascend_supervisor.cluster.rank_table import Device, Format, NotReady
 from ascend_supervisor.errors import TableRefused
 from tests.rank_tables import (
     A5,
+    BOM,
     INITIALIZING,
     LAB,
     ONE_CARD,
@@ -38,6 +39,7 @@ from tests.rank_tables import (
         (SUPER_POD, Format.SUPER_POD, 4, 2, 2),
         (A5, Format.A5, 4, 2, 2),
         (LAB, Format.LAB, 4, 2, 2),
+        (BOM, Format.TEMPLATE_1, 2, 1, 1),
     ],
 )
 def test_every_format_is_told_by_its_structure(
@@ -49,7 +51,7 @@ def test_every_format_is_told_by_its_structure(
     assert sorted(d.rank for e in read.entries for d in e.devices) == list(range(world_size))
 
 
-@pytest.mark.parametrize("name", [TEMPLATE_1, SUPER_POD, A5])
+@pytest.mark.parametrize("name", [TEMPLATE_1, SUPER_POD, A5, BOM])
 def test_the_ranks_get_the_very_bytes_of_a_table_hccl_reads_itself(name: str) -> None:
     assert table(name).document == data(name)
 

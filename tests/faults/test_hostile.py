@@ -130,7 +130,7 @@ POD = b"jobxxxxxxxx"
 DOCUMENTS: dict[str, tuple[bytes, int, str]] = {
     "UTF-16": (GOOD.decode().encode("utf-16"), NOT_READY, "not valid JSON yet: "),
     "UTF-16 without a mark": (GOOD.decode().encode("utf-16-le"), NOT_READY, "not valid JSON yet: "),
-    "a mark of UTF-8": (b"\xef\xbb\xbf" + GOOD, NOT_READY, "not valid JSON yet: "),
+    "a mark of UTF-8": (b"\xef\xbb\xbf" + GOOD, OK, ""),
     "not UTF-8": (GOOD.replace(POD, b"\xff\xfe"), NOT_READY, "not valid JSON yet: "),
     "NUL": (GOOD.replace(POD, b"\0"), NOT_READY, "not valid JSON yet: "),
     "NUL behind it": (GOOD + b"\0", NOT_READY, "not valid JSON yet: "),

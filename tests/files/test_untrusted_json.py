@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ascend_supervisor.files.untrusted_json import (
     Cursor,
@@ -145,7 +148,7 @@ def test_a_key_that_comes_again_is_refused_with_both_places() -> None:
     ],
 )
 def test_what_is_not_json_is_refused_by_name(data: bytes) -> None:
-    with pytest.raises(NotJson, match="line 1 column"):
+    with pytest.raises(NotJson, match="line 1, column"):
         parse_json(data)
 
 
@@ -158,22 +161,72 @@ def test_what_is_not_json_is_refused_by_name(data: bytes) -> None:
             "$.x[1]: expected each key once, found 'id' twice or more",
         ),
         (b'{"a": {"\\u0062": 1, "b": 1}}', "$.a: expected each key once, found 'b' twice or more"),
+        (b'{"a" :":", "a"\n: 1}', "$: expected each key once, found 'a' twice or more"),
+        (b'{"a":1,"a":"\\u003a"}', "$: expected each key once, found 'a' twice or more"),
+        (b'{"a": {"b": 1, "b": 1}, "a": 1}', "$: expected each key once, found 'a' twice or more"),
+        (b'\xef\xbb\xbf{"a": 1, "a": 1}', "$: expected each key once, found 'a' twice or more"),
     ],
 )
 def test_a_key_that_stands_twice_is_named_with_its_place(data, sentence):
-    parse_json(data)
-    assert refusal(lambda: refuse_doubles(data)) == sentence
+    assert refusal(lambda: refuse_doubles(data, parse_json(data))) == sentence
 
 
 def test_nesting_deeper_than_the_interpreter_can_follow_is_refused():
     """How deep that is depends on its version; parse_json follows 1024 levels with all of them."""
-    deep = 100_000
-    assert refusal(lambda: refuse_doubles(b"[" * deep + b"]" * deep)) == "$: nested too deep"
-    refuse_doubles(b"[" * 500 + b"]" * 500)
+    deep = b"[" * 100_000 + b"]" * 100_000
+    unparsed = Cursor(None)
+    assert refusal(lambda: refuse_doubles(rb'["\n", %b]' % deep, unparsed)) == "$: nested too deep"
+    for nested in (b"[" * 500 + b"]" * 500, b'{"a":' * 500 + b"1" + b"}" * 500):
+        refuse_doubles(nested, parse_json(nested))
 
 
-def test_keys_of_different_objects_are_no_doubles():
-    refuse_doubles(b'[{"a": {"a": 1}}, {"a": 1e400, "b": 1%s}]' % (b"0" * 5000))
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'[{"a": {"a": 1}}, {"a": 1e40, "b": 1%s}]' % (b"0" * 300),
+        b'{"a": "::1", ":b:": [":", {"c" : null}]}',
+        rb'{"\u0061": "\"a\":", "b": 1}',
+        b'\xef\xbb\xbf{"a": 1}',
+    ],
+)
+def test_keys_of_different_objects_and_colons_in_text_are_no_doubles(data):
+    refuse_doubles(data, parse_json(data))
+
+
+KEYS = st.sampled_from(["a", "b", r"\u0061", ":", r"\\", r"\""])
+
+
+def as_list(values: list[str]) -> str:
+    return f"[{', '.join(values)}]"
+
+
+def as_object(pairs: list[tuple[str, str]]) -> str:
+    listed = ", ".join(f'"{key}" :{value}' for key, value in pairs)
+    return f"{{{listed}}}"
+
+
+documents = st.recursive(
+    st.sampled_from(["1", "null", '":"', '"a"', r'"\""', r'"\u003a"', '"é"']),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(as_list)
+        | st.lists(st.tuples(KEYS, inner), max_size=3).map(as_object)
+    ),
+)
+
+
+@given(documents)
+def test_doubles_are_refused_wherever_they_are_and_nothing_else_is(document: str) -> None:
+    doubled = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        doubled.append(len({name for name, _ in pairs}) < len(pairs))
+
+    json.loads(document, object_pairs_hook=look)
+    data = document.encode()
+    if any(doubled):
+        assert "expected each key once" in refusal(lambda: refuse_doubles(data, parse_json(data)))
+    else:
+        refuse_doubles(data, parse_json(data))
 
 
 def test_more_values_than_any_table_has_are_not_even_parsed():
