@@ -24,9 +24,29 @@ SUPER_POD = "superpod-1.2"
 A5 = "a5-2.0"
 LAB = "lab-two-servers"
 BOM = "template1-bom"
+FREE_NAMES = "template2-free-names"
+WITHOUT_ADDRESSES = "template1-one-server-without-addresses"
+HOST_NIC = "template1-host-nic"
+TWO_ADDRESSES = "template1-two-addresses"
+WITHOUT_COUNT = "template1-without-count"
+SUPER_POD_WITHOUT_COUNT = "superpod-1.2-without-count"
+A5_WITHOUT_STATUS = "a5-2.0-without-status"
+A5_WITH_SERVERS = "a5-2.0-with-servers"
+INTERLEAVED = "template1-interleaved"
+CROSS_CLUSTER = "template1-cross-cluster"
 INITIALIZING = "template2-initializing"
 
-COMPLETED = (TEMPLATE_1, TWELVE_PODS, ONE_CARD, TWO_GROUPS, ONE_HOST, SUPER_POD, A5, LAB)
+FOR_INFERENCE = "mindie-server-groups"
+SHARED_ADDRESS = "template1-shared-address"
+EMPTY_SUPER_DEVICE_ID = "superpod-1.2-empty-super-device-id"
+COMMENTED = "template1-commented"
+TRAILING_COMMA = "template1-trailing-comma"
+
+COMPLETED = (
+    *(TEMPLATE_1, TWELVE_PODS, ONE_CARD, TWO_GROUPS, ONE_HOST, SUPER_POD, A5, LAB, BOM),
+    *(FREE_NAMES, WITHOUT_ADDRESSES, HOST_NIC, TWO_ADDRESSES, WITHOUT_COUNT),
+    *(SUPER_POD_WITHOUT_COUNT, A5_WITHOUT_STATUS, A5_WITH_SERVERS, INTERLEAVED, CROSS_CLUSTER),
+)
 
 _TABLES = Path(__file__).parent / "data" / "rank_tables"
 

@@ -1,4 +1,4 @@
-"""Reads and checks each format of a rank table, down to plain rows; pure.
+"""Reads and checks each format of a rank table but 2.0, down to plain rows; pure.
 
 What HCCL would refuse after half an hour of silence is a Misfit here, with path and value.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.rank_checker import RankChecker, Row, check_contiguous, if_text
+from ascend_supervisor.cluster.rank_checker import RankChecker, Row, if_text
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, Once
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def first_instance(top: Cursor) -> Cursor | None:
 def pods(top: Cursor) -> Iterator[Listed]:
     """Template 2: ranks are one running counter over each group's pods, sorted by pod index."""
     groups = top.elements("group_list")
-    _check_count(top, "group_count", len(groups))
+    check_count(top, "group_count", len(groups))
     census = RankChecker()
     names: Once[str] = Once("pod_name")
     for group in groups:
@@ -54,7 +54,7 @@ def pods(top: Cursor) -> Iterator[Listed]:
         for pod in _sorted_pods(group):
             names.take(pod_name := pod.name("pod_name"), pod)
             yield _pod(pod, pod_name, census)
-        _check_count(group, "device_count", census.world_size - before)
+        check_count(group, "device_count", census.world_size - before)
     census.close()
 
 
@@ -73,16 +73,28 @@ def _idle_pods(group: Cursor) -> Iterator[Listed]:
 
 
 def _sorted_pods(group: Cursor) -> list[Cursor]:
-    """The group's pods by the integer that ends their names: -9 stands before -10."""
+    """The group's pods by the integer that ends their names: -9 stands before -10.
+
+    Without any such integer the listed order counts.
+    """
     instances = group.elements("instance_list")
-    _check_count(group, "instance_count", len(instances))
+    check_count(group, "instance_count", len(instances))
+    numbers = [_pod_index(instance) for instance in instances]
+    if all(number is None for number in numbers):
+        return instances
     indices: Once[int] = Once("pod index")
-    for instance in instances:
-        _, dash, index = instance.name("pod_name").rpartition("-")
-        if not dash or not _POD_INDEX.fullmatch(index):
-            raise instance.child("pod_name").misfit("a name that ends in '-' and an integer")
-        indices.take(int(index), instance)
+    for number, instance in zip(numbers, instances, strict=True):
+        if number is None:
+            raise instance.child("pod_name").misfit(
+                "a name that ends in '-' and an integer, like others of its group"
+            )
+        indices.take(number, instance)
     return [indices.places[index] for index in sorted(indices.places)]
+
+
+def _pod_index(instance: Cursor) -> int | None:
+    _, dash, index = instance.name("pod_name").rpartition("-")
+    return int(index) if dash and _POD_INDEX.fullmatch(index) else None
 
 
 def _pod(pod: Cursor, pod_name: str, census: RankChecker) -> Listed:
@@ -95,13 +107,13 @@ def _pod(pod: Cursor, pod_name: str, census: RankChecker) -> Listed:
 def lab(top: Cursor) -> Iterator[Listed]:
     """The group_list of old tutorials: an instance is one device and states its own rank."""
     groups = top.elements("group_list")
-    _check_count(top, "group_count", len(groups), required=False)
+    check_count(top, "group_count", len(groups), required=False)
     census = RankChecker()
     servers: dict[str, list[Row]] = {}
     for group in groups:
         instances = group.elements("instance_list")
         for key in ("instance_count", "device_count", "device_num"):
-            _check_count(group, key, len(instances), required=False)
+            check_count(group, key, len(instances), required=False)
         for instance in instances:
             server_id = _server_id(instance)
             rank = instance.integer("rank_id", least=0)
@@ -119,59 +131,43 @@ def _only_device(instance: Cursor) -> Cursor:
     return devices[0]
 
 
-def servers(top: Cursor, *, check_ip: bool = True) -> Iterator[Listed]:
-    """Template 1; also 1.2, where a device_ip may be the text of an error."""
+def servers(top: Cursor, *, super_pod: bool = False) -> Iterator[Listed]:
+    """Template 1; also 1.2, whose devices are those of a ``super_pod``."""
     listed = top.elements("server_list")
-    _check_count(top, "server_count", len(listed))
-    census = RankChecker(check_ip=check_ip)
+    check_count(top, "server_count", len(listed), required=False)
+    census = RankChecker(super_pod)
     names: Once[str] = Once("server_id")
     for server in listed:
         names.take(server_id := _server_id(server), server)
-        devices = server.elements("device")
-        yield Listed(
-            tuple([census.row(at, server_id, at.integer("rank_id", least=0)) for at in devices]),
-            server_id,
-            host_ip=server.optional_name("host_ip"),
-            container_ip=server.optional_name("container_ip"),
-            pod_ip=if_text(server, "pod_ip"),
-            server_ip=if_text(server, "server_ip"),
-        )
+        host_ip = server.optional_name("host_ip")
+        rows = [
+            census.row(at, server_id, at.integer("rank_id", least=0), host_ip)
+            for at in server.elements("device")
+        ]
+        yield listed_server(server, tuple(rows), server_id)
     census.close()
 
 
-def super_pod(top: Cursor) -> Iterator[Listed]:
+def listed_server(server: Cursor, rows: tuple[Row, ...], server_id: str | None) -> Listed:
+    """The server and its addresses; raises Misfit for a name that cannot be printed."""
+    return Listed(
+        rows,
+        server_id,
+        host_ip=server.optional_name("host_ip"),
+        container_ip=server.optional_name("container_ip"),
+        pod_ip=if_text(server, "pod_ip"),
+        server_ip=if_text(server, "server_ip"),
+    )
+
+
+def super_pods(top: Cursor) -> Iterator[Listed]:
     """1.2: template 1, and a list of super pods which may hold nulls and is not read."""
     if top.get("super_pod_list") is not None:
         top.elements("super_pod_list")
-    return servers(top, check_ip=False)
+    return servers(top, super_pod=True)
 
 
-def a5(top: Cursor) -> Iterator[Listed]:
-    """2.0 names no servers: a new one begins where local_id does not rise from rank to rank."""
-    listed = top.elements("rank_list")
-    _check_count(top, "rank_count", len(listed))
-    ranks: Once[int] = Once("rank_id")
-    for at in listed:
-        ranks.take(at.integer("rank_id", least=0), at)
-    check_contiguous(ranks)
-    rows: list[Row] = []
-    last_local_id = -1
-    for rank, at in sorted(ranks.places.items(), key=_rank):
-        local_id = at.integer("local_id", least=0)
-        if local_id <= last_local_id:
-            yield Listed(tuple(rows))
-            rows = []
-        rows.append((rank, at.integer("device_id", least=0), None))
-        last_local_id = local_id
-    if rows:
-        yield Listed(tuple(rows))
-
-
-def _rank(item: tuple[int, Cursor]) -> int:
-    return item[0]
-
-
-def _check_count(at: Cursor, key: str, found: int, *, required: bool = True) -> None:
+def check_count(at: Cursor, key: str, found: int, *, required: bool = True) -> None:
     """What the table states must be what it lists."""
     if not required and at.get(key) is None:
         return

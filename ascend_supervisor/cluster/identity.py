@@ -79,11 +79,11 @@ def _pod_name(_: int, entry: Entry, name: str) -> bool:
 
 
 def _host(_: int, entry: Entry, name: str) -> bool:
-    return name in (entry.server_id, entry.host_ip)
+    return name in (entry.server_id, entry.host_ip, entry.server_ip)
 
 
-def _container(_: int, entry: Entry, name: str) -> bool:
-    return entry.container_ip == name
+def _pod_ip(_: int, entry: Entry, name: str) -> bool:
+    return name in (entry.container_ip, entry.pod_ip)
 
 
 def _pod_uid(_: int, entry: Entry, name: str) -> bool:
@@ -101,7 +101,7 @@ _VARIABLES: Mapping[str, _Match] = {
     "MA_CURRENT_HOST_IP": _host,
     "XDL_IP": _host,
     "HOST_IP": _host,
-    "POD_IP": _container,
+    "POD_IP": _pod_ip,
     "POD_UID": _pod_uid,
     "VC_TASK_INDEX": _node_rank,
     "MA_TASK_INDEX": _node_rank,
@@ -133,6 +133,7 @@ def _listing(entries: list[tuple[int, Entry]]) -> str:
 
 
 def _line(node_rank: int, entry: Entry) -> str:
-    names = {"pod": entry.pod_name, "server": entry.server_id, "host": entry.host_ip}
+    host = entry.host_ip or entry.server_ip
+    names = {"pod": entry.pod_name, "server": entry.server_id, "host": host}
     known = "".join(f" {noun} {shown(name)}" for noun, name in names.items() if name is not None)
     return f"node rank {node_rank}{f' ({known[1:]})' if known else ''}"

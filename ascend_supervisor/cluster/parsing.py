@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ascend_supervisor.cluster import formats
+from ascend_supervisor.cluster import format_2_0, formats
 from ascend_supervisor.cluster.conversion import template_1
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, NotReady, RankTable
 from ascend_supervisor.errors import TableRefused
@@ -44,15 +44,23 @@ def parse(data: bytes) -> RankTable | NotReady:
         raise TableRefused(str(misfit)) from misfit
     if not isinstance(top.value, dict):
         return NotReady(f"the top level is {shown(top.value)}, not an object")
-    if "status" not in top.value:
-        return NotReady("no 'status'")
-    if top.value["status"] not in _READY:
-        return NotReady(f"status is {shown(top.value['status'])}")
+    if reason := _not_completed(top):
+        return NotReady(reason)
     try:
         refuse_doubles(data, top)
         return _completed(top, data)
     except Misfit as misfit:
         raise TableRefused(str(misfit)) from misfit
+
+
+def _not_completed(top: Cursor) -> str:
+    """Why the table is not completed; empty if it is, or can never be one of ours."""
+    if "status" in top.value:
+        status = top.value["status"]
+        return "" if status in _READY else f"status is {shown(status)}"
+    if format_2_0.is_whole(top) or _is_for_inference(top):
+        return ""
+    return "no 'status'"
 
 
 def _completed(top: Cursor, data: bytes) -> RankTable:
@@ -72,21 +80,31 @@ def _completed(top: Cursor, data: bytes) -> RankTable:
 _READERS: Mapping[Format, Callable[[Cursor], Iterable[formats.Listed]]] = {
     Format.TEMPLATE_1: formats.servers,
     Format.TEMPLATE_2: formats.pods,
-    Format.SUPER_POD: formats.super_pod,
-    Format.A5: formats.a5,
+    Format.SUPER_POD: formats.super_pods,
+    Format.A5: format_2_0.a5,
     Format.LAB: formats.lab,
 }
 
 
 def _format(top: Cursor) -> Format:
+    if format_2_0.is_2_0(top) and top.get("group_list") is None:
+        return Format.A5
     if top.get("group_list") is not None:
         return _group_format(top)
     if top.get("server_list") is not None:
         super_pod = top.get("super_pod_list") is not None or top.get("version") == "1.2"
         return Format.SUPER_POD if super_pod else Format.TEMPLATE_1
-    if top.get("rank_list") is not None:
-        return Format.A5
+    if _is_for_inference(top):
+        raise Misfit(
+            "$: expected a table for training, found 'server_group_list', a table of MindIE for "
+            "inference; name another file with --rank-table"
+        )
     raise Misfit("$: expected 'group_list', 'server_list' or 'rank_list', found none of them")
+
+
+def _is_for_inference(top: Cursor) -> bool:
+    ours = ("group_list", "server_list", "rank_list")
+    return top.get("server_group_list") is not None and not any(map(top.get, ours))
 
 
 def _group_format(top: Cursor) -> Format:

@@ -18,40 +18,59 @@ _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")  # ten times as fast as ipad
 
 
 class RankChecker(Struct, frozen=True):
-    """Every device counted so far, so that none is counted twice and no rank is forgotten."""
+    """Every device counted so far, so that none is counted twice and no rank is forgotten.
 
-    check_ip: bool = True
+    In a ``super_pod`` (1.2) the text of an error may stand in place of an address.
+    """
+
+    super_pod: bool = False
     ranks: Once[int] = field(default_factory=lambda: Once("rank_id"))
     servers: dict[str, Once[int]] = field(default_factory=dict)  # device_ids
+    addresses: dict[str, tuple[str, Cursor]] = field(default_factory=dict)  # server_id, device
     without_ip: list[Cursor] = field(default_factory=list)
 
     @property
     def world_size(self) -> int:
         return len(self.ranks.places)
 
-    def row(self, device: Cursor, server_id: str, rank: int) -> Row:
+    def row(self, device: Cursor, server_id: str, rank: int, host_ip: str | None = None) -> Row:
+        """Count a device; with a ``host_ip`` it needs no address of its own. Raises Misfit."""
         device_id = device.integer("device_id", 0, MOST_DEVICES - 1)
         ids = self.servers.get(server_id)
         if ids is None:
             ids = self.servers[server_id] = Once(f"on server {server_id!r}, device_id")
         ids.take(device_id, device)
         self.ranks.take(rank, device)
-        return rank, device_id, self._device_ip(device)
+        if self.super_pod and device.optional_text("super_device_id") == "":
+            raise device.child("super_device_id").misfit("the number of a device in its super pod")
+        return rank, device_id, self._device_ip(device, server_id, host_ip)
 
-    def _device_ip(self, device: Cursor) -> str | None:
-        if not self.check_ip:
-            return if_text(device, "device_ip")
-        address = device.optional_text("device_ip")
-        if address is None:
-            self.without_ip.append(device)
-        elif not _IPV4.fullmatch(address) and not _is_ipv6(address):
-            raise device.child("device_ip").misfit("an IPv4 or IPv6 address")
-        return address
+    def _device_ip(self, device: Cursor, server_id: str, host_ip: str | None) -> str | None:
+        read = if_text if self.super_pod else Cursor.optional_text
+        text = read(device, "device_ip")
+        if not text:
+            if not host_ip:
+                self.without_ip.append(device)
+            return None
+        for address in text.split(","):
+            if _IPV4.fullmatch(address) or _is_ipv6(address):
+                self._take_address(address, device, server_id)
+            elif not self.super_pod:
+                raise device.child("device_ip").misfit("an IPv4 or IPv6 address")
+        return text
+
+    def _take_address(self, address: str, device: Cursor, server_id: str) -> None:
+        first_server, first = self.addresses.setdefault(address, (server_id, device))
+        if first_server != server_id:
+            raise Misfit(
+                f"{device.path}: device_ip {address} is taken already by {first.path}, on another "
+                "server"
+            )
 
     def close(self) -> None:
         """All devices are counted; raises Misfit when a rank or a needed address is missing."""
         check_contiguous(self.ranks)
-        if self.world_size > 1 and self.without_ip:
+        if len(self.servers) > 1 and self.without_ip and not self.super_pod:
             raise self.without_ip[0].missing("device_ip")
 
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -165,3 +166,72 @@ def test_any_spread_of_pods_over_hosts_converts_without_loss(
     total = sum(len(devices) for _, devices in spread)
     groups = [{"instance_count": len(pods), "device_count": total, "instance_list": pods}]
     check(json.dumps({"status": "completed", "group_count": 1, "group_list": groups}).encode())
+
+
+SERVERS = st.lists(
+    st.tuples(
+        st.booleans(),  # has it a host_ip?
+        st.lists(st.sampled_from(["address", "two addresses", "empty", "absent"]), max_size=3),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def server(at: int, has_host_ip: bool, kinds: list[str], ranks: list[int]) -> dict[str, Any]:
+    """A server of template 1, whose devices have addresses of these kinds."""
+    devices: list[dict[str, Any]] = []
+    for index, kind in enumerate(kinds):
+        address = f"192.1.{at}.{index}"
+        known = {"address": address, "two addresses": f"{address},2001:db8::{at}:{index}"}
+        device = {"device_id": str(index), "rank_id": ranks.pop()}
+        devices.append(device if kind == "absent" else {**device, "device_ip": known.get(kind, "")})
+    return {"server_id": f"s{at}", "device": devices} | (
+        {"host_ip": f"10.0.0.{at}"} if has_host_ip else {}
+    )
+
+
+@some
+@given(SERVERS, st.randoms(use_true_random=False), st.booleans())
+def test_addresses_are_needed_only_between_servers_without_host_ip(
+    listed: list[tuple[bool, list[str]]], chance: random.Random, counted: bool
+) -> None:
+    ranks = list(range(sum(len(kinds) for _, kinds in listed)))
+    chance.shuffle(ranks)
+    servers = [server(at, *one, ranks) for at, one in enumerate(listed)]
+    count = {"server_count": len(servers)} if counted else {}
+    data = json.dumps({"status": "completed", **count, "server_list": servers}).encode()
+    check(data)
+    bare = any(not has_host and {"empty", "absent"} & set(kinds) for has_host, kinds in listed)
+    several = sum(bool(kinds) for _, kinds in listed) > 1
+    if bare and several:
+        with pytest.raises(TableRefused, match=r"missing 'device_ip'$"):
+            parse(data)
+    else:
+        assert isinstance(parse(data), RankTable)
+
+
+@some
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_a_server_list_in_any_order_places_the_ranks_of_2_0(
+    sizes: list[int], chance: random.Random
+) -> None:
+    places = [(at, local) for at, size in enumerate(sizes) for local in range(size)]
+    ranks = [
+        {"rank_id": rank, "local_id": local, "device_id": local}
+        for rank, (_, local) in enumerate(places)
+    ]
+    servers = [
+        {
+            "server_id": f"s{at}",
+            "device": [
+                {"rank_id": str(rank)} for rank, place in enumerate(places) if place[0] == at
+            ],
+        }
+        for at in range(len(sizes))
+    ]
+    plain = {"version": "2.0", "rank_count": len(ranks), "rank_list": ranks}
+    chance.shuffle(servers)
+    read = table({**plain, "server_list": servers})
+    assert [entry.server_id for entry in read.entries] == [f"s{at}" for at in range(len(sizes))]
+    assert [entry.devices for entry in read.entries] == [e.devices for e in table(plain).entries]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,19 @@ import pytest
 
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.errors import BAD_TABLE, TableRefused
-from tests.rank_tables import A5, LAB, ONE_CARD, ONE_HOST, SUPER_POD, TEMPLATE_1, refusal
+from tests.rank_tables import (
+    A5,
+    EMPTY_SUPER_DEVICE_ID,
+    FOR_INFERENCE,
+    LAB,
+    ONE_CARD,
+    ONE_HOST,
+    SHARED_ADDRESS,
+    SUPER_POD,
+    TEMPLATE_1,
+    TWO_ADDRESSES,
+    refusal,
+)
 
 Spoil = Callable[[Any], object]
 
@@ -91,7 +104,7 @@ def test_a_count_that_disagrees_is_refused_with_both_numbers(
     assert refusal(name, setting(leaf, "eight")) == (
         f"{path}: expected an integer, at least 0, found 'eight'"
     )
-    if name != LAB:
+    if name != LAB and "server_count" not in leaf:
         key = leaf.rsplit(maxsplit=1)[-1]
         assert refusal(name, deleting(leaf)).endswith(f": missing '{key}'")
 
@@ -163,7 +176,20 @@ def test_two_pods_of_one_host_do_not_share_a_device() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", "-1", "10.0.0", "10.0.0.256", "10.0.0.01", "10.0.0.1\n", "::g", 5, "x" * 10**6]
+    "address",
+    [
+        "-1",
+        "10.0.0",
+        "10.0.0.256",
+        "10.0.0.01",
+        "10.0.0.1\n",
+        "::g",
+        5,
+        "x" * 10**6,
+        "1.2.3.4,",
+        ",1.2.3.4",
+        "1.2.3.4, 1.2.3.5",
+    ],
 )
 def test_an_address_is_checked(address: object) -> None:
     path = "$.server_list[0].device[1].device_ip"
@@ -172,9 +198,46 @@ def test_an_address_is_checked(address: object) -> None:
     assert len(sentence) < 200
 
 
-def test_several_devices_need_addresses() -> None:
-    assert refusal(TEMPLATE_1, deleting(f"{DEVICE} device_ip")) == (
-        "$.server_list[0].device[1]: missing 'device_ip'"
+@pytest.mark.parametrize("spoil", [deleting("device_ip"), setting("device_ip", "")])
+def test_several_servers_need_addresses(spoil: Spoil) -> None:
+    def without_host(top: Any) -> None:
+        del top["server_list"][0]["host_ip"]
+        spoil(top["server_list"][0]["device"][1])
+
+    assert refusal(TEMPLATE_1, without_host) == "$.server_list[0].device[1]: missing 'device_ip'"
+    assert refusal(LAB, deleting(f"{LAB_POD} devices 0 device_ip")) == (
+        "$.group_list[0].instance_list[3].devices[0]: missing 'device_ip'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        (SHARED_ADDRESS, lambda _: None),
+        (SUPER_POD, setting("server_list 1 device 0 device_ip", "10.1.0.2")),
+        (TWO_ADDRESSES, setting("server_list 1 device 0 device_ip", "192.1.1.1,192.2.0.2")),
+    ],
+)
+def test_two_servers_do_not_share_an_address(name: str, spoil: Spoil) -> None:
+    assert re.fullmatch(
+        r"\$\.server_list\[1\]\.device\[0\]: device_ip \S+ is taken already by "
+        r"\$\.server_list\[0\]\.device\[1\], on another server",
+        refusal(name, spoil),
+    )
+
+
+def test_a_super_device_id_is_not_empty() -> None:
+    assert refusal(EMPTY_SUPER_DEVICE_ID, lambda _: None) == (
+        "$.server_list[0].device[1].super_device_id: expected the number of a device in its super "
+        "pod, found ''"
+    )
+
+
+@pytest.mark.parametrize("spoil", [lambda _: None, deleting("status")])
+def test_a_table_for_inference_is_refused_by_name(spoil: Spoil) -> None:
+    assert refusal(FOR_INFERENCE, spoil) == (
+        "$: expected a table for training, found 'server_group_list', a table of MindIE for "
+        "inference; name another file with --rank-table"
     )
 
 
@@ -195,10 +258,11 @@ def test_a_server_id_has_1_to_64_characters(name: str, place: str, server_id: st
 
 
 @pytest.mark.parametrize("pod_name", ["nodash", "15", "job-", "job-x", "job-1x", "job-٣"])
-def test_a_pod_name_ends_in_its_index(pod_name: str) -> None:
+def test_if_one_pod_name_of_a_group_ends_in_an_index_all_do(pod_name: str) -> None:
     assert refusal(ONE_HOST, setting(f"{POD} pod_name", pod_name)) == (
         "$.group_list[0].instance_list[1].pod_name: "
-        f"expected a name that ends in '-' and an integer, found {pod_name!r}"
+        "expected a name that ends in '-' and an integer, like others of its group, found "
+        f"{pod_name!r}"
     )
 
 
