@@ -100,14 +100,20 @@ class RankTableReady(Event, frozen=True):
     this_server: str
     local_ranks: tuple[int, ...]
     sha256: str
+    warnings: tuple[str, ...]
+
+    @property
+    def severity(self) -> Level:
+        return "warning" if self.warnings else self.level
 
     @property
     def sentence(self) -> str:
         ranks = ", ".join(map(str, self.local_ranks)) or "none"
+        doubts = "".join(f"; {warning}" for warning in self.warnings)
         return (
             f"the rank table {self.path} ({self.format}) holds "
             f"{counted(self.world_size, 'device')} on {counted(self.servers, 'server')}; "
-            f"this is {self.this_server}, with ranks {ranks}"
+            f"this is {self.this_server}, with ranks {ranks}{doubts}"
         )
 
 

@@ -34,6 +34,7 @@ def plan_as_json(
             "sha256": found.sha256,
             "world_size": table.world_size,
             "servers": table.servers,
+            "warnings": list(table.warnings),
             "ranks_see": str(place.table_file) if table.file_for_ranks is not None else None,
         },
         "this_server": {

@@ -179,6 +179,7 @@ def _rank_table_ready(start: Start) -> RankTableReady:
         this_server=start.entry.label,
         local_ranks=start.local_ranks,
         sha256=found.sha256,
+        warnings=table.warnings,
     )
 
 

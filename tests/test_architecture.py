@@ -28,7 +28,7 @@ PURE = (
         "stop_requests",
     ),
     *("cluster.rank_table", "cluster.rank_checker", "cluster.formats", "cluster.format_2_0"),
-    "cluster.parsing",
+    *("cluster.parsing", "cluster.table_warnings"),
     *("cluster.conversion", "cluster.identity", "cluster.from_environment"),
     *("cluster.from_environment.declared", "cluster.from_environment.numbers"),
     *("cluster.from_environment.operator", "cluster.from_environment.model_arts"),

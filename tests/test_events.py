@@ -25,6 +25,7 @@ PROMISED: dict[str, set[str]] = {
     "rank_table.waiting": {"path", "reason", "waited_seconds"},
     "rank_table.ready": {
         *("path", "format", "world_size", "servers", "this_server", "local_ranks", "sha256"),
+        "warnings",
     },
     "generation.started": {"generation", "restarts_left"},
     "process.started": {*RANK_KEYS, "child_pid", "log"},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ascend_supervisor.cluster import format_2_0, formats
 from ascend_supervisor.cluster.conversion import template_1
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, NotReady, RankTable
+from ascend_supervisor.cluster.table_warnings import warnings_about
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.files.untrusted_json import (
     Cursor,
@@ -74,6 +75,7 @@ def _completed(top: Cursor, data: bytes) -> RankTable:
         world_size=sum(len(entry.devices) for entry in holders),
         servers=len(holders if layout is Format.A5 else {entry.server_id for entry in holders}),
         document=template_1(holders) if layout in (Format.TEMPLATE_2, Format.LAB) else data,
+        warnings=warnings_about(layout, entries),
     )
 
 

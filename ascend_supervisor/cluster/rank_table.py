@@ -52,6 +52,7 @@ class RankTable(Struct, frozen=True):
     ``servers`` counts the distinct servers that hold devices (2.0 names none: the entries).
     ``document`` is what the ranks get: the group_list formats converted to template 1, the other
     formats as the bytes that were parsed. Empty if the ranks get no file.
+    ``warnings`` are sentences about what some HCCL refuses.
     """
 
     format: Format
@@ -59,6 +60,7 @@ class RankTable(Struct, frozen=True):
     world_size: int
     servers: int
     document: bytes
+    warnings: tuple[str, ...] = ()
 
     @property
     def file_for_ranks(self) -> bytes | None:

@@ -170,7 +170,7 @@ def test_any_spread_of_pods_over_hosts_converts_without_loss(
 
 SERVERS = st.lists(
     st.tuples(
-        st.booleans(),  # has it a host_ip?
+        st.sampled_from(["", "10.0.0.9"]),  # host_ip
         st.lists(st.sampled_from(["address", "two addresses", "empty", "absent"]), max_size=3),
     ),
     min_size=1,
@@ -178,7 +178,7 @@ SERVERS = st.lists(
 )
 
 
-def server(at: int, has_host_ip: bool, kinds: list[str], ranks: list[int]) -> dict[str, Any]:
+def server(at: int, host_ip: str, kinds: list[str], ranks: list[int]) -> dict[str, Any]:
     """A server of template 1, whose devices have addresses of these kinds."""
     devices: list[dict[str, Any]] = []
     for index, kind in enumerate(kinds):
@@ -186,23 +186,42 @@ def server(at: int, has_host_ip: bool, kinds: list[str], ranks: list[int]) -> di
         known = {"address": address, "two addresses": f"{address},2001:db8::{at}:{index}"}
         device = {"device_id": str(index), "rank_id": ranks.pop()}
         devices.append(device if kind == "absent" else {**device, "device_ip": known.get(kind, "")})
-    return {"server_id": f"s{at}", "device": devices} | (
-        {"host_ip": f"10.0.0.{at}"} if has_host_ip else {}
-    )
+    return {"server_id": f"s{at}", "device": devices, "host_ip": host_ip}
+
+
+def shuffled(count: int, chance: random.Random) -> list[int]:
+    ranks = list(range(count))
+    chance.shuffle(ranks)
+    return ranks
+
+
+@some
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_a_warning_tells_of_ranks_that_interleave_and_of_no_others(
+    sizes: list[int], chance: random.Random
+) -> None:
+    ranks = shuffled(sum(sizes), chance)
+    servers = [server(at, "10.0.0.9", ["address"] * size, ranks) for at, size in enumerate(sizes)]
+    read = table({"status": "completed", "server_list": servers})
+    consecutive = [
+        sorted(d.rank for d in entry.devices) == list(range(first, first + len(entry.devices)))
+        for entry in read.entries
+        for first in [min(d.rank for d in entry.devices)]
+    ]
+    assert any("interleave" in warning for warning in read.warnings) is not all(consecutive)
 
 
 @some
 @given(SERVERS, st.randoms(use_true_random=False), st.booleans())
 def test_addresses_are_needed_only_between_servers_without_host_ip(
-    listed: list[tuple[bool, list[str]]], chance: random.Random, counted: bool
+    listed: list[tuple[str, list[str]]], chance: random.Random, counted: bool
 ) -> None:
-    ranks = list(range(sum(len(kinds) for _, kinds in listed)))
-    chance.shuffle(ranks)
+    ranks = shuffled(sum(len(kinds) for _, kinds in listed), chance)
     servers = [server(at, *one, ranks) for at, one in enumerate(listed)]
     count = {"server_count": len(servers)} if counted else {}
     data = json.dumps({"status": "completed", **count, "server_list": servers}).encode()
     check(data)
-    bare = any(not has_host and {"empty", "absent"} & set(kinds) for has_host, kinds in listed)
+    bare = any(not host and {"empty", "absent"} & set(kinds) for host, kinds in listed)
     several = sum(bool(kinds) for _, kinds in listed) > 1
     if bare and several:
         with pytest.raises(TableRefused, match=r"missing 'device_ip'$"):

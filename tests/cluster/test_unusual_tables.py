@@ -15,9 +15,12 @@ from tests.rank_tables import (
     A5_WITH_SERVERS,
     A5_WITHOUT_STATUS,
     COMMENTED,
+    COMPLETED,
     CROSS_CLUSTER,
     FREE_NAMES,
     HOST_NIC,
+    INTERLEAVED,
+    SUPER_POD,
     SUPER_POD_WITHOUT_COUNT,
     TEMPLATE_1,
     TRAILING_COMMA,
@@ -159,3 +162,53 @@ def test_a_server_ip_is_named_by_option_and_a_pod_ip_is_the_rendezvous_address()
 )
 def test_what_a_sample_adds_to_json_is_named_with_its_place(name: str, reason: str) -> None:
     assert parse(data(name)) == NotReady(f"not valid JSON yet: {reason}")
+
+
+def test_nics_of_hosts_are_warned_of_because_some_hccl_refuses_them() -> None:
+    (warning,) = table(HOST_NIC).warnings
+    assert warning == (
+        "server 'node-0' (and 1 more) has devices without device_ip, so HCCL uses the NIC of "
+        "host_ip: Atlas A3 can do this, Atlas A2 refuses the table"
+    )
+
+
+def test_nics_of_hosts_are_no_doubt_in_a_table_of_atlas_a3_or_on_one_server() -> None:
+    bare = document(SUPER_POD)
+    for server in bare["server_list"]:
+        for device in server["device"]:
+            del device["device_ip"]
+    assert table(bare).warnings == ()
+    one = document(HOST_NIC)
+    del one["server_list"][1]
+    assert table(one | {"server_count": "1"}).warnings == ()
+
+
+def test_ranks_that_interleave_are_warned_of() -> None:
+    (warning,) = table(INTERLEAVED).warnings
+    assert warning == (
+        "server '10.0.9.13' has 4 ranks between 0 and 7, and other servers have the rest of "
+        "these: HCCL does not support ranks that interleave, so number them server by server"
+    )
+
+
+def test_ranks_of_two_pods_interleave_if_a_third_pod_is_between_them() -> None:
+    pods = [
+        {
+            "pod_name": f"p-{at}",
+            "server_id": server,
+            "devices": [{"device_id": at, "device_ip": ip}],
+        }
+        for at, (server, ip) in enumerate([("a", "10.0.0.1"), ("b", "10.0.0.2"), ("a", "10.0.0.3")])
+    ]
+    group = {"instance_count": 3, "device_count": 3, "instance_list": pods}
+    between = {"status": "completed", "group_count": 1, "group_list": [group]}
+    assert [text[:36] for text in table(between).warnings] == [
+        "server 'a' has 2 ranks between 0 and"
+    ]
+    pods[1]["server_id"] = "a"
+    assert table(between).warnings == ()
+
+
+@pytest.mark.parametrize("name", sorted({*COMPLETED} - {HOST_NIC, INTERLEAVED}))
+def test_usual_tables_have_no_warnings(name: str) -> None:
+    assert table(name).warnings == ()

@@ -169,7 +169,9 @@ LARGE = {
     "many settings": SupervisorStarted(
         "1", ("x",), "ranktable", 0, tuple(f"setting-{n}=" + "y" * 90 for n in range(1000))
     ),
-    "10,000 ranks": RankTableReady("/t", "1.0", 10_000, 1, "pod", tuple(range(10_000)), "0" * 64),
+    "10,000 ranks": RankTableReady(
+        "/t", "1.0", 10_000, 1, "pod", tuple(range(10_000)), "0" * 64, ()
+    ),
     "many pids": OrphansKilled(9999, tuple(range(9999)), earlier_start=False),
     "many processes": StopWaiting(tuple(f"{n} (state D): python train.py" for n in range(9999))),
     "a long message": Diagnostic("asyncio", "中" * 99_999, "\x01" * 99_999),

@@ -30,7 +30,7 @@ INITIAL = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
 
 STARTED = SupervisorStarted("0.1.0", ("python",), "ranktable", 1, ())
 WAITING = RankTableWaiting("/t", "status is 'initializing'", 3.0)
-READY = RankTableReady("/t", "1.0", 16, 2, "pod-0", (0, 1), "0" * 64)
+READY = RankTableReady("/t", "1.0", 16, 2, "pod-0", (0, 1), "0" * 64, ())
 STOPPING = SignalReceived(
     "SIGTERM", "stopping, with grace; a later SIGINT, or SIGQUIT, kills what is left"
 )
