@@ -20,3 +20,21 @@ class LeapingClock:
     async def sleep(self, seconds: float) -> None:
         self.time += seconds + self._more
         await anyio.lowlevel.checkpoint()
+
+
+class StridingClock:
+    """Every question is asked ``stride`` seconds after the one before."""
+
+    def __init__(self, stride: float) -> None:
+        self._time = 0.0
+        self._stride = stride
+
+    def now(self) -> float:
+        self._time += self._stride
+        return self._time
+
+    def elapsed(self) -> float:
+        return self._time
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.lowlevel.checkpoint()

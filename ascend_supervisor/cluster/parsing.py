@@ -40,7 +40,10 @@ def parse(data: bytes) -> RankTable | NotReady:
     try:
         top = parse_json(data)
     except NotJson as error:
-        return NotReady(f"not valid JSON yet: {error}")
+        lasting = NotReady(
+            f"not valid JSON, and unchanged for a while: {error}", advice="correct the document"
+        )
+        return NotReady(f"not valid JSON yet: {error}", lasting=lasting)
     except Misfit as misfit:
         raise TableRefused(str(misfit)) from misfit
     if not isinstance(top.value, dict):

@@ -74,10 +74,25 @@ class RankTable(Struct, frozen=True):
         return len(entry.devices) == self.world_size
 
 
+PODS = "see whether the cluster has placed all pods"
+
+
 class NotReady(Struct, frozen=True):
-    """The table is still being written; ``reason`` continues a sentence after "not ready: "."""
+    """The table is still being written.
+
+    ``reason`` continues a sentence after "not ready: ", and ``details`` continue the reason; if
+    only they change, that is no news. ``lasting`` is what to say instead once nothing has changed
+    for a while. ``advice`` is what to do if the table is never completed.
+    """
 
     reason: str
+    details: str = ""
+    lasting: NotReady | None = None
+    advice: str = PODS
+
+    @property
+    def text(self) -> str:
+        return self.reason + self.details
 
 
 class FoundTable(Struct, frozen=True):

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
+from ascend_supervisor.cluster.no_table import no_table
 from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.errors import CannotWrite, TableRefused, Unavailable
@@ -68,11 +69,12 @@ def _holds(path: Path, document: bytes) -> bool:
     return False
 
 
-IS_DIRECTORY = (
+IS_DIRECTORY = NotReady(
     "it is a directory: kubelet and docker make one where the file to be mounted does not exist; "
-    "mount the directory that will hold the file"
+    "mount the directory that will hold the file",
+    advice="",
 )
-IS_NO_FILE = "it is not a regular file"
+IS_NO_FILE = NotReady("it is not a regular file", advice="name another one with --rank-table")
 DETACHED = (
     "; the file was replaced, but this mount shows the old one for ever (subPath): "
     "mount its directory instead"
@@ -80,27 +82,30 @@ DETACHED = (
 
 
 class Seen(Struct, frozen=True):
-    """What is at ``path``; ``hint`` belongs to every reason for waiting."""
+    """What is at ``path``; ``hint`` belongs to every reason for waiting, and says what to do."""
 
     path: Path
     content: bytes | NotReady
     hint: str = ""
 
 
-def read_table(places: Sequence[Path]) -> Seen:
+def read_table(places: Sequence[Path], others: str = "") -> Seen:
     """What is at the path that ``places`` lead to; may block.
 
-    Raises TableRefused for a file that is larger than any table, unread.
+    ``others`` are sources that were tried besides, told where there is no file. Raises
+    TableRefused for a file that is larger than any table, unread.
     """
     path = _resolved(places)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return Seen(path, no_table(_candidates(places), others))
     except OSError as error:
-        return Seen(path, NotReady(_unreadable(error)))
+        return Seen(path, _unreadable(error))
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
-        return Seen(path, NotReady(IS_DIRECTORY if stat.S_ISDIR(found.st_mode) else IS_NO_FILE))
+        return Seen(path, IS_DIRECTORY if stat.S_ISDIR(found.st_mode) else IS_NO_FILE)
     with os.fdopen(descriptor, "rb") as file:
         if found.st_size > MAX_BYTES:
             raise TableRefused(
@@ -110,7 +115,7 @@ def read_table(places: Sequence[Path]) -> Seen:
         try:
             data = file.read(MAX_BYTES + 1)
         except OSError as error:
-            return Seen(path, NotReady(_unreadable(error)))
+            return Seen(path, _unreadable(error))
     return Seen(path, data, "" if found.st_nlink else DETACHED)
 
 
@@ -121,10 +126,14 @@ def _resolved(places: Sequence[Path]) -> Path:
     mounted is missing.
     """
     # os.path returns False where Path would raise: no permission, or a dead mount.
-    files = [file for place in places for file in _files_of(place)]
+    files = _candidates(places)
     found = [file for file in files if os.path.exists(file)]  # noqa: PTH110
     right = [file for file in found if not os.path.isdir(file)]  # noqa: PTH112
     return (*right, *found, *files)[0]
+
+
+def _candidates(places: Sequence[Path]) -> list[Path]:
+    return [file for place in places for file in _files_of(place)]
 
 
 def _files_of(place: Path) -> list[Path]:
@@ -160,7 +169,6 @@ def watched_path(places: Sequence[Path]) -> Path:
     return _resolved(places).parent
 
 
-def _unreadable(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file"
-    return f"it cannot be read: {scarcity(error) or error.strerror or error}"
+def _unreadable(error: OSError) -> NotReady:
+    reason = f"it cannot be read: {scarcity(error) or error.strerror or error}"
+    return NotReady(reason, advice="")

@@ -7,6 +7,7 @@ from functools import partial
 
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.identity import Identity, identity_of
+from ascend_supervisor.cluster.no_table import other_sources
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.table_file import table_places
 from ascend_supervisor.cluster.wait_for_table import TableFile
@@ -52,4 +53,5 @@ def _file(
     settings: Settings, environ: Mapping[str, str], clock: Clock, report: Report
 ) -> TableFile:
     explicit = None if settings.rank_table is None else str(settings.rank_table)
-    return TableFile(table_places(explicit, environ), clock, report)
+    others = other_sources(explicit is not None, environ)
+    return TableFile(table_places(explicit, environ), clock, report, others)

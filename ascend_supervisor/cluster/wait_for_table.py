@@ -29,6 +29,8 @@ TELL_SECONDS = 10.0
 TELL_SECONDS_AT_MOST = 300.0
 CHANGES_SECONDS = 1.0
 """A reason that changes faster than this is not reported every time."""
+LASTING_SECONDS = 10.0
+"""What has been unreadable for so long is no torn write any more."""
 STANDALONE, DECLARED = Path("--standalone"), Path("environment")
 """What stands for the path of a table that came from no file."""
 
@@ -52,15 +54,22 @@ class Unready(Struct, frozen=True):
     """There is no table at ``path`` yet; ``was_read``: look again only after a change."""
 
     path: Path
-    reason: str
+    why: NotReady
     was_read: bool = False
+
+
+SILENT = NotReady(str(FileSystemTimeout()), advice="")
 
 
 class TableFile:
     """The table where the platform writes it; ``wait`` may be called again for a later one."""
 
-    def __init__(self, places: Sequence[Path], clock: Clock, report: Report) -> None:
+    def __init__(
+        self, places: Sequence[Path], clock: Clock, report: Report, others: str = ""
+    ) -> None:
+        """``others``: sources that were tried besides, told where there is no file."""
         self._places = tuple(places)
+        self._others = others
         self._clock = clock
         self._report = report
         self._files = SlowFiles()
@@ -71,23 +80,23 @@ class TableFile:
         seen = await self._look()
         if isinstance(seen, FoundTable):
             return seen
-        raise TableTimeout(f"{seen.path}: expected a completed rank table, found: {seen.reason}")
+        raise TableTimeout(f"{seen.path}: expected a completed rank table, found: {seen.why.text}")
 
     async def wait(self, timeout: float | None) -> FoundTable:  # noqa: ASYNC109  (its message says what was last seen)
         """The table, once it is completed.
 
         Raises TableRefused, or TableTimeout after ``timeout`` seconds (None: never).
         """
-        waiting = _Waiting(self._places[0], self._clock, self._report)
         began = self._clock.now()
-        seen: FoundTable | Unready = Unready(self._places[0], str(FileSystemTimeout()))
+        seen: FoundTable | Unready = Unready(self._places[0], SILENT)
         with anyio.move_on_after(timeout):
             seen = await self._look()
         if isinstance(seen, FoundTable):
             return seen
-        waiting.tell(seen.path, seen.reason)
+        waiting = _Waiting(seen, self._clock, self._report)
+        waiting.tell(seen)
         watch = FileWatch(
-            lambda reason: self._report(RankTableUnwatched(str(waiting.path), reason))
+            lambda reason: self._report(RankTableUnwatched(str(waiting.seen.path), reason))
         )
         found: FoundTable | None = None
         left = None if timeout is None else timeout - (self._clock.now() - began)
@@ -102,11 +111,7 @@ class TableFile:
         if waiting.refusal:
             raise waiting.refusal
         if found is None:
-            raise TableTimeout(
-                f"{waiting.path}: expected a completed rank table within {timeout:g} s, found: "
-                f"{waiting.reason}; see whether the cluster has placed all pods, or allow more "
-                "time with --rank-table-timeout"
-            )
+            raise _timed_out(waiting.seen.path, waiting.why, timeout)
         return found
 
     async def _keep_looking(self, waiting: _Waiting, watch: FileWatch) -> FoundTable:
@@ -116,27 +121,28 @@ class TableFile:
             try:
                 now = await self._files.ask(partial(signature_at, self._places))
             except FileSystemTimeout as timeout:
-                waiting.tell(waiting.path, str(timeout))
+                waiting.tell(Unready(waiting.seen.path, NotReady(str(timeout), advice="")))
                 continue
             if now == before:
-                waiting.tell(waiting.path, waiting.reason)
+                waiting.tell(waiting.seen)
                 continue
             seen = await self._look()
             if isinstance(seen, FoundTable):
                 return seen
             before = now if seen.was_read else None  # no event reports the repair, so poll
-            waiting.tell(seen.path, seen.reason)
+            waiting.tell(seen)
 
     async def _look(self) -> FoundTable | Unready:
         try:
-            seen = await self._files.ask(partial(read_table, self._places))
+            seen = await self._files.ask(partial(read_table, self._places, self._others))
             if isinstance(seen.content, NotReady):
-                return Unready(seen.path, seen.content.reason)
+                return Unready(seen.path, seen.content)
             found = await self._parse(seen.path, seen.content)
         except (FileSystemTimeout, NoThread) as obstacle:
-            return Unready(self._places[0], str(obstacle))
+            return Unready(self._places[0], NotReady(str(obstacle), advice=""))
         if isinstance(found, NotReady):
-            return Unready(seen.path, found.reason + seen.hint, was_read=True)
+            why = NotReady(found.reason + seen.hint, advice="") if seen.hint else found
+            return Unready(seen.path, why, was_read=True)
         return found
 
     async def _parse(self, path: Path, content: bytes) -> FoundTable | NotReady:
@@ -154,28 +160,45 @@ class TableFile:
         return self._parsed
 
 
+def _timed_out(path: Path, why: NotReady, timeout: float | None) -> TableTimeout:
+    advice = f"{why.advice}, or allow" if why.advice else "allow"
+    return TableTimeout(
+        f"{path}: expected a completed rank table within {timeout:g} s, found: {why.text}; "
+        f"{advice} more time with --rank-table-timeout"
+    )
+
+
 class _Waiting:
     """Reports why we wait: when the reason changes, and at growing intervals."""
 
-    def __init__(self, path: Path, clock: Clock, report: Report) -> None:
-        self.path = path
-        self.reason = ""
+    def __init__(self, seen: Unready, clock: Clock, report: Report) -> None:
+        self.seen = seen
         self.refusal: TableRefused | None = None
         self._clock = clock
         self._report = report
+        self._unchanged_since = clock.now()
         self._since = clock.elapsed()
         self._told_at = -CHANGES_SECONDS
         self._told = ""
         self._interval = TELL_SECONDS
 
-    def tell(self, path: Path, reason: str) -> None:
-        self.path, self.reason = path, reason
+    @property
+    def why(self) -> NotReady:
+        lasting = self.seen.why.lasting
+        if lasting and self._clock.now() - self._unchanged_since >= LASTING_SECONDS:
+            return lasting
+        return self.seen.why
+
+    def tell(self, seen: Unready) -> None:
+        if seen != self.seen:
+            self.seen, self._unchanged_since = seen, self._clock.now()
+        why = self.why
         waited = self._clock.elapsed() - self._since
         silent_for = waited - self._told_at
-        changed = reason != self._told and silent_for >= CHANGES_SECONDS
+        changed = why.reason != self._told and silent_for >= CHANGES_SECONDS
         if not changed and silent_for < self._interval:
             return
         if not changed:
             self._interval = min(2 * self._interval, TELL_SECONDS_AT_MOST)
-        self._told, self._told_at = reason, waited
-        self._report(RankTableWaiting(str(path), reason, round(waited, 3)))
+        self._told, self._told_at = why.reason, waited
+        self._report(RankTableWaiting(str(seen.path), why.text, round(waited, 3)))

@@ -106,6 +106,7 @@ class FileWatch:
     async def watch(self, where: Callable[[], Path]) -> None:
         """Listen for events in the directory ``where`` for ever; report once if there are none.
 
+        A directory that does not exist is waited for and not reported.
         ``where`` may block. So may watchfiles, and it holds the GIL while it sets up the watch, so
         nothing of ours runs. It is used only on a file system that has just answered.
         """
@@ -125,8 +126,8 @@ class FileWatch:
                     force_polling=False,
                 ):
                     self._event.set()
-            except FileSystemTimeout:
-                pass
+            except (FileSystemTimeout, FileNotFoundError):
+                pass  # the directory may come; until then there is nothing to watch
             except (OSError, RuntimeError, NoThread) as error:
                 self._tell(str(error))
             await anyio.sleep(POLL_SECONDS)

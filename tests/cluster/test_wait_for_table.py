@@ -13,6 +13,7 @@ import anyio
 import orjson
 import pytest
 
+from ascend_supervisor.cluster.no_table import no_table, other_sources
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.cluster.table_file import (
@@ -26,9 +27,11 @@ from ascend_supervisor.cluster.table_file import (
 )
 from ascend_supervisor.cluster.wait_for_table import TableFile, standalone_table
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
-from ascend_supervisor.events import Event, RankTableWaiting
-from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.events import Event, RankTableUnwatched, RankTableWaiting
+from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
+from tests.clocks import StridingClock
+from tests.rank_tables import COMMENTED, data
 
 DATA = Path(__file__).parents[1] / "data" / "rank_tables"
 COMPLETED = (DATA / "template2-one-card.json").read_bytes()
@@ -39,10 +42,10 @@ PATIENCE = 20.0
 class Waiter:
     """A wait under way, and what it tells."""
 
-    def __init__(self, *places: Path) -> None:
+    def __init__(self, *places: Path, clock: Clock | None = None, others: str = "") -> None:
         self.events: list[Event] = []
         self.told = anyio.Event()
-        self.file = TableFile(places, MonotonicClock(), self.report)
+        self.file = TableFile(places, clock or MonotonicClock(), self.report, others)
 
     def report(self, event: Event) -> None:
         self.events.append(event)
@@ -162,8 +165,147 @@ async def test_without_file_events_the_poll_sees_it(tmp_path):
 async def test_a_symlink_loop_and_a_file_without_permission_are_waited_for(tmp_path):
     loop = tmp_path / "loop.json"
     loop.symlink_to(loop)
-    with pytest.raises(TableTimeout, match="symbolic links"):
+    with pytest.raises(TableTimeout, match=r"symbolic links; allow more time with --rank-table-t"):
         await Waiter(loop).file.wait(1.0)
+
+
+def test_descriptors_that_ran_out_are_not_blamed_on_the_cluster(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(COMPLETED)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with path.open("rb") as file:  # the highest descriptor, or below it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (file.fileno(), limits[1]))
+        try:
+            seen = read_table([path])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert seen.content == NotReady(
+        "it cannot be read: Too many open files; raise ulimit -n", advice=""
+    )
+
+
+async def test_where_no_table_is_every_place_is_named_with_what_it_holds(tmp_path):
+    empty, filled, missing = (tmp_path / name for name in ("empty", "filled", "missing"))
+    empty.mkdir()
+    filled.mkdir()
+    for name in ("rank.json", "hccl.jsn", "\x1b[2J", *(f"z{number}" for number in range(8))):
+        (filled / name).touch()
+    waiter = Waiter(empty, filled, missing / "hccl.json", others="nothing else told of a cluster")
+    with pytest.raises(TableTimeout) as raised:
+        await waiter.file.wait(0.5)
+    sentence = (
+        "there is no such file; looked for "
+        f"{empty}/jobstart_hccl.json or {empty}/hccl.json (the directory is empty), "
+        f"{filled}/jobstart_hccl.json or {filled}/hccl.json (the directory holds '\\x1b[2J', "
+        "'hccl.jsn', 'rank.json', 'z0', 'z1' and 6 more), "
+        f"{missing}/hccl.json (there is no such directory); "
+        "nothing else told of a cluster; without a cluster, use --standalone"
+    )
+    assert waiter.reasons == [sentence]
+    assert str(raised.value) == (
+        f"{empty}/jobstart_hccl.json: expected a completed rank table within 0.5 s, found: "
+        f"{sentence}; see whether the cluster has placed all pods, or allow more time with "
+        "--rank-table-timeout"
+    )
+    assert not any(isinstance(event, RankTableUnwatched) for event in waiter.events)
+
+
+async def test_what_else_a_directory_holds_is_no_news(tmp_path):
+    waiter = Waiter(tmp_path)
+
+    async def wait() -> str:
+        with pytest.raises(TableTimeout) as raised:
+            await waiter.file.wait(2.5)
+        return str(raised.value)
+
+    async def fill() -> str:
+        await waiter.told.wait()
+        (tmp_path / "other").touch()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    assert "(the directory holds 'other')" in await first(wait, fill)
+    (reason,) = waiter.reasons
+    assert "(the directory is empty)" in reason
+
+
+def test_a_huge_directory_is_not_read_to_its_end(tmp_path):
+    for number in range(1100):
+        (tmp_path / f"{number}").touch()
+    found = read_table([tmp_path]).content
+    assert isinstance(found, NotReady)
+    assert " and at least 995 more)" in found.details
+
+
+def test_a_directory_that_is_none_is_told_with_its_error(tmp_path):
+    found = no_table([tmp_path / "file" / "hccl.json"], "")
+    assert "(there is no such directory)" in found.details
+    (tmp_path / "file").touch()
+    found = no_table([tmp_path / "file" / "hccl.json"], "")
+    assert "(the directory cannot be read: Not a directory)" in found.details
+
+
+@pytest.mark.parametrize(
+    ("is_named", "environ", "text"),
+    [
+        (True, {}, ""),
+        (False, {"WORLD_SIZE": "2"}, ""),
+        (False, {}, "no variables of Ascend Operator or Kubeflow are set either (WORLD_SIZE, "),
+        (False, {"MS_WORKER_NUM": ""}, "no variables of Ascend Operator or Kubeflow are set"),
+    ],
+)
+def test_missing_variables_are_told_unless_a_file_is_named(is_named, environ, text):
+    said = other_sources(is_named, environ)
+    assert said.startswith(text)
+    assert bool(said) is bool(text)
+
+
+LASTING = (
+    "not valid JSON, and unchanged for a while: line 2, column 26: a comment, which JSON does not "
+    "allow"
+)
+
+
+async def test_a_document_that_stays_unreadable_is_told_as_such(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(data(COMMENTED))
+    waiter = Waiter(path, clock=StridingClock(6.0))
+
+    async def wait() -> bytes:
+        return (await waiter.file.wait(None)).table.document
+
+    async def correct() -> bytes:
+        while LASTING not in waiter.reasons:
+            waiter.told = anyio.Event()
+            await waiter.told.wait()
+        path.write_bytes(COMPLETED)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with anyio.fail_after(PATIENCE):
+        assert await first(wait, correct) == converted(COMPLETED)
+    assert waiter.reasons[0].startswith("not valid JSON yet: line 2, column 26: ")
+
+
+async def test_the_timeout_says_what_keeps_a_document_from_being_json(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(data(COMMENTED))
+    with pytest.raises(TableTimeout) as raised:
+        await Waiter(path, clock=StridingClock(10.0)).file.wait(30.5)
+    assert str(raised.value).endswith(
+        f"found: {LASTING}; correct the document, or allow more time with --rank-table-timeout"
+    )
+
+
+async def test_a_document_that_was_just_written_may_be_torn(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(b"{")
+    waiter = Waiter(path)
+    with pytest.raises(TableTimeout) as raised:
+        await waiter.file.wait(1.0)
+    assert "found: not valid JSON yet: line 1, column 2: the document ends too early; see" in str(
+        raised.value
+    )
 
 
 @pytest.mark.parametrize(("make", "reason"), [(os.mkfifo, IS_NO_FILE), (os.mkdir, IS_DIRECTORY)])
@@ -172,13 +314,13 @@ def test_what_is_no_file_is_not_ready(tmp_path, make, reason):
     place = tmp_path / "config"
     place.mkdir()
     make(place / "hccl.json")
-    assert read_table([place]).content == NotReady(reason)
+    assert read_table([place]).content == reason
 
 
 @pytest.mark.parametrize("name", FILE_NAMES)
 def test_a_directory_in_the_place_of_the_file_holds_no_table(tmp_path, name):
     (tmp_path / name).mkdir()
-    assert read_table([tmp_path / name]) == Seen(tmp_path / name, NotReady(IS_DIRECTORY))
+    assert read_table([tmp_path / name]) == Seen(tmp_path / name, IS_DIRECTORY)
 
 
 def test_a_volume_may_be_called_like_the_file_that_it_holds(tmp_path):

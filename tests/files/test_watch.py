@@ -49,13 +49,29 @@ async def test_what_cannot_be_watched_is_told_once_however_often_it_is_tried(tmp
     reasons: list[str] = []
     tries: list[Path] = []
 
-    def missing() -> Path:
+    (tmp_path / "config").touch()
+
+    def no_directory() -> Path:
         tries.append(tmp_path / "config")
         return tries[-1]
 
     watch = FileWatch(reasons.append)
-    async with watched(watch, missing):
+    async with watched(watch, no_directory):
         while len(tries) < 3:
             await anyio.sleep(SHORT)
     (reason,) = reasons
-    assert "No such file" in reason
+    assert "Not a directory" in reason
+
+
+async def test_a_directory_that_does_not_exist_yet_is_no_reason_for_alarm(tmp_path):
+    reasons: list[str] = []
+    tries: list[Path] = []
+
+    def missing() -> Path:
+        tries.append(tmp_path / "config")
+        return tries[-1]
+
+    async with watched(FileWatch(reasons.append), missing):
+        while len(tries) < 3:
+            await anyio.sleep(SHORT)
+    assert reasons == []

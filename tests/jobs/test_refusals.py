@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cluster.test_operator import SCHEDULER
-from tests.rank_tables import TEMPLATE_1, data
+from tests.rank_tables import INTERLEAVED, TEMPLATE_1, data
 from tests.running import python
 
 
@@ -63,3 +65,37 @@ def test_a_launcher_that_is_not_installed_is_one_sentence_and_127(supervised, tm
     (sentence,) = job.stderr.splitlines()
     assert method in sentence
     assert "was not found in PATH" in sentence
+
+
+def test_where_no_table_is_the_wait_and_the_refusal_name_the_places(supervised, tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "ranks.json").write_bytes(data(TEMPLATE_1))
+    environ = {"RANK_TABLE_FILE": str(tmp_path / "config")}
+    job = supervised("--rank-table-timeout", "0.5", *python("pass"), environ=environ)
+    assert job.end() == 75
+    told = (
+        f"there is no such file; looked for {tmp_path}/config/jobstart_hccl.json or "
+        f"{tmp_path}/config/hccl.json (the directory holds 'ranks.json'); no variables of Ascend "
+        "Operator or Kubeflow are set either (WORLD_SIZE, MS_WORKER_NUM, CM_WORKER_SIZE); without "
+        "a cluster, use --standalone"
+    )
+    assert job.wait_for("rank_table.waiting")["reason"] == told
+    assert told in job.events[-1]["reason"]
+    assert job.stderr.count(told) == 1
+
+
+def test_warnings_about_a_table_are_in_the_event_and_in_the_plan(supervised, tmp_path):
+    table = tmp_path / "hccl.json"
+    table.write_bytes(data(INTERLEAVED))
+    words = ("--rank-table", str(table), "--node-rank", "0", *python("pass"))
+    with (tmp_path / "plan").open("wb") as plan:
+        planned = supervised("--check", *words, stdout=plan.fileno())
+        assert planned.end() == 0
+    job = supervised(*words, environ={"MASTER_ADDR": "127.0.0.1"})
+    assert job.end() == 0
+    ready = job.wait_for("rank_table.ready")
+    assert ready["level"] == "warning"
+    (warning,) = ready["warnings"]
+    assert "ranks that interleave" in warning
+    assert ready["msg"].endswith(warning)
+    assert json.loads((tmp_path / "plan").read_bytes())["rank_table"]["warnings"] == [warning]
