@@ -10,7 +10,7 @@ from msgspec import Struct
 from ascend_supervisor.untrusted_text import printable
 
 Level = Literal["debug", "info", "warning", "error"]
-ClusterSource = Literal["rank_table", "standalone", "operator", "kubeflow", "modelarts"]
+ClusterSource = Literal["rank_table", "standalone", "operator", "kubeflow", "modelarts", "none"]
 
 CLUSTER_WORDS: Mapping[ClusterSource, str] = {
     "rank_table": "the rank table",
@@ -18,6 +18,7 @@ CLUSTER_WORDS: Mapping[ClusterSource, str] = {
     "operator": "the variables of Ascend Operator",
     "kubeflow": "the variables of Kubeflow",
     "modelarts": "MA_NUM_HOSTS and MA_NUM_GPUS",
+    "none": "nowhere, because the command starts its ranks itself",
 }
 
 

@@ -30,6 +30,7 @@ PURE = (
     *("cluster.rank_table", "cluster.rank_checker", "cluster.formats", "cluster.format_2_0"),
     *("cluster.parsing", "cluster.table_warnings"),
     *("cluster.conversion", "cluster.identity", "cluster.from_environment"),
+    "cluster.servers_told",
     *("cluster.from_environment.declared", "cluster.from_environment.numbers"),
     *("cluster.from_environment.operator", "cluster.from_environment.model_arts"),
     "cluster.from_environment.kubeflow",

@@ -17,6 +17,7 @@ from ascend_supervisor.cluster.from_environment.choice import (
 from ascend_supervisor.cluster.from_environment.frameworks import check_method
 from ascend_supervisor.cluster.from_environment.operator import is_scheduler_alone
 from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cluster.servers_told import node_rank_told, servers_table
 from ascend_supervisor.cluster.table_file import (
     Mounted,
     mounted_table,
@@ -54,6 +55,9 @@ def cluster_of(
     """
     if settings.standalone is not None:
         check_alone(environ)
+    if settings.method == "once" and settings.rank_table is None:
+        return _needless(settings, environ)
+    if settings.standalone is not None:
         return Cluster("standalone", standalone_table(settings.standalone or len(devices) or 1))
     if is_scheduler_alone(environ):  # no table holds it
         return _declared("operator", settings, environ, 0)
@@ -63,6 +67,14 @@ def cluster_of(
     if platform == "modelarts":  # its variables and its table come together, and say the same
         return _declared(platform, settings, environ, 0)
     return _table_or_variables(platform, settings, environ, len(devices), needs_file)
+
+
+def _needless(settings: Settings, environ: Mapping[str, str]) -> Cluster:
+    """The command is started once, whatever the cluster; only names and restarts depend on it."""
+    told = {} if settings.standalone is not None else environ
+    ours = settings.node_rank
+    node_rank = node_rank_told(told) if ours is None else ours
+    return Cluster("none", found_in(DECLARED, servers_table(told, node_rank)), node_rank)
 
 
 def _table_or_variables(

@@ -16,6 +16,7 @@ from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.mpirun import MpirunLauncher, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher
+from ascend_supervisor.launchers.once import OnceLauncher
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
@@ -78,6 +79,7 @@ LAUNCHERS: Mapping[Method, Callable[[Boot, Settings], Launcher]] = {
     "mpirun": _mpirun,
     "torch-ddp": lambda boot, _: TorchDdpLauncher(boot),
     "tensorflow": lambda boot, _: TensorFlowLauncher(boot),
+    "once": lambda boot, _: OnceLauncher(boot),
 }
 
 

@@ -160,7 +160,9 @@ def whole(metavar: str, *, least: int = 0) -> Kind:
 
 
 Console = Literal["auto", "json", "text", "raw", "none"]
-Method = Literal["ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow"]
+Method = Literal[
+    "ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow", "once"
+]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 MOST_DEVICES = 16

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +43,25 @@ STAY = SCRIPT + "while True: time.sleep(600)\n"
 
 @dataclass(frozen=True)
 class Method:
-    """``ranks`` are those that it starts for two devices; ``program`` is what is no rank."""
+    """``ranks`` are those that it starts for two devices; ``program`` is what is no rank.
+
+    ``knows_ranks``: it tells which rank has failed.
+    """
 
     name: str
     ranks: tuple[int, ...] = (0, 1)
     program: str | None = None
+    knows_ranks: bool = True
+
+    @property
+    def failing(self) -> int:
+        """The rank that fails in tests of a failure."""
+        return self.ranks[-1]
+
+    @property
+    def culprit(self) -> str:
+        """Its name in the root cause."""
+        return f"rank {self.failing}" if self.knows_ranks else str(self.program)
 
 
 METHODS = {
@@ -58,9 +72,14 @@ METHODS = {
     "mindspore": Method("mindspore", program="the scheduler"),
     "torch-ddp": Method("torch-ddp", ranks=(0,)),
     "tensorflow": Method("tensorflow", ranks=(0,)),
+    "once": Method("once", ranks=(0,), program="the command", knows_ranks=False),
 }
-WITH_WORKERS = frozenset({"torchrun", "msrun", "mpirun"})
-"""Their launcher starts the ranks."""
+WITH_WORKERS = frozenset({"torchrun", "msrun", "mpirun", "once"})
+"""What we start starts the ranks."""
+WITH_ERROR_FILES = METHODS.keys() - {"msrun", "mpirun", "once"}
+"""Their ranks are told where to write what they raise."""
+WITH_DRAIN = {"ranktable", "mindspore"}
+"""Several ranks, which only we end after a failure."""
 MARKS = {"torchrun": pytest.mark.e2e, "msrun": pytest.mark.e2e_mindspore}
 """Of those whose launcher comes with a package that is installed beside this interpreter."""
 
@@ -71,7 +90,11 @@ def test_every_method_is_tested():
     assert METHODS.keys() == set(ALL)
 
 
-@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, ())) for name in METHODS])
+def of(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=MARKS.get(name, ())) for name in METHODS if name in names]
+
+
+@pytest.fixture(params=of(METHODS))
 def method(request: pytest.FixtureRequest) -> Method:
     name = str(request.param)
     launcher = Path(sys.executable).with_name(name)
@@ -140,31 +163,29 @@ def test_what_is_said_is_in_the_logs(train, method):
     ],
 )
 def test_a_failure_is_that_of_the_rank(train, method, act, code, how):
-    failing = method.ranks[-1]
-    job = train(f"{SCRIPT}if rank == {failing}: say('my last word'); {act}\n{STAY}")
+    job = train(f"{SCRIPT}if rank == {method.failing}: say('my last word'); {act}\n{STAY}")
     assert job.end() == code
     cause = last(job)["root_cause"]
-    assert cause.startswith(f"rank {failing} failed first, in generation 0: {how}")
+    assert cause.startswith(f"{method.culprit} failed first, in generation 0: {how}")
     assert "\n  my last word" in cause
-    assert job.all("generation.ended")[0]["first_failed_rank"] == failing
+    told = method.failing if method.knows_ranks else None
+    assert job.all("generation.ended")[0]["first_failed_rank"] == told
     assert not job.survivors()
 
 
+@pytest.mark.parametrize("method", of(WITH_ERROR_FILES), indirect=True)
 def test_what_a_rank_raised_is_told(train, method):
-    failing = method.ranks[-1]
     raising = (
         "import json\n"
-        f"if rank == {failing}:\n"
+        f"if rank == {method.failing}:\n"
         "    path = os.environ.get('TORCHELASTIC_ERROR_FILE') or sys.exit('no file')\n"
         "    json.dump({'message': {'message': 'ValueError: bad shape'}}, open(path, 'w'))\n"
         "    sys.exit(1)\n"
     )
-    if method.name in {"msrun", "mpirun"}:
-        pytest.skip(f"{method.name} has no error files")
     job = train(SCRIPT + raising + STAY)
     assert job.end() == 1
     assert "\nit raised: ValueError: bad shape\n" in last(job)["root_cause"]
-    assert last(job)["root_cause"].startswith(f"rank {failing} failed first")
+    assert last(job)["root_cause"].startswith(f"{method.culprit} failed first")
 
 
 def test_a_restart_starts_all_anew(train, method):
@@ -180,9 +201,8 @@ def test_a_restart_starts_all_anew(train, method):
     assert ends == [("crashed", "restart"), ("completed", "stop")]
 
 
+@pytest.mark.parametrize("method", of(WITH_DRAIN), indirect=True)
 def test_the_others_have_the_drain_after_a_failure(train, method):
-    if len(method.ranks) == 1 or method.name in WITH_WORKERS:
-        pytest.skip("the launcher itself ends the others, or there is none")
     job = train(
         f"{SCRIPT}if rank == 1: time.sleep(0.2); sys.exit(4)\n"
         "time.sleep(1)\nsay('dumped')\nsys.exit(2)\n",
@@ -251,7 +271,7 @@ def test_nobody_who_left_his_session_is_left(train, method):
     job = train(
         f"{SCRIPT}subprocess.Popen(['setsid', 'sleep', '600'])\n"
         f"subprocess.Popen(['sleep', '601'])\n"
-        f"if rank == {method.ranks[-1]}: time.sleep(0.2); sys.exit(5)\n"
+        f"if rank == {method.failing}: time.sleep(0.2); sys.exit(5)\n"
         "while True: time.sleep(600)\n"
     )
     assert job.end() == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import Literal
 
 from ascend_supervisor.cluster.from_environment import kubeflow, model_arts, operator
@@ -49,7 +50,7 @@ def meeting_of(environ: Mapping[str, str]) -> Meeting | None:
 
 def check_alone(environ: Mapping[str, str]) -> None:
     """Raise SettingsRefused where the job has several pods, so that none of them is alone."""
-    told = tuple(_several_pods(environ))
+    told = [text for text, pods in pods_told(environ) if pods > 1]
     if told:
         names = ", ".join(told)
         raise SettingsRefused(
@@ -58,20 +59,22 @@ def check_alone(environ: Mapping[str, str]) -> None:
         )
 
 
-def _several_pods(environ: Mapping[str, str]) -> Iterator[str]:
+def pods_told(environ: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """Each variable that tells how many pods the job has, as text, and the least number of them."""
     for names in operator.ALL:
-        job, pod = names.job, names.pod
-        if _count(environ, job) > _count(environ, pod) > 0:
-            yield f"{job}={environ[job]} with {pod}={environ[pod]}"
+        if devices := _count(environ, names.pod):
+            pods = ceil(_count(environ, names.job) / devices)
+            yield f"{names.job}={environ.get(names.job)} with {names.pod}={devices}", pods
     if operator.is_scheduler_alone(environ):
-        yield f"{operator.ROLE}={operator.SCHEDULER}"
-    if _count(environ, kubeflow.PODS) > 1 or kubeflow.is_range(environ):
-        yield f"{kubeflow.PODS}={shown(environ[kubeflow.PODS])}"
-    if _count(environ, HOSTS) > 1:
-        yield f"{HOSTS}={environ[HOSTS]}"
-    hosts = environ.get(HOST_NAMES, "")
-    if sum(bool(name.strip()) for name in hosts.split(",")) > 1:
-        yield f"{HOST_NAMES}={shown(hosts)}"
+        yield f"{operator.ROLE}={operator.SCHEDULER}", 2
+    if nodes := environ.get(kubeflow.PODS):
+        pods = 2 if kubeflow.is_range(environ) else _count(environ, kubeflow.PODS)
+        yield f"{kubeflow.PODS}={shown(nodes)}", pods
+    if hosts := _count(environ, HOSTS):
+        yield f"{HOSTS}={environ[HOSTS]}", hosts
+    names_of_hosts = environ.get(HOST_NAMES, "")
+    known = sum(bool(name.strip()) for name in names_of_hosts.split(","))
+    yield f"{HOST_NAMES}={shown(names_of_hosts)}", known
 
 
 def _count(environ: Mapping[str, str], name: str) -> int:

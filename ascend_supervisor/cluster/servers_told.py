@@ -1,0 +1,36 @@
+"""The servers of a job whose ranks are not ours to start: how many, and which is this; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ascend_supervisor.cluster.from_environment.choice import pods_told
+from ascend_supervisor.cluster.from_environment.model_arts import host_names
+from ascend_supervisor.cluster.from_environment.numbers import MOST_HOSTS
+from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
+
+NODE_RANKS = ("VC_TASK_INDEX", "MA_TASK_INDEX", "VK_TASK_INDEX", "MS_NODE_RANK")
+_INDEX = re.compile(r"[0-9]{1,5}", re.ASCII)
+
+
+def servers_table(environ: Mapping[str, str], node_rank: int) -> RankTable:
+    """An entry without devices for each server that the variables tell of; at least this one."""
+    told = max((pods for _, pods in pods_told(environ)), default=1)
+    servers = min(max(told, node_rank + 1), MOST_HOSTS)
+    names = host_names(environ, servers)
+    return RankTable(
+        format=Format.DECLARED,
+        entries=tuple(
+            Entry((), server_id=name or f"server {index}") for index, name in enumerate(names)
+        ),
+        world_size=0,
+        servers=servers,
+        document=b"",
+    )
+
+
+def node_rank_told(environ: Mapping[str, str]) -> int:
+    """This server's number; 0 if no variable tells it, because nothing depends on it but names."""
+    told = (environ.get(name, "") for name in NODE_RANKS)
+    return next((int(text) for text in told if _INDEX.fullmatch(text)), 0)
