@@ -20,7 +20,8 @@ from ascend_supervisor.launchers.once import OnceLauncher
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
-from ascend_supervisor.launchers.torchrun import PYTHON, TorchrunLauncher
+from ascend_supervisor.launchers.torchrun import TorchrunLauncher
+from ascend_supervisor.settings.command_words import PYTHON
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.values import Method

@@ -30,8 +30,8 @@ from ascend_supervisor.launchers.mindspore import (
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
-from ascend_supervisor.launchers.torchrun import PYTHON
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.settings.command_words import PYTHON
 from ascend_supervisor.untrusted_text import shown
 
 TIME_OUT = "MSRUN_CLUSTER_TIME_OUT"

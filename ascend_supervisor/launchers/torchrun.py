@@ -24,6 +24,7 @@ from ascend_supervisor.launchers.common_parts import (
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit, raised
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.settings.command_words import PYTHON
 from ascend_supervisor.untrusted_text import shown
 
 MASTER_PORT = "18888"
@@ -31,7 +32,6 @@ MONITOR_SECONDS = "0.1"
 """How often torchrun checks its workers; its own default was 5 s before 2.4."""
 EXTRA = "MA_EXTRA_TORCHRUN_PARAMS"
 PORT = "MA_TORCHRUN_MASTER_PORT"
-PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
 
 
 class TorchrunLauncher(Struct, frozen=True):

@@ -35,6 +35,7 @@ COMMAND_LINE: frozenset[Source] = frozenset({"command line"})
 NOT_IN_A_FILE: frozenset[Source] = EVERYWHERE - {"file"}
 
 METHODS: tuple[Method, ...] = get_args(Method)
+DEFAULT_METHOD: Method = "ranktable"
 
 
 class Option(Struct, frozen=True):
@@ -119,8 +120,8 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 "method",
                 choice("NAME", METHODS),
                 f"how ranks are started: {', '.join(METHODS)}",
-                default="ranktable",
-                otherwise="MA_RUN_METHOD; mindspore in MindSpore pods; else ranktable",
+                default=DEFAULT_METHOD,
+                otherwise=f"MA_RUN_METHOD; mindspore in MindSpore pods; else {DEFAULT_METHOD}",
             ),
             Option(
                 "master-port",

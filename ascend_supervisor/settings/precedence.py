@@ -10,7 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.settings.options import OPTIONS, Source
+from ascend_supervisor.settings.command_words import nested_launcher
+from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS, Source
 from ascend_supervisor.settings.sources import (
     Given,
     from_environment,
@@ -82,6 +83,11 @@ class Settings(Struct, frozen=True):
         )
 
 
+def _method(given: Mapping[str, Given]) -> Method:
+    method: Method = given["method"].value if "method" in given else DEFAULT_METHOD
+    return method
+
+
 def _told(value: object) -> str:
     return ",".join(map(str, sorted(value))) if isinstance(value, frozenset) else str(value)
 
@@ -106,6 +112,8 @@ def read_settings(
     faults += _contradictions(given)
     if not any(command[:1]):
         faults.append(NO_COMMAND)
+    elif nested := nested_launcher(_method(given), command):
+        faults.append(nested)
     if faults:
         raise SettingsRefused(*faults)
     return _settled(given, command)

@@ -7,8 +7,9 @@ import sys
 import pytest
 from msgspec.structs import fields
 
+from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.options import OPTIONS
-from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.precedence import Settings, read_settings
 from ascend_supervisor.settings.values import ALL_RANKS
 from tests.job_settings import COMMAND, faults, only_fault, settings
 
@@ -181,3 +182,20 @@ def test_a_mindspore_pod_of_the_operator_starts_mindspore(role: str) -> None:
 )
 def test_without_a_role_and_a_scheduler_a_pod_starts_ranks_as_usual(environ) -> None:
     assert settings(env=environ).method == "ranktable"
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "method"),
+    [
+        ((), {}, "ranktable"),
+        (("--method", "mindspore"), {"MA_RUN_METHOD": "once"}, "mindspore"),
+        ((), {"MA_RUN_METHOD": "torchrun"}, "torchrun"),
+    ],
+)
+def test_a_launcher_as_the_command_is_refused_with_the_other_faults(words, env, method):
+    argv = (*words, "--grace", "x", "--", "torchrun", "train.py")
+    with pytest.raises(SettingsRefused) as refused:
+        read_settings(argv, env, lambda _: b"")
+    grace, nested = refused.value.faults
+    assert grace.startswith("--grace: ")
+    assert nested.startswith(f"COMMAND: --method {method} expected the program of a rank")

@@ -1,0 +1,63 @@
+"""What COMMAND starts, told by its words: a launcher must not be started as a rank; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from ascend_supervisor.settings.values import Method
+
+PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
+
+_LAUNCHERS: Mapping[str, Method] = {
+    "torchrun": "torchrun",
+    "msrun": "msrun",
+    "mpirun": "mpirun",
+    "mpiexec": "mpirun",
+    "python -m torch.distributed.run": "torchrun",
+    "python -m torch.distributed.launch": "torchrun",
+    "python -m mindspore.parallel.cluster.run": "msrun",
+}
+_ALLOWED: Mapping[Method, frozenset[Method]] = {
+    "once": frozenset(_LAUNCHERS.values()),
+    "mpirun": frozenset({"torchrun", "msrun"}),  # with one slot for each server
+}
+_ENDS_OPTIONS = re.compile(r"-[^-WXcm]*([WXcm])(.*)", re.DOTALL)
+"""Short options of Python up to one that takes a value, and the value if it is in the same word."""
+
+
+def nested_launcher(method: Method, command: Sequence[str]) -> str | None:
+    """A sentence if ``method`` would start a launcher as a rank; None if not.
+
+    What a shell reads (``bash -c``) is not examined.
+    """
+    words = _program(command)
+    launcher = _LAUNCHERS.get(words)
+    if launcher is None or launcher in _ALLOWED.get(method, ()):
+        return None
+    return (
+        f"COMMAND: --method {method} expected the program of a rank, found {words}, which starts "
+        f"ranks itself; let the supervisor call it: --method {launcher} -- train.py ..., or start "
+        f"it as it is: --method once -- {words} ..."
+    )
+
+
+def _program(command: Sequence[str]) -> str:
+    """The program's name, or ``python -m`` and a module; empty for code in the command itself."""
+    first, *words = command
+    name = PurePath(first).name
+    if not PYTHON.fullmatch(name):
+        return name
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-"):
+            return PurePath(word).name
+        found = _ENDS_OPTIONS.fullmatch(word)
+        if found is None:
+            continue
+        option, value = found[1], found[2] or "".join(words[:1])
+        if option in "cm":
+            return f"python -m {value}" if option == "m" else ""
+        words = words if found[2] else words[1:]
+    return name

@@ -1,0 +1,72 @@
+"""A launcher as COMMAND is refused where the method would start it as a rank."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_supervisor.settings.command_words import nested_launcher
+from ascend_supervisor.settings.options import METHODS
+from ascend_supervisor.settings.values import Method
+
+TORCHRUN = "torchrun --nproc_per_node=8 train.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "launcher"),
+    [
+        (TORCHRUN, "torchrun", "torchrun"),
+        ("/opt/x/bin/torchrun train.py", "torchrun", "torchrun"),
+        ("msrun --worker_num=8 train.py", "msrun", "msrun"),
+        ("mpirun -np 8 python train.py", "mpirun", "mpirun"),
+        ("mpiexec -n 8 python train.py", "mpiexec", "mpirun"),
+        ("python -m torch.distributed.run t.py", "python -m torch.distributed.run", "torchrun"),
+        ("python -m torch.distributed.launch t", "python -m torch.distributed.launch", "torchrun"),
+        ("python3.11 -u -m torch.distributed.run", "python -m torch.distributed.run", "torchrun"),
+        ("/a/python3 -um torch.distributed.run", "python -m torch.distributed.run", "torchrun"),
+        ("python -mtorch.distributed.run t.py", "python -m torch.distributed.run", "torchrun"),
+        ("python -W ignore -X dev -Wdefault -m torch.distributed.run t.py", None, "torchrun"),
+        ("python -m mindspore.parallel.cluster.run", None, "msrun"),
+        ("python -u /opt/x/bin/torchrun train.py", "torchrun", "torchrun"),
+    ],
+)
+def test_a_launcher_is_no_rank(command, name, launcher):
+    for method in ("ranktable", "mindspore", "torch-ddp", "tensorflow", launcher):
+        sentence = nested_launcher(method, command.split())
+        assert sentence is not None
+        assert sentence.startswith(f"COMMAND: --method {method} expected the program of a rank")
+        assert f"--method {launcher} -- train.py ..., " in sentence
+        if name is not None:
+            assert f"found {name}, which starts ranks itself" in sentence
+            assert sentence.endswith(f"or start it as it is: --method once -- {name} ...")
+    assert nested_launcher("once", command.split()) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py",
+        "python",
+        "python train.py torchrun",
+        "python -c torchrun",
+        "python -W torchrun train.py",
+        "python -m train -m torch.distributed.run",
+        "python torch.distributed.run",
+        "torchrun.py",
+        "mytorchrun train.py",
+        "bash -c torchrun",
+        "env torchrun train.py",
+        "train.py",
+    ],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_anything_else_may_be_a_rank(method: Method, command: str):
+    assert nested_launcher(method, command.split()) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "refused"),
+    [("torchrun", True), ("msrun", True), ("mpirun", False), ("once", False)],
+)
+def test_one_launcher_within_another(method: Method, refused: bool):
+    """mpirun may start one torchrun for each server (MY_MPI_SLOTS=1)."""
+    assert (nested_launcher(method, TORCHRUN.split()) is not None) == refused
