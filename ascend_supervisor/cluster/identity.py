@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
-from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.errors import SettingsRefused, TableRefused
 from ascend_supervisor.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 _MOST_CANDIDATES = 20
+INDEX = "VC_TASK_INDEX"
 
 
 class Identity(Struct, frozen=True):
@@ -33,13 +34,18 @@ def identity_of(
     pod_name: str | None = None,
     server_id: str | None = None,
     node_rank: int | None = None,
+    *,
+    under_mpirun: bool = False,
 ) -> Identity:
-    known = tuple((name, environ[name]) for name in _VARIABLES if environ.get(name))
+    names = _UNDER_MPIRUN if under_mpirun else _VARIABLES
+    known = tuple((name, environ[name]) for name in names if environ.get(name))
     return Identity(pod_name, server_id, node_rank, known)
 
 
 def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
     """The node rank and the entry of this machine; raises TableRefused rather than guess.
+
+    If variables declare the cluster, it raises SettingsRefused for the one that is missing.
 
     Explicit options must match. A variable that matches nothing is skipped; if it matches several
     entries (two pods of a host), the next variable decides among these. But if the platform gives
@@ -65,6 +71,8 @@ def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
             left = matching or left
     if len(left) == 1:
         return left[0]
+    if table.format is Format.DECLARED:
+        raise SettingsRefused(_without_index(len(entries), identity))
     raise TableRefused(
         f"cannot tell which entry is this machine, tried {', '.join(tried) or 'no name at all'}; "
         f"{_listing(left)}; tell it by --pod-name, --server-id or --node-rank"
@@ -110,6 +118,9 @@ _VARIABLES: Mapping[str, _Match] = {
 }
 """The variables that identify a machine, the most trustworthy first, and what they match."""
 
+_SWAPPED = {"VC_TASK_INDEX": "MA_TASK_INDEX", "MA_TASK_INDEX": "VC_TASK_INDEX"}
+_UNDER_MPIRUN = tuple(_SWAPPED.get(name, name) for name in _VARIABLES)
+"""Their order in ModelArts' run_mpi.sh."""
 
 _SURE = frozenset({"MA_CURRENT_INSTANCE_NAME", "POD_NAME"})
 
@@ -121,6 +132,14 @@ def _explicit(identity: Identity) -> Iterator[tuple[str, _Match, str]]:
         yield "--server-id", _host, identity.server_id
     if identity.node_rank is not None:
         yield "--node-rank", _node_rank, str(identity.node_rank)
+
+
+def _without_index(servers: int, identity: Identity) -> str:
+    found = dict(identity.known).get(INDEX)
+    return (
+        f"{INDEX}: expected this server's number, from 0 to {servers - 1}, found "
+        f"{'nothing' if found is None else shown(found)}; set it, or give --node-rank"
+    )
 
 
 def _listing(entries: list[tuple[int, Entry]]) -> str:

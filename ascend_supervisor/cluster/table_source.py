@@ -20,7 +20,13 @@ def identity(settings: Settings, environ: Mapping[str, str], cluster: Cluster) -
     """What tells our entry; a cluster that says our node rank needs no other names."""
     if cluster.node_rank is not None:
         return Identity(settings.pod_name, settings.server_id, cluster.node_rank)
-    return identity_of(environ, settings.pod_name, settings.server_id, settings.node_rank)
+    return identity_of(
+        environ,
+        settings.pod_name,
+        settings.server_id,
+        settings.node_rank,
+        under_mpirun=settings.method == "mpirun",
+    )
 
 
 def table_source(

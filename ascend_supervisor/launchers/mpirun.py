@@ -23,8 +23,8 @@ from ascend_supervisor.untrusted_text import shown
 
 SSHD_PORT = "36666"
 PORT, SLOTS, INTERFACES = "MY_SSHD_PORT", "MY_MPI_SLOTS", "MY_MPI_BTL_TCP_IF"
-FORWARDED = ("MA_", "SHARED_", "S3_", "PATH", "VC_WORKER_", "SCC", "CRED")
-"""Name prefixes of the variables that the ranks get on all servers."""
+FORWARDED = re.compile(r"(MA_|S3_|PATH|VC_WORKER_|SCC|CRED)|.*SHARED_", re.DOTALL)
+"""Names of the variables that the ranks get on all servers; SHARED_ anywhere, as published."""
 PORT_MARK = "{{MY_SSHD_PORT}}"
 """Stands for the port in the sshd_config of ModelArts' images."""
 
@@ -111,7 +111,7 @@ class MpirunLauncher(Struct, frozen=True):
         yield from ("-mca", "pml", "ob1", "-mca", "btl", "^openib")
         yield from ("-mca", "plm_rsh_no_tree_spawn", "true")
         for name in sorted(self.boot.environ):
-            if name.startswith(FORWARDED):
+            if FORWARDED.match(name):
                 yield from ("-x", name)
         if self.tools.is_root:
             yield "--allow-run-as-root"

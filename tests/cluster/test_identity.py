@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ascend_supervisor.cluster.from_environment import declared_table
 from ascend_supervisor.cluster.identity import Identity, find_entry, identity_of
-from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.errors import SettingsRefused, TableRefused
 from tests.rank_tables import (
     A5,
     LAB,
@@ -121,6 +122,38 @@ def test_a_machine_without_a_name_is_never_taken_for_the_first() -> None:
     assert refusal(TEMPLATE_1, {"HOSTNAME": "x", "VC_TASK_INDEX": "2"}).startswith(
         "cannot tell which entry is this machine, tried HOSTNAME 'x', VC_TASK_INDEX '2'; "
     )
+
+
+DECLARED = declared_table({"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2"})
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [({}, "nothing"), ({"HOSTNAME": "x", "VC_TASK_INDEX": "2"}, "'2'")],
+)
+def test_where_variables_declare_the_cluster_the_missing_one_is_named(environ, found) -> None:
+    assert DECLARED is not None
+    with pytest.raises(SettingsRefused) as refused:
+        find_entry(DECLARED, identity_of(environ))
+    assert str(refused.value) == (
+        f"VC_TASK_INDEX: expected this server's number, from 0 to 1, found {found}; set it, or "
+        "give --node-rank"
+    )
+
+
+@pytest.mark.parametrize(
+    ("environ", "usual"),
+    [
+        ({"MA_TASK_INDEX": "1", "VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0"}, 0),
+        ({"VC_TASK_INDEX": "1", "VK_TASK_INDEX": "0"}, 1),
+        ({"VK_TASK_INDEX": "1"}, 1),
+    ],
+)
+def test_under_mpirun_the_index_of_modelarts_comes_first(environ, usual) -> None:
+    """As in its run_mpi.sh; elsewhere Volcano's comes first."""
+    assert DECLARED is not None
+    assert find_entry(DECLARED, identity_of(environ, under_mpirun=True))[0] == 1
+    assert find_entry(DECLARED, identity_of(environ))[0] == usual
 
 
 def test_a_long_list_of_candidates_is_cut() -> None:

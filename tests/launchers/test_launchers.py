@@ -463,6 +463,23 @@ def test_mpirun_on_the_first_of_two_servers():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "is_forwarded"),
+    [
+        ("SHARED_STORE", True),
+        ("MY_SHARED_STORE", True),
+        ("PATHS", True),
+        ("MY_PATH", False),
+        ("TMA_X", False),
+        ("SHARED", False),
+    ],
+)
+def test_mpirun_forwards_the_published_names(name, is_forwarded):
+    """Only SHARED_ may stand anywhere in a name."""
+    (main,) = plan(mpirun(), {**ONE_SERVER, name: "x"})
+    assert (name in main.argv) == is_forwarded
+
+
 def test_mpirun_soon_gives_up_a_server_whose_network_is_cut_unless_told_otherwise():
     keepalive = "OMPI_MCA_oob_tcp_keepalive_time"
     _, main = plan(mpirun(), TWO_SERVERS)
