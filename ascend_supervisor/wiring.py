@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, run_generation
+from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
 
@@ -77,12 +78,13 @@ def job_of(
     async def run(life: Life, company: Company) -> Ended:
         return await run_generation(life, runtime, interrupts, patience, company)
 
+    plan = partial(plan_of, launcher, place, ())
     return Job(
         coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
         probes=[Devices(devices, runtime.clock, runtime.report)] if devices else [],
         sweep=partial(_end_leftovers, runtime),
-        plan=partial(plan_of, launcher, place, ()),
-        prepare=partial(_prepare, place, runtime),
+        plan=plan,
+        prepare=partial(_prepare, place, runtime, plan),
         run=run,
         look=_see_nothing,
         release=release,
@@ -108,16 +110,32 @@ async def _end_leftovers(runtime: Runtime) -> None:
         raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
 
 
-def plan_of(launcher: Launcher, place: Place, equips: Sequence[Equip], start: Start) -> Plan:
-    """The processes to start here; each of ``equips`` changes every one of them."""
-    here = Here(start.node_rank, start.entry, place)
+def plan_of(
+    launcher: Launcher,
+    place: Place,
+    equips: Sequence[Equip],
+    start: Start,
+    addresses: Mapping[str, str] | None = None,
+) -> Plan:
+    """The processes to start here; each of ``equips`` changes every one of them.
+
+    ``addresses`` are those of the plan's host names, once they are known.
+    """
+    here = Here(start.node_rank, start.entry, place, addresses or {})
     specs = launcher.plan(start.found.table, here, start.generation)
     for equip in equips:
         specs = tuple(map(equip, specs))
     return Plan(start, specs)
 
 
-async def _prepare(place: Place, runtime: Runtime, plan: Plan) -> Plan:
+async def _prepare(
+    place: Place, runtime: Runtime, again: Callable[[Start, Mapping[str, str]], Plan], plan: Plan
+) -> Plan:
+    """Prepare the plan, made ``again`` with addresses if it holds host names."""
+    hosts = {host for spec in plan.specs for host in spec.host_names}
+    if hosts:
+        addresses = await addresses_of(hosts, runtime.clock, runtime.report)
+        plan = again(plan.start, addresses)
     if plan.start.generation == 0 and without_address(plan.specs):
         runtime.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
     return await prepare(plan, place.table_file, runtime)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ascend_supervisor.cluster.from_environment.declared import Chief, Meeting, Scheduler, Store
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
@@ -14,11 +14,15 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 
 class Here(Struct, frozen=True):
-    """This machine: its entry of the table, at position ``node_rank``, and where its files go."""
+    """This machine: its entry of the table, at position ``node_rank``, and where its files go.
+
+    ``addresses`` are those of host names that a plan has asked for.
+    """
 
     node_rank: int
     entry: Entry
     place: Place
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
 
 class Boot(Struct, frozen=True):

@@ -74,10 +74,10 @@ def _address(table: RankTable, entry: Entry | None) -> str | None:
     if table.format is Format.DECLARED:
         return entry.server_id  # the name of a host, as in VC_WORKER_HOSTS
     known = (entry.container_ip, entry.host_ip, entry.pod_ip, entry.server_ip, entry.server_id)
-    return next((name for name in known if name and _is_ip(name)), None)
+    return next((name for name in known if name and is_ip(name)), None)
 
 
-def _is_ip(name: str) -> bool:
+def is_ip(name: str) -> bool:
     try:
         ip_address(name)
     except ValueError:

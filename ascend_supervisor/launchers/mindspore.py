@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.address import LOOPBACK, needed_address
+from ascend_supervisor.launchers.address import LOOPBACK, is_ip, needed_address
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
     devices_here,
     launcher_log_path,
     rank_spec,
 )
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ
 
 SCHEDULER_PORT = "8118"
@@ -43,20 +43,20 @@ class MindSporeLauncher(Struct, frozen=True):
         cluster needs a new one. If the platform says in which pod the scheduler is, it is started
         there and nowhere else; a pod without devices starts nothing but the scheduler.
         """
-        has_ranks = bool(here.entry.devices) or not self._starts_scheduler(here)
-        if has_ranks:
-            devices_here("mindspore", here)
+        has_scheduler = starts_scheduler(here, self.boot)
         cluster = self._cluster(table, here, generation)
-        if not has_ranks:
+        if has_scheduler and not here.entry.devices:
             alone = self._scheduler(table, here, {**cluster, "RANK_TABLE_FILE": None})
-            return (replace(alone, significant=True),)
-        workers = tuple(
-            self._worker(table, here, generation, local_rank, device.rank, cluster)
-            for local_rank, device in enumerate(here.entry.devices)
-        )
-        if self._starts_scheduler(here):
-            return (self._scheduler(table, here, cluster), *workers)
-        return workers
+            specs = [replace(alone, significant=True)]
+        else:
+            devices_here("mindspore", here)
+            specs = [self._scheduler(table, here, cluster)] if has_scheduler else []
+            specs += [
+                self._worker(table, here, generation, local_rank, device.rank, cluster)
+                for local_rank, device in enumerate(here.entry.devices)
+            ]
+        names = host_names(table, here, self.boot)
+        return tuple(replace(spec, host_names=names) for spec in specs)
 
     def _cluster(self, table: RankTable, here: Here, generation: int) -> dict[str, str | None]:
         """What the scheduler and all workers get."""
@@ -69,11 +69,6 @@ class MindSporeLauncher(Struct, frozen=True):
             "MS_TOPO_TIMEOUT": self.boot.inherited("MS_TOPO_TIMEOUT", usual),
             "RANK_TABLE_FILE": rank_table(here, self.boot),
         }
-
-    def _starts_scheduler(self, here: Here) -> bool:
-        if self.boot.scheduler is not None:
-            return self.boot.scheduler.is_here
-        return any(device.rank == 0 for device in here.entry.devices)
 
     def _scheduler(
         self, table: RankTable, here: Here, cluster: dict[str, str | None]
@@ -155,7 +150,7 @@ def words(table: RankTable, here: Here, boot: Boot) -> MindSporeWords:
     """The reader for this job's output."""
     places = {device.rank: entry.label for entry in table.entries for device in entry.devices}
     servers = tuple(places[rank] for rank in sorted(places))
-    return MindSporeWords(servers, scheduler_address(table, here, boot))
+    return MindSporeWords(servers, _scheduler_host(table, here, boot))
 
 
 def scheduler_port(boot: Boot) -> str:
@@ -175,10 +170,29 @@ def reads_table(boot: Boot) -> bool:
 
 
 def scheduler_address(table: RankTable, here: Here, boot: Boot) -> str:
-    """The address of rank 0; not a name, because older MindSpore releases do not resolve names.
+    """The address of the scheduler; its name until that has been looked up."""
+    host = _scheduler_host(table, here, boot)
+    return here.addresses.get(host, host)
 
-    The platform's comes first. It may be a service's, so it is handed on as it is.
+
+def host_names(table: RankTable, here: Here, boot: Boot) -> tuple[HostName, ...]:
+    """The scheduler's name, if it has to be looked up: older MindSpore releases do not resolve it.
+
+    msrun starts the scheduler only where the address is one of the machine's own.
     """
+    host = scheduler_address(table, here, boot)
+    return () if is_ip(host) else (HostName(host, is_here=starts_scheduler(here, boot)),)
+
+
+def starts_scheduler(here: Here, boot: Boot) -> bool:
+    """Whether the scheduler runs here: where the platform says, else where rank 0 is."""
+    if boot.scheduler is not None:
+        return boot.scheduler.is_here
+    return any(device.rank == 0 for device in here.entry.devices)
+
+
+def _scheduler_host(table: RankTable, here: Here, boot: Boot) -> str:
+    """The platform's comes first. It may be a service's, which no pod has on an interface."""
     if boot.scheduler is not None:
         return boot.scheduler.host
     if table.holds_all(here.entry):

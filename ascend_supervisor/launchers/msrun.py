@@ -22,6 +22,7 @@ from ascend_supervisor.launchers.common_parts import (
 from ascend_supervisor.launchers.mindspore import (
     CLUSTER_SECONDS,
     MindSporeWords,
+    host_names,
     rank_table,
     reads_table,
     scheduler_address,
@@ -80,6 +81,7 @@ class MsrunLauncher(Struct, frozen=True):
                 workers=workers,
                 testimony=MsrunTestimony(directory, logs, words(table, here, self.boot)),
                 worker_logs=logs,
+                host_names=host_names(table, here, self.boot),
             ),
         )
 

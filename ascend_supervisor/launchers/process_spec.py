@@ -18,6 +18,13 @@ class WorkerLog(Struct, frozen=True):
     local_rank: int
 
 
+class HostName(Struct, frozen=True):
+    """A host; ``is_here``: it is this machine, and a program is to listen at its address."""
+
+    name: str
+    is_here: bool
+
+
 class ProcessSpec(Struct, frozen=True):
     """One process to start.
 
@@ -29,7 +36,8 @@ class ProcessSpec(Struct, frozen=True):
     ``workers`` is the number of session leaders that it starts itself: it is a launcher, and
     signals for ranks go to them. If they write logs of their own (``worker_logs``), these
     are mirrored in place of its output. ``testimony`` reads what a launcher reports about the end
-    of ranks.
+    of ranks. The program may not understand ``host_names``, which are in its words or variables: it
+    is planned again with their addresses.
     """
 
     argv: tuple[str, ...]
@@ -48,6 +56,7 @@ class ProcessSpec(Struct, frozen=True):
     worker_logs: tuple[WorkerLog, ...] = ()
     files: Mapping[PurePath, bytes] = field(default_factory=dict)
     descriptors: tuple[int, ...] = ()
+    host_names: tuple[HostName, ...] = ()
 
     @property
     def name(self) -> str:

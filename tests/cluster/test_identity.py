@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment import declared_table
+from ascend_supervisor.cluster.from_environment.model_arts import declared_table
 from ascend_supervisor.cluster.identity import Identity, find_entry, identity_of
 from ascend_supervisor.errors import SettingsRefused, TableRefused
 from tests.rank_tables import (

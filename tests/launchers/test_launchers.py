@@ -15,7 +15,7 @@ from ascend_supervisor.launchers import Boot, Here, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher, MindSporeWords
 from ascend_supervisor.launchers.mpirun import MpirunLauncher, MpirunTestimony, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher, MsrunTestimony
-from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
+from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, WorkerLog
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
@@ -286,6 +286,27 @@ def test_mindspore_elsewhere_starts_workers_only():
     workers = plan(MindSporeLauncher, TWO_SERVERS, 1, port=9000)
     assert [(spec.rank, spec.local_rank) for spec in workers] == [(2, 0), (3, 1)]
     assert all(spec.environ["MS_SCHED_PORT"] == "9000" for spec in workers)
+
+
+@pytest.mark.parametrize("launcher", [MindSporeLauncher, MsrunLauncher])
+@pytest.mark.parametrize("node_rank", [0, 1])
+def test_mindspore_gets_an_address_once_the_name_is_looked_up(launcher, node_rank):
+    declared = declared_table(TWO_SERVERS)
+    here = Here(node_rank, declared.entries[node_rank], PLACE)
+    method = launcher(Boot(COMMAND, TWO_SERVERS, 3))
+    by_name = method.plan(declared, here, 0)
+    asked = {spec.host_names for spec in by_name}
+    assert asked == {(HostName("w-0.j", is_here=node_rank == 0),)}
+    known = replace(here, addresses={"w-0.j": "10.0.0.1"})
+    for spec in method.plan(declared, known, 0):
+        told = spec.environ.get("MS_SCHED_HOST") or spec.argv[3].removeprefix("--master_addr=")
+        assert (told, spec.host_names) == ("10.0.0.1", ())
+
+
+@pytest.mark.parametrize("launcher", [MindSporeLauncher, MsrunLauncher])
+@pytest.mark.parametrize("environ", [ONE_SERVER, {**TWO_SERVERS, "VC_WORKER_HOSTS": "10.0.0.1,b"}])
+def test_mindspore_looks_up_no_address(launcher, environ):
+    assert {spec.host_names for spec in plan(launcher, environ)} == {()}
 
 
 # msrun.
