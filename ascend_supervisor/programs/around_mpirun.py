@@ -192,11 +192,12 @@ def leave(code_file: Path, code: int, others: int, seconds: float) -> None:
 
 WAIT_THERE = """\
 alive() {{ grep -qa {program} "/proc/$(cat {base}.pid)/cmdline"; }}
+again() {{ [ -e "/proc/$PPID" ] || exit; sleep 0.5; }}
 {{
     echo here
-    until alive; do sleep 0.5; done
+    until alive; do again; done
     echo begun
-    while [ ! -e {base}.exit_code ] && alive; do sleep 0.5; done
+    while [ ! -e {base}.exit_code ] && alive; do again; done
     [ -e {base}.exit_code ] || exit
     echo ended "$(cat {base}.exit_code)"
     : > {base}.exit_code.fetched.{index}
@@ -204,7 +205,8 @@ alive() {{ grep -qa {program} "/proc/$(cat {base}.pid)/cmdline"; }}
 """
 """Prints that we are logged in, that mpirun's node has begun, and the exit code when it has ended.
 
-Without a stored exit code the last line is missing.
+Without a stored exit code the last line is missing. Its parent is the sshd of this login, which
+ends with the connection; nobody else would end a wait for an mpirun that never begins.
 """
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.launchers.choice import MPI
 from tests.running import Running, wait_until
 from tests.two_servers import Server, on_each, two_servers
 
@@ -53,8 +56,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(supervised: Callable[..., Running], tmp_path: Path) -> Iterator[Cluster]:
-    """``start(script, *options)`` starts a supervisor with two ranks on each of both servers."""
+def account(tmp_path: Path) -> dict[str, str]:
+    """The variables of a user who may log in: with keys, and an ssh that uses them."""
     for name, package in (
         *(("mpirun", "openmpi-bin"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client")),
         ("/usr/sbin/sshd", "openssh-server"),
@@ -62,7 +65,7 @@ def cluster(supervised: Callable[..., Running], tmp_path: Path) -> Iterator[Clus
         if shutil.which(name) is None:
             pytest.skip(f"{name} is missing (Debian's package {package})")
     if os.geteuid():
-        pytest.skip("network namespaces need root")
+        pytest.skip("sshd needs root")
     Path("/run/sshd").mkdir(exist_ok=True)
     keys = tmp_path / "keys"
     keys.mkdir()
@@ -75,6 +78,14 @@ def cluster(supervised: Callable[..., Running], tmp_path: Path) -> Iterator[Clus
     etc = tmp_path / "etc" / "ssh"
     etc.mkdir(parents=True)
     (etc / "sshd_config").write_text(SSHD_CONFIG.format(keys=keys))
+    return {"PATH": f"{keys}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def cluster(
+    supervised: Callable[..., Running], tmp_path: Path, account: dict[str, str]
+) -> Iterator[Cluster]:
+    """``start(script, *options)`` starts a supervisor with two ranks on each of both servers."""
     script = tmp_path / "rank.py"
     with two_servers() as servers:
 
@@ -88,8 +99,7 @@ def cluster(supervised: Callable[..., Running], tmp_path: Path) -> Iterator[Clus
                 *("--", sys.executable, str(script)),
                 deadline=60.0,
                 environ={
-                    "PATH": f"{keys}:{os.environ['PATH']}",
-                    "HOME": str(tmp_path),
+                    **account,
                     "MA_NUM_GPUS": "2",
                     "MA_TOLD": TOLD,
                     "MA_VJ_NAME": f"ma-job-{os.getpid()}",  # it names files in our home
@@ -159,3 +169,51 @@ def test_where_another_server_has_vanished_node_0_does_not_end_well(cluster):
     lost = f"{cluster.servers[1].address} was lost: its sshd does not answer any more"
     assert lost in head.events[-1]["root_cause"].splitlines()[0]
     wait_until(lambda: not head.survivors() + other.survivors())
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A node's wait for an mpirun that never begins, over a real ssh to this machine."""
+
+    sshd: subprocess.Popen[bytes]
+    node: subprocess.Popen[bytes]
+    job: str
+
+    @property
+    def shells(self) -> list[int]:
+        """What the node has started on node 0."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                first, *words = path.read_bytes().split(b"\0")
+                if first == b"sh" and self.job in b" ".join(words).decode(errors="replace"):
+                    found.append(int(path.parent.name))
+        return found
+
+
+@pytest.fixture
+def waiting(account: dict[str, str], tmp_path: Path) -> Iterator[Waiting]:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    usual = (tmp_path / "etc" / "ssh" / "sshd_config").read_text()
+    config = tmp_path / "sshd_config"
+    config.write_text(usual.replace("{{MY_SSHD_PORT}}", port))
+    job = f"job-{os.getpid()}-{port}"
+    words = (sys.executable, str(MPI), "node", "--port", port, "--wait", "60", "--job", job)
+    environ = os.environ | account
+    with (
+        subprocess.Popen(("/usr/sbin/sshd", "-D", "-f", str(config), "-p", port)) as sshd,
+        subprocess.Popen((*words, "127.0.0.1"), env=environ, start_new_session=True) as node,
+    ):
+        wait = Waiting(sshd, node, job)
+        yield wait
+        for process in (sshd, node):
+            process.kill()
+        for pid in wait.shells:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_the_shell_that_waits_on_node_0_ends_with_its_ssh(waiting):
+    wait_until(lambda: waiting.shells)
+    os.killpg(waiting.node.pid, signal.SIGKILL)  # and ssh
+    wait_until(lambda: not waiting.shells)
