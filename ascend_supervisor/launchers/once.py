@@ -29,7 +29,7 @@ class OnceLauncher(Struct, frozen=True):
     ) -> tuple[ProcessSpec, ...]:
         """The command, in the directory where the supervisor was started; no variable is changed.
 
-        It is not a rank: which ranks it starts is not known.
+        It is not a rank: which ranks it starts is unknown.
         """
         return (
             ProcessSpec(
@@ -37,5 +37,6 @@ class OnceLauncher(Struct, frozen=True):
                 cwd=WHERE_WE_STARTED,
                 log=launcher_log_path(here.place, "command", here.node_rank),
                 title="the command",
+                leads_ranks=True,
             ),
         )

@@ -36,8 +36,11 @@ class ProcessSpec(Struct, frozen=True):
     ``workers`` is the number of session leaders that it starts itself: it is a launcher, and
     signals for ranks go to them. If they write logs of their own (``worker_logs``), these
     are mirrored in place of its output. ``testimony`` reads what a launcher reports about the end
-    of ranks. The program may not understand ``host_names``, which are in its words or variables: it
-    is planned again with their addresses.
+    of ranks.
+
+    If it ``leads_ranks``, members of its process group may be ranks, so that a drain lasts until
+    they have ended. Its words or variables hold ``host_names`` that its program may not understand:
+    it is planned again with their addresses.
     """
 
     argv: tuple[str, ...]
@@ -56,6 +59,7 @@ class ProcessSpec(Struct, frozen=True):
     worker_logs: tuple[WorkerLog, ...] = ()
     files: Mapping[PurePath, bytes] = field(default_factory=dict)
     descriptors: tuple[int, ...] = ()
+    leads_ranks: bool = False
     host_names: tuple[HostName, ...] = ()
 
     @property

@@ -160,21 +160,26 @@ class WorkerGroup:
 
     @property
     def has_ended(self) -> bool:
-        """Whether every rank that was started has ended, even if helpers are left."""
-        return all(process.status is not None for process in self._ranks)
+        """Whether every rank has ended, even if helpers are left."""
+        return all(process.ranks_have_ended for process in self._ranks)
 
     async def ended(self) -> None:
         """Return when every rank has ended."""
         for process in self._ranks:
             await process.ended()
+        while not self.has_ended:
+            await self._look_again()
 
     async def empty(self) -> None:
         """Return as soon as nothing is left in any process group."""
         while not self.is_empty:
             if all(process.group_is_empty for process in self._ranks):
                 self._dismiss()
-            with anyio.move_on_after(LOOK_AGAIN_SECONDS):
-                await self._runtime.children.change()
+            await self._look_again()
+
+    async def _look_again(self) -> None:
+        with anyio.move_on_after(LOOK_AGAIN_SECONDS):
+            await self._runtime.children.change()
 
     async def last_words(self, seconds: float) -> None:
         """Mirror the rest of the logs that workers wrote themselves.

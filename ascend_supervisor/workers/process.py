@@ -72,6 +72,11 @@ class Process:
         self.note_end()
         return not self._leads and self._groups.are_empty
 
+    @property
+    def ranks_have_ended(self) -> bool:
+        """Whether it has ended, and the ranks in its group with it if it leads any."""
+        return self.group_is_empty if self.spec.leads_ranks else self.status is not None
+
     def send(self, number: int) -> bool:
         """Signal the group, or only the leader if the signal is not for helpers.
 

@@ -102,6 +102,24 @@ def test_a_rank_that_fails_ends_the_others_within_the_grace(train_start, tmp_pat
     assert not job.survivors()
 
 
+LEAVES_ANOTHER = """\
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+other = directory + "/other"
+if rank == 1: open(other, "w").close()
+while not os.path.exists(other): time.sleep(0.05)
+if rank == 0: sys.exit(7)
+time.sleep(1)
+say("has dumped")
+"""
+
+
+def test_a_rank_that_the_script_leaves_has_the_drain(train_start):
+    """It would be ended by SIGTERM."""
+    job = train_start(LEAVES_ANOTHER, "--drain", "30")
+    assert job.end() == 7
+    assert "1 has dumped" in lines(job)
+
+
 def test_told_to_stop_all_ranks_have_the_grace(train_start):
     """The shell has no trap, so it is gone at once."""
     job = train_start(f"say('is ready')\n{STAY}")
