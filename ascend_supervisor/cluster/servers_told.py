@@ -16,8 +16,8 @@ _INDEX = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 def servers_table(environ: Mapping[str, str], node_rank: int) -> RankTable:
     """An entry without devices for each server that the variables tell of; at least this one."""
-    told = max((pods for _, pods in pods_told(environ)), default=1)
-    servers = min(max(told, node_rank + 1), MOST_HOSTS)
+    told = (pods for _, pods in pods_told(environ))
+    servers = min(max(node_rank + 1, *told), MOST_HOSTS)
     names = host_names(environ, servers)
     return RankTable(
         format=Format.DECLARED,
