@@ -26,7 +26,7 @@ class RankChecker(Struct, frozen=True):
     super_pod: bool = False
     ranks: Once[int] = field(default_factory=lambda: Once("rank_id"))
     servers: dict[str, Once[int]] = field(default_factory=dict)  # device_ids
-    addresses: dict[str, tuple[str, Cursor]] = field(default_factory=dict)  # server_id, device
+    addresses: dict[str, Cursor] = field(default_factory=dict)
     without_ip: list[Cursor] = field(default_factory=list)
 
     @property
@@ -51,17 +51,25 @@ class RankChecker(Struct, frozen=True):
         if not text:
             if not host_ip:
                 self.without_ip.append(device)
-            return None
+        elif _IPV4.fullmatch(text):
+            self._take_address(text, device, server_id)
+        else:
+            self._take_addresses(text, device, server_id)
+        return text or None
+
+    def _take_addresses(self, text: str, device: Cursor, server_id: str) -> None:
         for address in text.split(","):
             if _IPV4.fullmatch(address) or _is_ipv6(address):
                 self._take_address(address, device, server_id)
             elif not self.super_pod:
                 raise device.child("device_ip").misfit("an IPv4 or IPv6 address")
-        return text
 
     def _take_address(self, address: str, device: Cursor, server_id: str) -> None:
-        first_server, first = self.addresses.setdefault(address, (server_id, device))
-        if first_server != server_id:
+        """Only another server may not have the address of this one."""
+        first = self.addresses.setdefault(address, device)
+        if first is device:
+            return
+        if not any(first is here for here in self.servers[server_id].places.values()):
             raise Misfit(
                 f"{device.path}: device_ip {address} is taken already by {first.path}, on another "
                 "server"

@@ -19,14 +19,14 @@ def warnings_about(layout: Format, entries: Sequence[Entry]) -> tuple[str, ...]:
     for node_rank, entry in enumerate(entries):
         if entry.devices:
             ranks = servers.setdefault(entry.server_id or f"node rank {node_rank}", [])
-            ranks.extend(device.rank for device in entry.devices)
+            ranks += [device.rank for device in entry.devices]
     using = [server.label for server in entries if _uses_nic(server)]
     nics = _about_nics(using) if layout is Format.TEMPLATE_1 and len(servers) > 1 else ()
     return (*nics, *_about_ranks(servers))
 
 
 def _uses_nic(server: Entry) -> bool:
-    return any(device.device_ip is None for device in server.devices)
+    return None in [device.device_ip for device in server.devices]  # faster than any()
 
 
 def _about_nics(using: Sequence[str]) -> Iterator[str]:
