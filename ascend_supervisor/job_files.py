@@ -20,7 +20,10 @@ NAME_BYTES = 150
 
 
 class Place(Struct, frozen=True):
-    """``pod`` is the pod's or the host's name; both names can be part of a file name."""
+    """``pod`` is the pod's or the host's name; both names can be part of a file name.
+
+    ``started_in`` is the supervisor's own working directory. All paths are absolute.
+    """
 
     job_id: str
     pod: str
@@ -28,6 +31,7 @@ class Place(Struct, frozen=True):
     work_dir: PurePath
     table_file: PurePath
     state_file: PurePath
+    started_in: PurePath
 
 
 def place_of(
@@ -63,6 +67,7 @@ def place_of(
         work_dir=here / (work_dir or usual_work),
         table_file=own / "rank_table" / TABLE_FILE,
         state_file=here / (state_file or logs / f"{job_id}-supervisor-{_short(pod)}.json"),
+        started_in=here,
     )
 
 

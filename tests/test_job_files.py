@@ -42,6 +42,7 @@ def test_on_modelarts_everything_is_below_the_mount():
         work_dir=PurePath(MOUNT, "workspace"),
         table_file=PurePath(MOUNT, "rank_table/jobstart_hccl.json"),
         state_file=PurePath(MOUNT, "log/modelarts-job-7-ma-job-supervisor-job7-worker-0.json"),
+        started_in=HERE,
     )
 
 
@@ -53,6 +54,7 @@ def test_without_a_platform_there_are_defaults():
         work_dir=PurePath("/cache"),
         table_file=PurePath("/tmp/log/job/rank_table/jobstart_hccl.json"),
         state_file=PurePath("/tmp/log/job-supervisor-host-1.json"),
+        started_in=HERE,
     )
 
 
@@ -138,6 +140,7 @@ def test_what_is_relative_starts_where_we_were_started():
         work_dir=HERE / "work",
         table_file=HERE / "mount/rank_table/jobstart_hccl.json",
         state_file=HERE / "state.json",
+        started_in=HERE,
     )
     usual = place({"MA_MOUNT_PATH": "mount"})
     assert (usual.log_dir, usual.work_dir) == (HERE / "mount/log", HERE / "mount/workspace")

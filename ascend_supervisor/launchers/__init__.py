@@ -11,6 +11,7 @@ from ascend_supervisor.cluster.from_environment.declared import Chief, Meeting, 
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.settings.values import RankDir
 
 
 class Here(Struct, frozen=True):
@@ -29,14 +30,15 @@ class Boot(Struct, frozen=True):
     """What is to be run, and what every method needs to know to run it.
 
     ``environ`` is what the processes inherit: some variables are set only if they are missing.
-    ``port`` is the rendezvous port of rank 0, if it was given. ``meeting`` is where the ranks meet,
-    if the platform says it.
+    ``port`` is the rendezvous port of rank 0, if it was given. ``rank_dir`` says where ranks start.
+    ``meeting`` is where the ranks meet, if the platform says it.
     """
 
     command: tuple[str, ...]
     environ: Mapping[str, str]
     restarts: int
     port: int | None = None
+    rank_dir: RankDir = "device"
     meeting: Meeting | None = None
 
     @property

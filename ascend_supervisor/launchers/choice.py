@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ascend_supervisor.cluster.from_environment.choice import meeting_of
-from ascend_supervisor.cluster.from_environment.declared import Meeting
+from ascend_supervisor.cluster.from_environment.declared import Chief, Meeting, Store
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
@@ -18,6 +18,7 @@ from ascend_supervisor.launchers.mpirun import MpirunLauncher, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher
 from ascend_supervisor.launchers.once import OnceLauncher
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
+from ascend_supervisor.launchers.start_directory import rank_dir_here
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
@@ -28,12 +29,18 @@ from ascend_supervisor.settings.values import Method
 
 
 def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
+    meeting = meeting_here(settings, environ)
     boot = Boot(
         settings.command,
         environ,
         settings.restarts,
         settings.master_port,
-        meeting=meeting_here(settings, environ),
+        rank_dir_here(
+            settings.rank_dir,
+            is_shared=settings.standalone is not None or isinstance(meeting, Store | Chief),
+            has_work_dir=settings.work_dir is not None,
+        ),
+        meeting,
     )
     return LAUNCHERS[settings.method](boot, settings)
 

@@ -10,6 +10,7 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.start_directory import rank_directory
 from ascend_supervisor.launchers.testimony import Explanation
 
 HCCL_CONNECT_SECONDS = "1800"
@@ -67,7 +68,7 @@ def rank_spec(
     torch.distributed.elastic's ``@record`` writes the exception to that file.
     """
     whose = f"rank_{rank}"
-    cwd = here.place.work_dir / f"device{local_rank}"
+    cwd = rank_directory(boot, here, rank, local_rank)
     logged = process_log(boot, here, whose)
     error_file = job_directory(here.place) / "errors" / whose / f"generation_{generation}.json"
     return ProcessSpec(

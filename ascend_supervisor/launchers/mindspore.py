@@ -22,6 +22,7 @@ from ascend_supervisor.launchers.common_parts import (
 )
 from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ
+from ascend_supervisor.launchers.start_directory import other_directory
 
 SCHEDULER_PORT = "8118"
 RANK_TABLE = "MS_RANKTABLE_ENABLE"
@@ -44,12 +45,14 @@ class MindSporeLauncher(Struct, frozen=True):
         there and nowhere else; a pod without devices starts nothing but the scheduler.
         """
         has_scheduler = starts_scheduler(here, self.boot)
+        is_alone = has_scheduler and not here.entry.devices
+        if not is_alone:
+            devices_here("mindspore", here)
         cluster = self._cluster(table, here, generation)
-        if has_scheduler and not here.entry.devices:
+        if is_alone:
             alone = self._scheduler(table, here, {**cluster, "RANK_TABLE_FILE": None})
             specs = [replace(alone, significant=True)]
         else:
-            devices_here("mindspore", here)
             specs = [self._scheduler(table, here, cluster)] if has_scheduler else []
             specs += [
                 self._worker(table, here, generation, local_rank, device.rank, cluster)
@@ -78,7 +81,7 @@ class MindSporeLauncher(Struct, frozen=True):
             place = {"DEVICE_ID": "0"}
         return ProcessSpec(
             argv=self.boot.command,
-            cwd=here.place.work_dir / "scheduler",
+            cwd=other_directory(self.boot, here.place, "scheduler"),
             log=launcher_log_path(here.place, "scheduler", here.node_rank),
             environ={**cluster, "MS_ROLE": "MS_SCHED", **place},
             significant=False,

@@ -17,6 +17,7 @@ from ascend_supervisor.launchers.common_parts import (
     launcher_log_path,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.untrusted_text import shown
@@ -86,7 +87,7 @@ class MpirunLauncher(Struct, frozen=True):
             testimony, explanation = MpirunTestimony(directory), LostServer()
         return ProcessSpec(
             argv=tuple(words),
-            cwd=place.work_dir,
+            cwd=other_directory(self.boot, place),
             log=launcher_log_path(place, "mpirun", here.node_rank),
             environ={**common_environ(self.boot, here, generation), **self._keepalive()},
             directories=(directory,),
@@ -131,7 +132,7 @@ class MpirunLauncher(Struct, frozen=True):
         text = self.tools.sshd_config.replace(PORT_MARK, self._port)
         return ProcessSpec(
             argv=(self.tools.sshd, "-D", "-e", "-f", str(config), "-p", self._port),
-            cwd=here.place.work_dir,
+            cwd=other_directory(self.boot, here.place),
             log=launcher_log_path(here.place, "sshd", here.node_rank),
             environ=common_environ(self.boot, here, generation),
             significant=False,

@@ -30,6 +30,7 @@ from ascend_supervisor.launchers.mindspore import (
     words,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
+from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.settings.command_words import PYTHON
@@ -55,6 +56,7 @@ class MsrunLauncher(Struct, frozen=True):
         place = here.place
         directory = job_directory(place) / "msrun" / node / f"generation_{generation}"
         logged = process_log(self.boot, here, node)
+        cwd = other_directory(self.boot, place)
         logs = tuple(
             WorkerLog(directory / f"worker_{rank}.log", rank, local_rank)
             for local_rank, rank in enumerate(
@@ -68,7 +70,7 @@ class MsrunLauncher(Struct, frozen=True):
                     *self._cluster(table, here, workers, directory),
                     *self._command(),
                 ),
-                cwd=place.work_dir,
+                cwd=cwd,
                 log=launcher_log_path(place, "msrun", here.node_rank),
                 environ={
                     **common_environ(self.boot, here, generation),
@@ -76,7 +78,7 @@ class MsrunLauncher(Struct, frozen=True):
                     **self._path(),
                     "ASCEND_PROCESS_LOG_PATH": logged,
                 },
-                directories=(place.work_dir / logged, directory),
+                directories=(cwd / logged, directory),
                 title="msrun",
                 workers=workers,
                 testimony=MsrunTestimony(directory, logs, words(table, here, self.boot)),

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import launcher_log_path
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-
-WHERE_WE_STARTED = PurePath()
 
 
 class OnceLauncher(Struct, frozen=True):
@@ -34,7 +30,7 @@ class OnceLauncher(Struct, frozen=True):
         return (
             ProcessSpec(
                 argv=self.boot.command,
-                cwd=WHERE_WE_STARTED,
+                cwd=here.place.started_in,
                 log=launcher_log_path(here.place, "command", here.node_rank),
                 title="the command",
                 leads_ranks=True,

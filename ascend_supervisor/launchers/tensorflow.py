@@ -11,6 +11,7 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import common_environ, launcher_log_path, rank_spec
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.start_directory import other_directory
 
 Task = Literal["ps", "worker"]
 
@@ -57,7 +58,7 @@ class TensorFlowLauncher(Struct, frozen=True):
     ) -> ProcessSpec:
         return ProcessSpec(
             argv=(*self.boot.command, *words),
-            cwd=here.place.work_dir / "ps",
+            cwd=other_directory(self.boot, here.place, "ps"),
             log=launcher_log_path(here.place, "ps", here.node_rank),
             environ=common_environ(self.boot, here, generation),
             significant=significant,

@@ -22,6 +22,7 @@ from ascend_supervisor.launchers.common_parts import (
     table_file_unset,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit, raised
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.settings.command_words import PYTHON
@@ -51,6 +52,7 @@ class TorchrunLauncher(Struct, frozen=True):
         place = here.place
         directory = job_directory(place) / "torchrun" / node / f"generation_{generation}"
         logged = process_log(self.boot, here, node)
+        cwd = other_directory(self.boot, place)
         error_file = directory / "error.json"
         argv = (
             *self.torchrun,
@@ -64,7 +66,7 @@ class TorchrunLauncher(Struct, frozen=True):
         return (
             ProcessSpec(
                 argv=argv,
-                cwd=place.work_dir,
+                cwd=cwd,
                 log=launcher_log_path(place, "torchrun", here.node_rank),
                 environ={
                     **common_environ(self.boot, here, generation),
@@ -72,7 +74,7 @@ class TorchrunLauncher(Struct, frozen=True):
                     "ASCEND_PROCESS_LOG_PATH": logged,
                     "TORCHELASTIC_ERROR_FILE": str(error_file),
                 },
-                directories=(place.work_dir / logged, directory),
+                directories=(cwd / logged, directory),
                 error_file=error_file,
                 title="torchrun",
                 workers=workers,

@@ -21,6 +21,7 @@ from ascend_supervisor.settings.values import (
     Kind,
     LogLevel,
     Method,
+    RankDir,
     choice,
     read_path,
     read_text,
@@ -128,6 +129,13 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 PORT,
                 "port on which rank 0 is met, the same on all servers",
                 otherwise="MASTER_PORT, else the method's own",
+            ),
+            Option(
+                "rank-dir",
+                choice("WHERE", get_args(RankDir)),
+                "where ranks start: device (in device<local rank> of the work directory), "
+                "rank (in rank<rank>), same (where the supervisor was started)",
+                otherwise="device; same with --standalone without --work-dir",
             ),
             Option(
                 "work-dir",

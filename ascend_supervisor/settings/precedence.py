@@ -19,7 +19,7 @@ from ascend_supervisor.settings.sources import (
     from_platform,
     split_command_line,
 )
-from ascend_supervisor.settings.values import Console, LogLevel, Method, RankSet
+from ascend_supervisor.settings.values import Console, LogLevel, Method, RankDir, RankSet
 from ascend_supervisor.untrusted_text import shown
 
 NO_COMMAND = (
@@ -51,6 +51,7 @@ class Settings(Struct, frozen=True):
     standalone: int | None  # None: not asked for; 0: as many devices as there are
     method: Method
     master_port: int | None
+    rank_dir: RankDir | None
     work_dir: Path | None
     log_dir: Path | None
     restarts: int

@@ -164,6 +164,7 @@ Method = Literal[
     "ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow", "once"
 ]
 LogLevel = Literal["debug", "info", "warning", "error"]
+RankDir = Literal["device", "rank", "same"]
 
 MOST_DEVICES = 16
 """Of one server: an Atlas A3 has them."""

@@ -87,7 +87,8 @@ def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> N
 
 
 def _make_directories(spec: ProcessSpec) -> None:
-    for directory in (spec.cwd, *spec.directories):
+    made = spec.directories if _is_our_own(spec.cwd) else (spec.cwd, *spec.directories)
+    for directory in made:
         try:
             make_directories(Path(directory))
         except OSError as error:
@@ -97,6 +98,13 @@ def _make_directories(spec: ProcessSpec) -> None:
         with suppress(OSError):
             Path(spec.error_file).unlink()
     _set_aside_earlier(spec)
+
+
+def _is_our_own(directory: PurePath) -> bool:
+    """Whether the supervisor was started there: then it exists, whoever made it."""
+    with suppress(OSError):
+        return Path(directory).samefile(os.curdir)
+    return False
 
 
 def _set_aside_earlier(spec: ProcessSpec) -> None:

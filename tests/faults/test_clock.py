@@ -257,11 +257,11 @@ def write(size):
     while size:
         size -= os.write(1, b"x" * size)
 write({NEARLY_ALL})
-open("../../../up", "w").close()
-while not os.path.exists("../../../room"):
+open("up", "w").close()
+while not os.path.exists("room"):
     time.sleep(0.01)
 write({TOO_MUCH})
-open("../../../done", "w").close()
+open("done", "w").close()
 """
 
 
@@ -291,7 +291,7 @@ for _ in range({BLOCKS}):
     block = b"x" * {BLOCK_BYTES}
     while block:
         block = block[os.write(1, block):]
-    with open("../../../written", "a") as written:
+    with open("written", "a") as written:
         written.write(".")
 """
 
@@ -327,7 +327,7 @@ while not os.path.exists("../../../room"):
     time.sleep(0.01)
 open("checkpoint", "w").close()
 """
-CHECKPOINTS = ("--standalone", "2", *python(WRITES_A_CHECKPOINT))
+CHECKPOINTS = ("--standalone", "2", "--rank-dir", "device", *python(WRITES_A_CHECKPOINT))
 
 
 def stand_still(job: Running) -> None:

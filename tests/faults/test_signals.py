@@ -94,7 +94,8 @@ class State:
     generations: int | None = 1
 
 
-SAVING = ("--standalone", "2", *python(SAVES))
+APART = ("--standalone", "2", "--rank-dir", "device")
+SAVING = (*APART, *python(SAVES))
 FAILING = ("--standalone", "1", "--restarts", "5", "--", "false")
 RANK_0_FAILED = "rank 0 failed first, in generation 0: it exited with status 1"
 RANK_1_FAILED = "rank 1 failed first, in generation 0: it was killed by SIGKILL"
@@ -259,7 +260,7 @@ if os.environ["RANK"] == "1":
 )
 def test_ranks_that_a_hook_has_ended_are_no_failure_when_kubelet_stops_us(bad_day, source, saving):
     restarts = ("--restarts", "3", "--restart-delay", "0", "--release-delay", "0")
-    job = bad_day("--grace", FOR_EVER, *restarts, "--standalone", "2", *python(source))
+    job = bad_day("--grace", FOR_EVER, *restarts, *APART, *python(source))
     everybody_is_up(job)
     ranks = [event["child_pid"] for event in job.all("process.started")]
     hook_signals(*map(job.seen_from_here, ranks))
@@ -425,7 +426,7 @@ WORDS = 1500 * (999 * b"x" + b"\n")
 SAYS_MUCH = f"""
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM}})
-open("../../../up", "w").close()
+open("up", "w").close()
 sys.argv[1] == "asked" and signal.sigwait({{signal.SIGTERM}})
 words = {len(WORDS)} // 1000 * (999 * b"x" + b"\\n")
 while words:

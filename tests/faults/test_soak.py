@@ -163,7 +163,7 @@ def options_of(dice: random.Random) -> tuple[str, ...]:
         *("--log-max-size", dice.choice(("1MiB", "1GiB")), "--log-keep", "1000"),
         # An interpreter that starts would say that SIGINT came too early: it has to ignore it.
         *("--", "sh", "-c", 'trap "" INT; exec "$0" "$@"'),
-        *(sys.executable, "-I", "-S", "-c", RANK, "../../../counts", tempers),
+        *(sys.executable, "-I", "-S", "-c", RANK, "counts", tempers),
     )
 
 

@@ -323,9 +323,9 @@ def test_a_command_that_cannot_be_executed_is_not_tried_again(bad_day, way, plac
         command = prepare(home)
         for path in (home, *home.rglob("*")):
             os.chown(path, way.uid, -1, follow_symlinks=False)
-        options = ("--standalone", str(RANKS), "--restarts", "3", "--restart-delay", "0")
+        options = ("--standalone", str(RANKS), "--rank-dir", "device", "--restarts", "3")
         environ = {"MA_MOUNT_PATH": str(home)}
-        jobs[prepare] = bad_day(*options, "--", *command, environ=environ)
+        jobs[prepare] = bad_day(*options, "--restart-delay", "0", "--", *command, environ=environ)
     for prepare, job in jobs.items():
         assert refused(job, *CANNOT[prepare]) == [], prepare.__name__
         assert outcomes(job) == job.all("generation.started") == [], prepare.__name__
@@ -349,8 +349,8 @@ def refused(job: Running, code: int, sentence: str) -> list[str]:
 @pytest.mark.parametrize("way", ["unprivileged"], indirect=True)
 def test_where_the_usual_work_directory_cannot_be_made_there_is_another(bad_day, place):
     logs = place / "modelarts" / "log"
-    options = ("--standalone", "2", "--log-dir", str(logs), "--console", "json")
-    job = bad_day(*options, "--", "pwd", environ={"MA_MOUNT_PATH": ""})
+    options = ("--standalone", "2", "--rank-dir", "device", "--log-dir", str(logs))
+    job = bad_day(*options, "--console", "json", "--", "pwd", environ={"MA_MOUNT_PATH": ""})
     assert job.end() == 0, job.stderr
     work = logs / "modelarts-job-test" / "workspace" / "job-test-0"
     assert [job.said(rank) for rank in range(2)] == [[f"{work}/device{rank}"] for rank in range(2)]
@@ -364,7 +364,8 @@ def test_a_directory_that_a_rank_may_not_enter_ends_those_before_it(bad_day, way
     for path in (closed, closed.parent, closed.parent.parent):
         os.chown(path, way.uid, -1)
     closed.chmod(0o000)
-    job = bad_day("--standalone", str(RANKS), "--restarts", "3", "--", "sleep", "600")
+    options = ("--standalone", str(RANKS), "--rank-dir", "device", "--restarts", "3")
+    job = bad_day(*options, "--", "sleep", "600")
     sentence = f"rank {SIXTH}: cannot enter its directory .*/device{SIXTH}: Permission denied"
     assert refused(job, CANNOT_WRITE, sentence) == []
     assert outcomes(job) == ["not_started"]

@@ -171,7 +171,7 @@ def test_4_a_log_directory_that_is_removed_is_made_again(supervised):
         "while os.path.exists(sys.argv[1]): shutil.rmtree(sys.argv[1], ignore_errors=True)\n"
         "print('after', flush=True)"
     )
-    job = supervised("--standalone", "1", "--log-dir", "logs", *python(source), "../../../logs")
+    job = supervised("--standalone", "1", "--log-dir", "logs", *python(source), "logs")
     assert job.end() == 0
     text = (job.root / "logs" / job.log(0).name).read_text()
     assert text.endswith("after\n")
@@ -198,9 +198,8 @@ def test_5_every_byte_is_in_the_log(supervised, ending):
         "open(os.path.join(os.getcwd(), 'sha256'), 'w').write(told.hexdigest())\n" + ending
     )
     # Every rank ends at once, and nobody may be killed before it has written all: a long drain.
-    job = supervised(
-        "--standalone", "4", "--drain", "30", "--console-ranks", "none", *python(source)
-    )
+    options = ("--standalone", "4", "--rank-dir", "device", "--drain", "30")
+    job = supervised(*options, "--console-ranks", "none", *python(source))
     assert job.end() in {0, 137}
     for rank in range(4):
         data = OURS.sub(b"", job.log(rank).read_bytes())

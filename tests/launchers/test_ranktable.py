@@ -39,6 +39,7 @@ PLACE = Place(
     work_dir=PurePath("/mnt/workspace"),
     table_file=PurePath("/mnt/rank_table/jobstart_hccl.json"),
     state_file=PurePath("/mnt/log/state.json"),
+    started_in=PurePath("/home/me"),
 )
 
 
