@@ -24,6 +24,7 @@ from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.values import ALL_RANKS, Console
 from ascend_supervisor.supervisor import refused
 from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.wiring import planner
 from ascend_supervisor.workers.preparation import check_command
 from ascend_supervisor.workers.process import changed
 
@@ -37,7 +38,8 @@ def print_plan(
         found = anyio.run(table_now, settings, environ, cluster)
         whoami = identity(settings, environ, cluster)
         told = settings.non_defaults
-        plan, specs = plan_as_json(cluster, found, whoami, place, launcher, told)
+        planned = planner(settings, launcher, place)
+        plan, specs = plan_as_json(cluster, found, whoami, place, planned, told)
         for spec in specs:
             check_command(spec, changed(environ, spec.environ))
     except Refusal as refusal:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.life import Plan, Start
 
 
 def plan_as_json(
@@ -18,13 +18,13 @@ def plan_as_json(
     found: FoundTable,
     identity: Identity,
     place: Place,
-    launcher: Launcher,
+    plan: Callable[[Start], Plan],
     settings: Sequence[str],
 ) -> tuple[bytes, tuple[ProcessSpec, ...]]:
     """The plan of generation 0, and its specs; raises a Refusal as the run would."""
     table = found.table
     node_rank, entry = find_entry(table, identity)
-    specs = launcher.plan(table, Here(node_rank, entry, place), 0)
+    specs = plan(Start(0, found, node_rank, entry, restarts_left=0)).specs
     document = {
         "cluster": cluster.source,
         "cluster_hint": cluster.hint,

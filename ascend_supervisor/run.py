@@ -53,7 +53,8 @@ from ascend_supervisor.settings.precedence import (
     console_of,
     read_settings,
 )
-from ascend_supervisor.settings.sources import CONFIG_BYTES, OWNER
+from ascend_supervisor.settings.rank_variables import OWNER
+from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.usage import help_text
 from ascend_supervisor.single_instance import SingleInstance
 from ascend_supervisor.supervisor import Broken, Exit, Job, refused, supervise

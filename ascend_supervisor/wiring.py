@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
@@ -29,6 +30,7 @@ from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.sweep import sweep_leftovers
+from ascend_supervisor.rank_environment import rank_variables
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.supervisor import Job
@@ -36,6 +38,13 @@ from ascend_supervisor.workers.generation import Company, run_generation
 from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
+
+
+class Planner(Protocol):
+    """Plans a generation; ``addresses`` are those of the plan's host names, once they are known."""
+
+    def __call__(self, start: Start, addresses: Mapping[str, str] | None = None) -> Plan: ...
+
 
 DEVICES = Path("/dev")
 LEFTOVER_SECONDS = 30.0
@@ -78,7 +87,7 @@ def job_of(
     async def run(life: Life, company: Company) -> Ended:
         return await run_generation(life, runtime, interrupts, patience, company)
 
-    plan = partial(plan_of, launcher, place, ())
+    plan = planner(settings, launcher, place)
     return Job(
         coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
         probes=[Devices(devices, runtime.clock, runtime.report)] if devices else [],
@@ -110,6 +119,16 @@ async def _end_leftovers(runtime: Runtime) -> None:
         raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
 
 
+def planner(settings: Settings, launcher: Launcher, place: Place) -> Planner:
+    """A function that plans a generation, with what the options add to every process."""
+
+    def plan(start: Start, addresses: Mapping[str, str] | None = None) -> Plan:
+        equips = (rank_variables(settings.rank_env, place, start),)
+        return plan_of(launcher, place, equips, start, addresses)
+
+    return plan
+
+
 def plan_of(
     launcher: Launcher,
     place: Place,
@@ -128,9 +147,7 @@ def plan_of(
     return Plan(start, specs)
 
 
-async def _prepare(
-    place: Place, runtime: Runtime, again: Callable[[Start, Mapping[str, str]], Plan], plan: Plan
-) -> Plan:
+async def _prepare(place: Place, runtime: Runtime, again: Planner, plan: Plan) -> Plan:
     """Prepare the plan, made ``again`` with addresses if it holds host names."""
     hosts = {host for spec in plan.specs for host in spec.host_names}
     if hosts:

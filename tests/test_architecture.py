@@ -26,6 +26,8 @@ PURE = (
         "events",
         "job_files",
         "stop_requests",
+        "life",
+        "rank_environment",
     ),
     *("cluster.rank_table", "cluster.rank_checker", "cluster.formats", "cluster.format_2_0"),
     *("cluster.parsing", "cluster.table_warnings"),

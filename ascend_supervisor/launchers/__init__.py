@@ -31,7 +31,8 @@ class Boot(Struct, frozen=True):
 
     ``environ`` is what the processes inherit: some variables are set only if they are missing.
     ``port`` is the rendezvous port of rank 0, if it was given. ``rank_dir`` says where ranks start.
-    ``meeting`` is where the ranks meet, if the platform says it.
+    ``meeting`` is where the ranks meet, if the platform says it. ``handed_on`` names variables that
+    the user added; ranks get them on all servers.
     """
 
     command: tuple[str, ...]
@@ -40,6 +41,7 @@ class Boot(Struct, frozen=True):
     port: int | None = None
     rank_dir: RankDir = "device"
     meeting: Meeting | None = None
+    handed_on: frozenset[str] = frozenset()
 
     @property
     def store(self) -> Store | None:

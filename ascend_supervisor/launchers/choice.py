@@ -41,6 +41,7 @@ def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
             has_work_dir=settings.work_dir is not None,
         ),
         meeting,
+        handed_on=frozenset(variable.name for variable in settings.rank_env),
     )
     return LAUNCHERS[settings.method](boot, settings)
 

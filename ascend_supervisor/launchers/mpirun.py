@@ -111,12 +111,16 @@ class MpirunLauncher(Struct, frozen=True):
             yield from ("-x", "LD_LIBRARY_PATH")
         yield from ("-mca", "pml", "ob1", "-mca", "btl", "^openib")
         yield from ("-mca", "plm_rsh_no_tree_spawn", "true")
-        for name in sorted(self.boot.environ):
-            if FORWARDED.match(name):
-                yield from ("-x", name)
+        for name in self._forwarded():
+            yield from ("-x", name)
         if self.tools.is_root:
             yield "--allow-run-as-root"
         yield from self.boot.command
+
+    def _forwarded(self) -> list[str]:
+        """The names of the variables that ranks get on all servers, besides LD_LIBRARY_PATH."""
+        usual = {name for name in self.boot.environ if FORWARDED.match(name)}
+        return sorted((usual | self.boot.handed_on) - {"LD_LIBRARY_PATH"})
 
     def _sshd(self, here: Here, generation: int) -> ProcessSpec:
         if self.tools.sshd is None:

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from ascend_supervisor import errors
+from ascend_supervisor.settings.rank_variables import read_rank_variables
 from ascend_supervisor.settings.values import (
     CODES,
     DEVICE_COUNT,
@@ -43,7 +44,7 @@ class Option(Struct, frozen=True):
     """One option: its name, its kind of value, its help, and its default.
 
     ``default`` is written as a user would write it; None means that the value is None.
-    ``otherwise`` describes a default that is not fixed.
+    ``otherwise`` describes a default that is not fixed. An option that repeats has none.
     """
 
     name: str
@@ -68,6 +69,8 @@ class Option(Struct, frozen=True):
 
     @property
     def default_value(self) -> object:
+        if self.kind.repeats:
+            return ()
         return None if self.default is None else self.kind.read(self.default)
 
 
@@ -136,6 +139,12 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 "where ranks start: device (in device<local rank> of the work directory), "
                 "rank (in rank<rank>), same (where the supervisor was started)",
                 otherwise="device; same with --standalone without --work-dir",
+            ),
+            Option(
+                "rank-env",
+                Kind("NAME=VALUE", read_rank_variables, repeats=True),
+                "a variable for each rank, with {rank}, {local_rank}, {node_rank}, {world_size}, "
+                "{rank_dir}, {log_dir}, {generation}, and {{ for a brace; may be repeated",
             ),
             Option(
                 "work-dir",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.command_words import nested_launcher
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS, Source
+from ascend_supervisor.settings.rank_variables import RankVariable, without_rank
 from ascend_supervisor.settings.sources import (
     Given,
     from_environment,
@@ -52,6 +53,7 @@ class Settings(Struct, frozen=True):
     method: Method
     master_port: int | None
     rank_dir: RankDir | None
+    rank_env: tuple[RankVariable, ...]
     work_dir: Path | None
     log_dir: Path | None
     restarts: int
@@ -90,6 +92,10 @@ def _method(given: Mapping[str, Given]) -> Method:
 
 
 def _told(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_told, value))
+    if isinstance(value, RankVariable):
+        return value.name  # its value may be a secret
     return ",".join(map(str, sorted(value))) if isinstance(value, frozenset) else str(value)
 
 
@@ -130,9 +136,19 @@ def console_of(argv: Sequence[str], environ: Mapping[str, str]) -> Console:
 
 
 def _understood(words: Iterable[Given], faults: list[str]) -> dict[str, Given]:
-    """The readable values by the option's name; the last one wins."""
+    """The readable values by the option's name; the last one wins, or adds to its source's."""
     read = (_with_value(word, faults) for word in words)
-    return {word.option.name: word for word in read if word is not None}
+    found: dict[str, Given] = {}
+    for word in filter(None, read):
+        name = word.option.name
+        found[name] = _added(found[name], word) if name in found else word
+    return found
+
+
+def _added(earlier: Given, word: Given) -> Given:
+    if not word.option.kind.repeats or word.source != earlier.source:
+        return word
+    return replace(word, value=(*earlier.value, *word.value))
 
 
 def _with_value(word: Given, faults: list[str]) -> Given | None:
@@ -150,6 +166,10 @@ def _contradictions(given: Mapping[str, Given]) -> Iterator[str]:
             f"{alone.where} and {table.where} exclude each other: one makes a rank table, "
             "the other reads one; leave one out"
         )
+    method, variables = given.get("method"), given.get("rank-env")
+    if method and variables:
+        for fault in without_rank(variables.value, method.value):
+            yield f"{variables.where}: {fault}"
     delay, most = given.get("restart-delay"), given.get("restart-delay-max")
     if delay and most and delay.value > most.value:
         yield (

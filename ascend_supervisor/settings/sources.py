@@ -15,11 +15,9 @@ from typing import Any
 from msgspec import Struct
 
 from ascend_supervisor.settings.options import OPTIONS, PREFIX, Option, Source
+from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.settings.values import read_duration
 from ascend_supervisor.untrusted_text import nearest, plain, unknown
-
-OWNER = "ASCEND_SUPERVISOR_OWNER"
-"""The variable in every rank's environment that names its supervisor; not an option."""
 
 CONFIG_BYTES = 64 * 1024
 """More than any configuration file of ours has."""
@@ -107,10 +105,18 @@ def from_environment(environ: Mapping[str, str], faults: list[str]) -> Iterator[
         if not name.startswith(PREFIX) or not text or name == OWNER:
             continue
         if name in BY_VARIABLE:
-            yield Given(BY_VARIABLE[name], text, "environment", name)
+            for value in _values(BY_VARIABLE[name], text):
+                yield Given(BY_VARIABLE[name], value, "environment", name)
         elif not _SERVICE_LINK.search(name):
             near = nearest(name, BY_VARIABLE, PREFIX)
             faults.append(unknown(name, near, "unset it, or see --help for the options"))
+
+
+def _values(option: Option, text: str) -> list[str]:
+    """The values in a variable: one on each line if the option repeats."""
+    if not option.kind.repeats:
+        return [text]
+    return [line for line in text.split("\n") if line.strip()]
 
 
 def from_platform(environ: Mapping[str, str]) -> Iterator[Given]:

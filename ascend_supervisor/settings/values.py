@@ -28,11 +28,13 @@ class Kind(Struct, frozen=True):
     """One kind of value: ``read`` takes what was found and raises ValueError with what it expects.
 
     What was found is a text, a value of a TOML document, or True for an option without a value.
-    ``metavar`` is empty for a flag, and in brackets for an optional value.
+    ``metavar`` is empty for a flag, and in brackets for an optional value. If it ``repeats``, the
+    value is a tuple: what a source says several times is added up.
     """
 
     metavar: str
     read: Callable[[object], object]
+    repeats: bool = False
 
     @property
     def takes_value(self) -> bool:

@@ -501,6 +501,16 @@ def test_mpirun_forwards_the_published_names(name, is_forwarded):
     assert (name in main.argv) == is_forwarded
 
 
+def test_mpirun_hands_on_what_the_user_added():
+    names = frozenset({"ASCEND_HOME_PATH", "LD_LIBRARY_PATH", "PATH"})
+    environ = {**ONE_SERVER, "PATH": "/bin", "LD_LIBRARY_PATH": "/lib"}
+    (main,) = plan(lambda boot: mpirun()(replace(boot, handed_on=names)), environ)
+    handed_on = [main.argv[at + 1] for at, word in enumerate(main.argv) if word == "-x"]
+    assert handed_on[4:] == [
+        *("LD_LIBRARY_PATH", "ASCEND_HOME_PATH", "MA_NUM_GPUS", "MA_NUM_HOSTS", "PATH")
+    ]
+
+
 def test_mpirun_soon_gives_up_a_server_whose_network_is_cut_unless_told_otherwise():
     keepalive = "OMPI_MCA_oob_tcp_keepalive_time"
     _, main = plan(mpirun(), TWO_SERVERS)

@@ -1,0 +1,49 @@
+"""What the user adds to the environment of every process; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.life import Equip, Start
+from ascend_supervisor.settings.rank_variables import RankVariable
+
+CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
+
+
+def rank_variables(variables: Sequence[RankVariable], place: Place, start: Start) -> Equip:
+    """Sets ``variables``; they win over what the launcher sets.
+
+    A process that is not a rank gets only those that name no rank.
+    """
+
+    def equip(spec: ProcessSpec) -> ProcessSpec:
+        facts = _facts(spec, place, start)
+        known = [variable for variable in variables if variable.names <= facts.keys()]
+        said = {variable.name: variable.value(facts) for variable in known}
+        made = [spec.cwd / said[CANN_LOGS]] if CANN_LOGS in said else []
+        return replace(
+            spec,
+            environ={**spec.environ, **said},
+            directories=(*spec.directories, *made),
+        )
+
+    return equip
+
+
+def _facts(spec: ProcessSpec, place: Place, start: Start) -> Mapping[str, str]:
+    """What may stand in braces, by its name there."""
+    table = start.found.table
+    facts = {
+        "node_rank": str(start.node_rank),
+        "world_size": str(table.world_size or len(table.entries)),
+        "rank_dir": str(spec.cwd),
+        "log_dir": str(place.log_dir),
+        "generation": str(start.generation),
+    }
+    if spec.rank is not None:
+        facts |= {"rank": str(spec.rank), "local_rank": str(spec.local_rank)}
+    return facts

@@ -1,0 +1,81 @@
+"""Variables that the user sets for each rank; a value may hold names in braces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+OWNER = "ASCEND_SUPERVISOR_OWNER"
+"""The variable in every rank's environment that names its supervisor; not an option."""
+
+OF_A_RANK = ("rank", "local_rank")
+NAMES = (*OF_A_RANK, "node_rank", "world_size", "rank_dir", "log_dir", "generation")
+"""What may stand in braces."""
+
+START_RANKS_THEMSELVES = frozenset({"torchrun", "msrun", "mpirun"})
+"""Methods that start a launcher, whose environment all ranks of a server share."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
+
+
+class RankVariable(Struct, frozen=True):
+    """A variable, and its value as the user wrote it."""
+
+    name: str
+    template: str
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Those in braces."""
+        return frozenset(found[1:-1] for found in _BRACES.findall(self.template)) & set(NAMES)
+
+    def value(self, facts: Mapping[str, str]) -> str:
+        """The value, where ``facts`` has all of ``names``."""
+
+        def replaced(found: re.Match[str]) -> str:
+            piece = found[0]
+            return piece[0] if piece in {"{{", "}}"} else facts[piece[1:-1]]
+
+        return _BRACES.sub(replaced, self.template)
+
+
+def read_rank_variables(found: object) -> tuple[RankVariable, ...]:
+    """A variable as ``NAME=VALUE``, or several in a list; raises ValueError."""
+    items = found if isinstance(found, list) else [found]
+    return tuple(map(_variable, items))
+
+
+def _variable(item: object) -> RankVariable:
+    name, equals, template = item.partition("=") if isinstance(item, str) else ("", "", "")
+    if not equals or not _NAME.fullmatch(name) or "\0" in template:
+        raise ValueError("NAME=VALUE with the name of a variable, such as DEVICE_INDEX={rank}")
+    if name == OWNER:
+        raise ValueError(f"another name than {OWNER}, by which processes that are left are found")
+    for piece in _BRACES.findall(template):
+        if piece not in {"{{", "}}"} and piece[1:-1] not in NAMES:
+            raise ValueError(f"in braces one of {', '.join(NAMES)}; {{{{ and }}}} are braces")
+    return RankVariable(name, template)
+
+
+def without_rank(variables: Sequence[RankVariable], method: str) -> Iterator[str]:
+    """Faults: variables that differ between ranks, where one process starts all of them."""
+    if method not in START_RANKS_THEMSELVES:
+        return
+    for variable in variables:
+        for name in OF_A_RANK:
+            if name in variable.names:
+                yield (
+                    f"{variable.name}: {{{name}}} is not known, because {method} starts the ranks "
+                    "and all of them get its environment; set the variable in the script, from "
+                    f"{_SET_BY[method][name]}, or start the ranks with another --method"
+                )
+
+
+_SET_BY: Mapping[str, Mapping[str, str]] = {
+    "torchrun": {"rank": "RANK", "local_rank": "LOCAL_RANK"},
+    "msrun": {"rank": "RANK_ID", "local_rank": "DEVICE_ID"},
+    "mpirun": {"rank": "OMPI_COMM_WORLD_RANK", "local_rank": "OMPI_COMM_WORLD_LOCAL_RANK"},
+}

@@ -1,0 +1,61 @@
+"""The environment that the ranks of a whole job get from the user."""
+
+from __future__ import annotations
+
+import json
+
+from tests.running import python
+
+
+def shows(*names: str) -> list[str]:
+    """The words of a rank that prints these variables, as JSON."""
+    return python(f"import json, os; print(json.dumps([os.environ.get(n) for n in {names!r}]))")
+
+
+def told(job, rank: int = 0) -> list[str | None]:
+    assert job.end() == 0, job.stderr
+    values: list[str | None] = json.loads(job.said(rank)[0])
+    return values
+
+
+def test_ranks_get_the_users_variables(supervised):
+    job = supervised(
+        *("--standalone", "2", "--rank-dir", "device"),
+        *("--rank-env", "A=rank {rank} of {world_size}"),
+        *("--rank-env", "B={rank_dir}"),
+        *("--rank-env", "RANK_SIZE={{2}}\n"),
+        *shows("A", "B", "RANK_SIZE"),
+    )
+    place = job.root / "modelarts" / "workspace"
+    assert told(job) == ["rank 0 of 2", f"{place}/device0", "{2}\n"]
+    assert told(job, 1) == ["rank 1 of 2", f"{place}/device1", "{2}\n"]
+
+
+def test_a_generation_is_named(supervised):
+    fails_once = "import os; print(os.environ['X']); os._exit(os.environ['X'] == '0')"
+    options = ("--restarts", "1", "--restart-delay", "0", "--rank-env", "X={generation}")
+    job = supervised("--standalone", "1", *options, *python(fails_once))
+    assert job.end() == 0
+    assert [job.said(0, generation) for generation in (0, 1)] == [["0"], ["1"]]
+
+
+def test_the_log_holds_no_value(supervised):
+    job = supervised("--standalone", "1", "--rank-env", "TOKEN=s3cret", "--", "true")
+    assert job.end() == 0
+    assert "s3cret" not in json.dumps(job.events)
+    assert job.events[0]["settings"][-1] == "rank-env=TOKEN (command line)"
+
+
+def test_the_plan_shows_what_ranks_get(supervised, tmp_path):
+    with (tmp_path / "plan").open("wb") as plan:
+        options = ("--check", "--standalone", "2", "--rank-env", "DEVICE_INDEX={rank}")
+        assert supervised(*options, "--", "true", stdout=plan.fileno()).end() == 0
+    processes = json.loads((tmp_path / "plan").read_text())["processes"]
+    assert [p["environment"]["DEVICE_INDEX"] for p in processes] == ["0", "1"]
+
+
+def test_a_rank_is_refused_where_a_launcher_starts_it(supervised):
+    words = ("--standalone", "1", "--method", "torchrun", "--rank-env", "X={rank}", "--", "x.py")
+    job = supervised(*words)
+    assert job.end() == 64
+    assert job.stderr.count("{rank} is not known, because torchrun starts the ranks") == 1
