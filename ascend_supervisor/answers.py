@@ -14,14 +14,17 @@ from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.table_source import identity, table_now
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
+from ascend_supervisor.interrupts import Listen
 from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.choice import launcher_of
+from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.plan_as_json import plan_as_json
 from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.values import ALL_RANKS, Console
+from ascend_supervisor.sourced_files import sourced_alone
 from ascend_supervisor.supervisor import refused
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.wiring import planner
@@ -30,21 +33,41 @@ from ascend_supervisor.workers.process import changed
 
 
 def print_plan(
-    settings: Settings, environ: Mapping[str, str], place: Place, cluster: Cluster
+    settings: Settings,
+    environ: Mapping[str, str],
+    place: Place,
+    cluster: Cluster,
+    listen: Listen,
 ) -> int:
     """Print the plan; returns the exit code that the run would give, as far as it can be known."""
     try:
-        launcher = launcher_of(settings, environ)
-        found = anyio.run(table_now, settings, environ, cluster)
-        whoami = identity(settings, environ, cluster)
-        told = settings.non_defaults
-        planned = planner(settings, launcher, place)
-        plan, specs = plan_as_json(cluster, found, whoami, place, planned, told)
-        for spec in specs:
-            check_command(spec, changed(environ, spec.environ))
+        answer = anyio.run(_planned, settings, environ, place, cluster, listen)
     except Refusal as refusal:
         return refuse(refusal, environ, settings.console)
-    return print_answer(plan.decode())
+    if isinstance(answer, StopSignal):
+        return 128 + answer.number
+    return print_answer(answer)
+
+
+async def _planned(
+    settings: Settings,
+    environ: Mapping[str, str],
+    place: Place,
+    cluster: Cluster,
+    listen: Listen,
+) -> str | StopSignal:
+    """The plan as JSON, unless we are told to stop before it is known; raises a Refusal."""
+    changes = await sourced_alone(settings.env_from, environ, place.state_file, listen)
+    if isinstance(changes, StopSignal):
+        return changes
+    launcher = launcher_of(settings, changed(environ, changes), changes)
+    found = await table_now(settings, environ, cluster)
+    whoami = identity(settings, environ, cluster)
+    planned = planner(settings, launcher, place, changes)
+    plan, specs = plan_as_json(cluster, found, whoami, place, planned, settings.non_defaults)
+    for spec in specs:
+        check_command(spec, changed(environ, spec.environ))
+    return plan.decode()
 
 
 def print_answer(answer: str) -> int:

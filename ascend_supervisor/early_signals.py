@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 EARLY = (
@@ -55,4 +56,5 @@ class EarlySignals:
 
     def _record(self, number: int, _: object) -> None:
         self._numbers.append(number)
-        self._wake()
+        with suppress(RuntimeError):  # the loop has ended, and so do we
+            self._wake()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -18,6 +18,11 @@ from ascend_supervisor.tasks.race import first
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 HEARD = (*STOPPING, *FORWARDED, signal.SIGHUP)
+
+Listen = Callable[[Mapping[int, Callable[[], None]]], None]
+"""Calls the handlers for signals from now on; to be called with the event loop running.
+
+It needs a handler for each signal of HEARD, and for SIGCHLD."""
 
 
 class Interrupts:

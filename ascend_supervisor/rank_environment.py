@@ -14,6 +14,15 @@ from ascend_supervisor.settings.rank_variables import RankVariable
 CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
 
 
+def sourced_variables(changes: Mapping[str, str | None]) -> Equip:
+    """Applies ``changes`` as if they had been inherited: what the launcher sets wins."""
+
+    def equip(spec: ProcessSpec) -> ProcessSpec:
+        return replace(spec, environ={**changes, **spec.environ})
+
+    return equip
+
+
 def rank_variables(variables: Sequence[RankVariable], place: Place, start: Start) -> Equip:
     """Sets ``variables``; they win over what the launcher sets.
 

@@ -23,12 +23,13 @@ from ascend_supervisor.errors import (
     Unavailable,
 )
 from ascend_supervisor.events import (
+    Diagnostic,
     SupervisorExited,
     SupervisorStarted,
 )
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.reserved_descriptor import Reserve
-from ascend_supervisor.interrupts import HEARD, Interrupts
+from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.lock_holder import Holder
 from ascend_supervisor.output.line_formats import Origin
@@ -57,6 +58,7 @@ from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.usage import help_text
 from ascend_supervisor.single_instance import SingleInstance
+from ascend_supervisor.sourced_files import without_cann
 from ascend_supervisor.supervisor import Broken, Exit, Job, refused, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock, RunningLoop
 from ascend_supervisor.untrusted_text import printable
@@ -69,8 +71,6 @@ DEFECT_SECONDS = 10.0
 """How long the ranks may take to die after a defect of ours."""
 LAST_WORDS_SECONDS = 10.0
 """How long after the last process we wait for the reader of rank output."""
-Listen = Callable[[Mapping[int, Callable[[], None]]], None]
-"""Calls the handlers for signals from now on; to be called with the event loop running."""
 Leave = Callable[[int], NoReturn]
 """Ends the process with an exit code, even if threads are stuck."""
 
@@ -98,7 +98,7 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave:
     except Refusal as refusal:
         return refuse(refusal, environ, settings.console)
     if settings.check:
-        return print_plan(settings, environ, place, cluster)
+        return print_plan(settings, environ, place, cluster, listen)
     options = {"loop_factory": RunningLoop}
     return anyio.run(
         _main, settings, environ, place, cluster, listen, leave, backend_options=options
@@ -172,6 +172,8 @@ async def _main(
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
     # The first line, even if signals came before it; from here on the last line always follows.
     runtime.report(_started(settings, cluster))
+    if hint := without_cann(settings.env_from, environ):
+        runtime.report(Diagnostic("CANN", hint, None))
     listen(handlers)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(runtime.children.keep_reaping)
@@ -196,12 +198,12 @@ async def _claim(ourselves: Holder, place: Place, parts: _Parts) -> None:
 
 
 async def _exited(
-    claim: Callable[[], Awaitable[None]], job: Callable[[], Job], runtime: Runtime
+    claim: Callable[[], Awaitable[None]], job: Callable[[], Awaitable[Job]], runtime: Runtime
 ) -> Exit:
     """Run the job; every exception becomes the final event, and no process is left."""
     try:
         await claim()
-        return await supervise(job())
+        return await supervise(await job())
     except Refusal as refusal:
         return refused(refusal)
     except Broken as broken:

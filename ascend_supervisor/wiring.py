@@ -29,14 +29,17 @@ from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.processes.guardian_link import earlier_guardians
+from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
-from ascend_supervisor.rank_environment import rank_variables
+from ascend_supervisor.rank_environment import rank_variables, sourced_variables
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.sourced_files import sourced_files
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, run_generation
 from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
+from ascend_supervisor.workers.process import changed
 from ascend_supervisor.workers.runtime import Runtime
 
 
@@ -59,7 +62,7 @@ def cluster_here(settings: Settings, environ: Mapping[str, str]) -> Cluster:
     return cluster_of(settings, environ, npus(DEVICES), needs_file)
 
 
-def job_of(
+async def job_of(
     settings: Settings,
     environ: Mapping[str, str],
     place: Place,
@@ -71,7 +74,10 @@ def job_of(
     release = settings.release_delay
     if release is None:
         release = RELEASE_SECONDS if devices else 0.0
-    launcher = launcher_of(settings, environ)
+    changes = await sourced_files(
+        settings.env_from, runtime.environ, runtime.children, runtime.ownership, interrupts
+    )
+    launcher = launcher_of(settings, changed(environ, changes), changes)
     budget = RestartBudget(
         limit=settings.restarts,
         period=settings.restart_period,
@@ -87,7 +93,7 @@ def job_of(
     async def run(life: Life, company: Company) -> Ended:
         return await run_generation(life, runtime, interrupts, patience, company)
 
-    plan = planner(settings, launcher, place)
+    plan = planner(settings, launcher, place, changes)
     return Job(
         coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
         probes=[Devices(devices, runtime.clock, runtime.report)] if devices else [],
@@ -119,11 +125,14 @@ async def _end_leftovers(runtime: Runtime) -> None:
         raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
 
 
-def planner(settings: Settings, launcher: Launcher, place: Place) -> Planner:
+def planner(settings: Settings, launcher: Launcher, place: Place, changes: Changes) -> Planner:
     """A function that plans a generation, with what the options add to every process."""
 
     def plan(start: Start, addresses: Mapping[str, str] | None = None) -> Plan:
-        equips = (rank_variables(settings.rank_env, place, start),)
+        equips = (
+            sourced_variables(changes),
+            rank_variables(settings.rank_env, place, start),
+        )
         return plan_of(launcher, place, equips, start, addresses)
 
     return plan

@@ -50,7 +50,7 @@ async def test_a_defect_of_ours_ends_with_70_is_told_and_leaves_no_rank():
         ("sleep", "600"), environ=dict(os.environ), cwd="/", output=subprocess.DEVNULL
     )
 
-    def broken() -> Job:
+    async def broken() -> Job:
         raise LookupError("nobody\nexpected this")
 
     with anyio.fail_after(20):
@@ -65,7 +65,7 @@ async def test_a_defect_of_ours_ends_with_70_is_told_and_leaves_no_rank():
 
 
 async def test_a_refusal_is_an_end_with_its_own_code_and_one_line():
-    def refusing() -> Job:
+    async def refusing() -> Job:
         raise Unavailable("no\nroom")
 
     end = await _exited(claim, refusing, surroundings([]))
@@ -73,7 +73,7 @@ async def test_a_refusal_is_an_end_with_its_own_code_and_one_line():
 
 
 async def test_without_room_for_a_thread_the_job_is_refused():
-    def crowded() -> Job:
+    async def crowded() -> Job:
         raise NoThread
 
     end = await _exited(claim, crowded, surroundings([]))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from ascend_supervisor.cluster.from_environment.choice import meeting_of
 from ascend_supervisor.cluster.from_environment.declared import Chief, Meeting, Store
@@ -27,9 +28,16 @@ from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.values import Method
 
+NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
-def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
+
+def launcher_of(
+    settings: Settings, environ: Mapping[str, str], changes: Mapping[str, str | None] = NOTHING
+) -> Launcher:
+    """The launcher of ``--method``; ranks inherit ``environ``, with ``changes`` already made."""
     meeting = meeting_here(settings, environ)
+    added = {variable.name for variable in settings.rank_env}
+    added |= {name for name, value in changes.items() if value is not None}
     boot = Boot(
         settings.command,
         environ,
@@ -41,7 +49,7 @@ def launcher_of(settings: Settings, environ: Mapping[str, str]) -> Launcher:
             has_work_dir=settings.work_dir is not None,
         ),
         meeting,
-        handed_on=frozenset(variable.name for variable in settings.rank_env),
+        frozenset(added),
     )
     return LAUNCHERS[settings.method](boot, settings)
 

@@ -25,6 +25,7 @@ from ascend_supervisor.settings.values import (
     RankDir,
     choice,
     read_path,
+    read_paths,
     read_text,
     whole,
 )
@@ -139,6 +140,12 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 "where ranks start: device (in device<local rank> of the work directory), "
                 "rank (in rank<rank>), same (where the supervisor was started)",
                 otherwise="device; same with --standalone without --work-dir",
+            ),
+            Option(
+                "env-from",
+                Kind("FILE", read_paths, repeats=True),
+                "a shell file, such as CANN's set_env.sh: bash sources it once, and ranks get what "
+                "it changes; may be repeated",
             ),
             Option(
                 "rank-env",

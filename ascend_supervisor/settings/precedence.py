@@ -53,6 +53,7 @@ class Settings(Struct, frozen=True):
     method: Method
     master_port: int | None
     rank_dir: RankDir | None
+    env_from: tuple[Path, ...]
     rank_env: tuple[RankVariable, ...]
     work_dir: Path | None
     log_dir: Path | None

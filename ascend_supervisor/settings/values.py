@@ -117,6 +117,11 @@ def read_path(found: object) -> Path:
     raise ValueError("a path that is not empty")
 
 
+def read_paths(found: object) -> tuple[Path, ...]:
+    """A path, or several in a list."""
+    return tuple(map(read_path, found if isinstance(found, list) else [found]))
+
+
 def read_choice(found: object, *, choices: tuple[str, ...]) -> str:
     word = _word(found)
     if word in choices:

@@ -1,0 +1,168 @@
+"""What a shell file changes in the environment: bash sources it, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+
+import anyio
+
+from ascend_supervisor.processes.children import Child, Children
+from ascend_supervisor.processes.ownership import Known, Ownership
+from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.processes.sweep import sweep_descendants
+
+SECONDS = 60.0
+"""How long a file may take."""
+SWEEP_SECONDS = 10.0
+LAST_LINES = 3
+LINE_CHARACTERS = 160
+CHUNK_BYTES = 65536
+OUTPUT_BYTES = 16384
+
+OF_BASH = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
+"""Variables that bash sets by itself, besides BASH_*."""
+
+Changes = Mapping[str, str | None]
+"""Variables and their new values; None for one that is unset."""
+
+
+class ShellFileFailed(Exception):
+    """The text says how it failed, and what bash wrote last."""
+
+
+async def sourced(
+    file: Path,
+    environ: Mapping[str, str],
+    children: Children,
+    ownership: Ownership,
+    seconds: float = SECONDS,
+) -> Changes:
+    """What sourcing ``file`` changes in ``environ``; raises ShellFileFailed, or OSError.
+
+    All that it starts has been ended when this returns or is cancelled. Functions that it exports
+    are not variables, and are ignored.
+    """
+    search = environ.get("PATH", os.defpath)
+    bash, env = (shutil.which(name, path=search) for name in ("bash", "env"))
+    if bash is None or env is None:
+        raise ShellFileFailed(f"bash and env are needed, and not both are in PATH ({search})")
+    inherited = {name: value for name, value in environ.items() if name != "BASH_ENV"}
+    with _pipe(OUTPUT_BYTES) as output, _pipe() as result:
+        child = children.spawn(
+            (bash, "-c", _script(file, env, result.write_end)),
+            environ=inherited,
+            cwd=os.curdir,
+            output=output.write_end,
+            descriptors=(result.write_end,),
+        )
+        status = await _run(child, (output, result), children, ownership, seconds)
+        if status != 0 or not result.content:
+            raise ShellFileFailed(f"{_end(status, seconds)}{_last_words(output.content)}")
+        return changes(inherited, bytes(result.content))
+
+
+def _script(file: Path, env: str, descriptor: int) -> str:
+    """The words for bash. Not ``. FILE ||``: that would ignore a ``set -e`` in the file.
+
+    The file gets no arguments: some files of CANN read them as options.
+    """
+    source = quote(os.path.abspath(file))  # noqa: PTH100  (follows no link)
+    return f". {source}\ncase $? in 0) exec {quote(env)} -0 >&{descriptor} ;; *) exit ;; esac"
+
+
+def changes(before: Mapping[str, str], listed: bytes) -> Changes:
+    """What differs between ``before`` and the variables that ``env -0`` has ``listed``."""
+    entries = (entry.partition("=") for entry in os.fsdecode(listed).split("\0") if entry)
+    after = {name: value for name, _, value in entries}
+    named = {**before, **after}.keys()
+    return {
+        name: after.get(name)
+        for name in sorted(named)
+        if after.get(name) != before.get(name)
+        and name not in OF_BASH
+        and not name.startswith("BASH_")
+    }
+
+
+class _Pipe:
+    """What came through a pipe, or the last ``most`` bytes of it."""
+
+    def __init__(self, read_end: int, write_end: int, most: int | None) -> None:
+        self.content = bytearray()
+        self.write_end = write_end
+        self._read_end = read_end
+        self._most = most
+
+    async def keep_reading(self) -> None:
+        while self.read():
+            await anyio.wait_readable(self._read_end)
+
+    def read(self) -> bool:
+        """Take what is there now; False if that was the end."""
+        try:
+            while chunk := os.read(self._read_end, CHUNK_BYTES):
+                self.content += chunk
+                if self._most is not None:
+                    del self.content[: -self._most]
+        except BlockingIOError:
+            return True
+        return False
+
+
+@contextmanager
+def _pipe(most: int | None = None) -> Iterator[_Pipe]:
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    try:
+        os.set_blocking(read_end, False)
+        yield _Pipe(read_end, write_end, most)
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+
+
+async def _run(
+    child: Child,
+    pipes: tuple[_Pipe, ...],
+    children: Children,
+    ownership: Ownership,
+    seconds: float,
+) -> int | None:
+    """The return code of ``child``, None if it took too long; then nothing of it is left."""
+    status = None
+    leader = Pid.of(child.pid)
+    known = Known(frozenset({leader} if leader else ()))
+    try:
+        with anyio.move_on_after(seconds):
+            async with anyio.create_task_group() as tasks:
+                for pipe in pipes:
+                    tasks.start_soon(pipe.keep_reading)
+                status = await child.ended()
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await sweep_descendants(children, ownership, known, SWEEP_SECONDS, lambda _: None)
+    for pipe in pipes:
+        pipe.read()
+    return status
+
+
+def _end(status: int | None, seconds: float) -> str:
+    if status is None:
+        return f"it did not end within {seconds:g} s, and was killed"
+    if status == 0:
+        return "it called exit, so its variables are lost; a file to be sourced must not"
+    if status < 0:
+        return f"bash was killed by {signal.Signals(-status).name}"
+    return f"it ended with status {status}"
+
+
+def _last_words(output: bytearray) -> str:
+    lines = output.decode(errors="backslashreplace").splitlines()
+    last = [line.strip()[:LINE_CHARACTERS] for line in lines if line.strip()][-LAST_LINES:]
+    return f"; its last output: {' | '.join(last)}" if last else "; it has written nothing"

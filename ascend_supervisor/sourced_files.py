@@ -1,0 +1,101 @@
+"""Shell files that the user names for the environment of ranks, such as CANN's set_env.sh."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePath
+
+from ascend_supervisor.errors import SettingsRefused, Unavailable
+from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
+from ascend_supervisor.outcome import StopSignal
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix
+from ascend_supervisor.processes.ownership import Mark, Ownership
+from ascend_supervisor.processes.shell_file import Changes, ShellFileFailed, sourced
+from ascend_supervisor.scarcity import scarcity
+from ascend_supervisor.settings.rank_variables import OWNER
+from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.tasks.race import first
+from ascend_supervisor.workers.process import changed
+
+CANN = Path("/usr/local/Ascend/ascend-toolkit/set_env.sh")
+"""Where CANN's installer puts its file by default."""
+
+
+def without_cann(
+    files: Sequence[Path], environ: Mapping[str, str], set_env: Path = CANN
+) -> str | None:
+    """A hint where CANN is installed, and neither the environment nor the user names it."""
+    names_it = "ascend" in environ.get("LD_LIBRARY_PATH", "").lower()
+    if files or names_it or not os.path.exists(set_env):  # noqa: PTH110  (raises nothing)
+        return None
+    return (
+        "CANN is installed, but LD_LIBRARY_PATH names no directory of Ascend; if the ranks need "
+        f"CANN, give --env-from {set_env}"
+    )
+
+
+async def sourced_files(
+    files: Sequence[Path],
+    environ: Mapping[str, str],
+    children: Children,
+    ownership: Ownership,
+    interrupts: Interrupts,
+) -> Changes:
+    """What the files change in ``environ``, each after the one before it.
+
+    Nothing if we are told to stop meanwhile. Raises SettingsRefused if a file fails, or
+    Unavailable.
+    """
+    if not files:
+        return {}
+
+    async def stopped() -> Changes:
+        await interrupts.stop()
+        return {}
+
+    async def in_order() -> Changes:
+        found: Changes = {}
+        for file in files:
+            now = changed(environ, found)
+            found = {**found, **await _sourced(file, now, children, ownership)}
+        return found
+
+    found = await first(stopped, in_order)
+    return {name: value for name, value in found.items() if name != OWNER}
+
+
+async def _sourced(
+    file: Path, environ: Mapping[str, str], children: Children, ownership: Ownership
+) -> Changes:
+    try:
+        return await sourced(file, environ, children, ownership)
+    except ShellFileFailed as failed:
+        raise SettingsRefused(f"--env-from {file}: {failed}") from failed
+    except OSError as error:
+        if lacking := scarcity(error):
+            raise Unavailable(f"--env-from {file}: bash cannot be started: {lacking}") from error
+        reason = error.strerror or error
+        raise SettingsRefused(f"--env-from {file}: bash cannot be started: {reason}") from error
+
+
+async def sourced_alone(
+    files: Sequence[Path], environ: Mapping[str, str], state_file: PurePath, listen: Listen
+) -> Changes | StopSignal:
+    """The same in a process without a job; the first stopping signal, if there is one."""
+    if not files:
+        return {}
+    children = Children(parent_death_prefix())
+    become_subreaper()
+    mark = Mark.ours(OWNER, str(state_file))
+    ownership = Ownership.from_now_on(mark)
+    interrupts = Interrupts(lambda _: None, lambda: None, MonotonicClock())
+    handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}
+    handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
+    listen(handlers)
+    marked = {**environ, OWNER: mark.value}
+    changes = await sourced_files(files, marked, children, ownership, interrupts)
+    return await interrupts.stop_within(0) or changes
