@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from ascend_supervisor import errors
-from ascend_supervisor.settings.rank_variables import read_rank_variables
+from ascend_supervisor.settings.rank_variables import read_rank_variables, shown_variable
 from ascend_supervisor.settings.values import (
     CODES,
     DEVICE_COUNT,
@@ -149,7 +149,7 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
             ),
             Option(
                 "rank-env",
-                Kind("NAME=VALUE", read_rank_variables, repeats=True),
+                Kind("NAME=VALUE", read_rank_variables, repeats=True, shown=shown_variable),
                 "a variable for each rank, with {rank}, {local_rank}, {node_rank}, {world_size}, "
                 "{rank_dir}, {log_dir}, {generation}, and {{ for a brace; may be repeated",
             ),

@@ -21,7 +21,6 @@ from ascend_supervisor.settings.sources import (
     split_command_line,
 )
 from ascend_supervisor.settings.values import Console, LogLevel, Method, RankDir, RankSet
-from ascend_supervisor.untrusted_text import shown
 
 NO_COMMAND = (
     "no command was given: write what each rank runs after the options, "
@@ -156,7 +155,9 @@ def _with_value(word: Given, faults: list[str]) -> Given | None:
     try:
         return replace(word, value=word.option.kind.read(word.value))
     except ValueError as expected:
-        faults.append(f"{word.where}: expected {expected}, found {shown(word.value)}")
+        faults.append(
+            f"{word.where}: expected {expected}, found {word.option.kind.shown(word.value)}"
+        )
         return None
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from ascend_supervisor.untrusted_text import shown
+
 OWNER = "ASCEND_SUPERVISOR_OWNER"
 """The variable in every rank's environment that names its supervisor; not an option."""
 
@@ -56,8 +58,16 @@ def _variable(item: object) -> RankVariable:
         raise ValueError(f"another name than {OWNER}, by which processes that are left are found")
     for piece in _BRACES.findall(template):
         if piece not in {"{{", "}}"} and piece[1:-1] not in NAMES:
-            raise ValueError(f"in braces one of {', '.join(NAMES)}; {{{{ and }}}} are braces")
+            unknown = f", not {piece[1:-1]}" if piece[1:-1].isidentifier() else ""
+            known = f"in braces one of {', '.join(NAMES)}{unknown}"
+            raise ValueError(f"{known}; a brace itself is written {{{{ or }}}}")
     return RankVariable(name, template)
+
+
+def shown_variable(item: object) -> str:
+    """A variable as a refusal shows it: without its value, which may be a secret."""
+    name, equals, _ = item.partition("=") if isinstance(item, str) else ("", "", "")
+    return shown(f"{name}=...") if equals else shown(item)
 
 
 def without_rank(variables: Sequence[RankVariable], method: str) -> Iterator[str]:

@@ -157,13 +157,21 @@ def from_file(
     document = _document(config, read_file, faults)
     for key, value in document.items():
         if key in BY_KEY:
-            yield Given(BY_KEY[key], value, "file", f"{name}: {key}")
+            for item in _in_file(BY_KEY[key], value):
+                yield Given(BY_KEY[key], item, "file", f"{name}: {key}")
     strange = [key for key in document if key not in BY_KEY]
     for key in strange[:_MOST_STRANGE]:
         otherwise = "a key is an option of --help with _ for -, other than config"
         faults.append(f"{name}: {unknown(key, nearest(key, BY_KEY), otherwise)}")
     if len(strange) > _MOST_STRANGE:
         faults.append(f"{name}: {len(strange) - _MOST_STRANGE} more keys are not known")
+
+
+def _in_file(option: Option, value: object) -> list[object]:
+    """The values of a key: those of its list if the option repeats; an empty list is one value."""
+    if option.kind.repeats and isinstance(value, list):
+        return value or [value]
+    return [value]
 
 
 def _document(

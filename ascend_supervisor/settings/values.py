@@ -11,6 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ascend_supervisor.untrusted_text import shown
+
 MOST = 10**18 - 1
 """The largest whole number taken: eighteen digits, so that it fits every JSON reader's 64 bits."""
 
@@ -29,12 +31,14 @@ class Kind(Struct, frozen=True):
 
     What was found is a text, a value of a TOML document, or True for an option without a value.
     ``metavar`` is empty for a flag, and in brackets for an optional value. If it ``repeats``, the
-    value is a tuple: what a source says several times is added up.
+    value is a tuple: what a source says several times is added up. ``shown`` quotes a value
+    that is refused.
     """
 
     metavar: str
     read: Callable[[object], object]
     repeats: bool = False
+    shown: Callable[[object], str] = shown
 
     @property
     def takes_value(self) -> bool:

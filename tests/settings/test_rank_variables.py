@@ -58,7 +58,16 @@ def test_doubled_braces_are_the_text_itself(text):
 def test_other_names_and_lone_braces_are_refused(wrong):
     fault = only_fault("--rank-env", wrong)
     assert fault.startswith("--rank-env: expected in braces one of rank, local_rank, ")
-    assert fault.endswith(f"found {wrong!r}")
+    assert fault.endswith("; a brace itself is written {{ or }}, found 'X=...'")
+    assert (", not rnak;" in fault) == ("rnak" in wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", ['T={"key": "s3cret"}', "T-T=s3cret", "ASCEND_SUPERVISOR_OWNER=s3cret"]
+)
+def test_a_value_that_may_be_secret_is_not_told(wrong):
+    assert "s3cret" not in only_fault("--rank-env", wrong)
+    assert "s3cret" not in only_fault(toml=f"rank_env = ['A=1', {wrong!r}]")
 
 
 @pytest.mark.parametrize(
