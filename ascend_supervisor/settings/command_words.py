@@ -1,4 +1,4 @@
-"""What COMMAND starts, told by its words: a launcher must not be started as a rank; pure."""
+"""What COMMAND starts, told by its words, and why it may be refused; pure."""
 
 from __future__ import annotations
 
@@ -25,6 +25,28 @@ _ALLOWED: Mapping[Method, frozenset[Method]] = {
 }
 _ENDS_OPTIONS = re.compile(r"-[^-WXcm]*([WXcm])(.*)", re.DOTALL)
 """Short options of Python up to one that takes a value, and the value if it is in the same word."""
+
+
+_SOURCE = (
+    "write --env-from FILE -- COMMAND to give ranks what the file sets, or "
+    "-- bash -c 'source FILE && exec COMMAND'"
+)
+_INSTEAD_OF_BUILTINS = {
+    "source": _SOURCE,
+    ".": _SOURCE,
+    "export": "write --rank-env NAME=VALUE -- COMMAND",
+    "cd": (
+        "write -- bash -c 'cd DIRECTORY && exec COMMAND', or see --rank-dir for where ranks start"
+    ),
+}
+"""What to write where the first word of the command is a builtin of the shell."""
+
+
+def command_fault(method: Method, command: Sequence[str]) -> str | None:
+    """Why ``method`` cannot start the command, in a sentence; None if it can."""
+    if instead := _INSTEAD_OF_BUILTINS.get(command[0]):
+        return f"{command[0]} is a word of the shell, and the command runs without one; {instead}"
+    return nested_launcher(method, command)
 
 
 def nested_launcher(method: Method, command: Sequence[str]) -> str | None:

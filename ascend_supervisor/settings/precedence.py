@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.settings.command_words import nested_launcher
+from ascend_supervisor.settings.command_words import command_fault
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS, Source
 from ascend_supervisor.settings.rank_variables import RankVariable, without_rank
 from ascend_supervisor.settings.sources import (
@@ -119,8 +119,8 @@ def read_settings(
     faults += _contradictions(given)
     if not any(command[:1]):
         faults.append(NO_COMMAND)
-    elif nested := nested_launcher(_method(given), command):
-        faults.append(nested)
+    elif fault := command_fault(_method(given), command):
+        faults.append(fault)
     if faults:
         raise SettingsRefused(*faults)
     return _settled(given, command)

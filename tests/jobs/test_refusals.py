@@ -37,8 +37,9 @@ def test_a_pod_of_several_does_not_train_alone(supervised, check):
         ("--restarts", "three", "--", "true"),
         ("--check", "--standalone", "1", "--", "no-such-program"),
         ("--standalone", "1", "--method", "torchrun", "--", "true"),
+        ("--standalone", "1", "--", "source", "set_env.sh"),
     ],
-    ids=["a setting", "a plan", "a cluster"],
+    ids=["a setting", "a plan", "a cluster", "a command"],
 )
 def test_a_refusal_is_told_where_console_says(supervised, tmp_path, words):
     """For people, once: on stdout."""

@@ -11,7 +11,7 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.precedence import Settings, read_settings
 from ascend_supervisor.settings.values import ALL_RANKS
-from tests.job_settings import COMMAND, faults, only_fault, settings
+from tests.job_settings import COMMAND, faults, of_command_line, only_fault, settings
 
 SETTABLE = [option for option in OPTIONS if "environment" in option.places]
 
@@ -74,6 +74,28 @@ def test_the_faults_of_all_three_sources_are_reported_together() -> None:
         "--grace:",
         "job.toml:",
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "option"),
+    [
+        ("source", "--env-from FILE"),
+        (".", "--env-from FILE"),
+        ("export", "--rank-env NAME=VALUE"),
+        ("cd", "--rank-dir"),
+    ],
+)
+def test_a_builtin_of_the_shell_is_no_command(word: str, option: str) -> None:
+    with pytest.raises(SettingsRefused) as refused:
+        read_settings(("--", word, "x", "&&", "python", "train.py"), {}, lambda _: b"")
+    (fault,) = refused.value.faults
+    assert fault.startswith(f"{word} is a word of the shell, and the command runs without one; ")
+    assert option in fault
+
+
+def test_a_builtin_may_follow() -> None:
+    assert of_command_line("--", "bash", "-c", "cd /x").command == ("bash", "-c", "cd /x")
+    assert of_command_line("--", "./source").command == ("./source",)
 
 
 # How values depend on each other and on the platform
