@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import RankTable
+from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import LOOPBACK, is_ip, needed_address
 from ascend_supervisor.launchers.common_parts import (
@@ -23,9 +24,11 @@ from ascend_supervisor.launchers.common_parts import (
 from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ
 from ascend_supervisor.launchers.start_directory import other_directory
+from ascend_supervisor.untrusted_text import shown
 
 SCHEDULER_PORT = "8118"
 RANK_TABLE = "MS_RANKTABLE_ENABLE"
+_TRUE, _FALSE = frozenset({"true", "1"}), frozenset({"", "false", "0"})
 CLUSTER_SECONDS = "600"
 """How long workers and scheduler wait for each other."""
 
@@ -168,8 +171,15 @@ def rank_table(here: Here, boot: Boot) -> str | None:
 
 
 def reads_table(boot: Boot) -> bool:
-    """Whether MindSpore itself reads the file of the rank table."""
-    return boot.environ.get(RANK_TABLE) == "True"
+    """Whether MindSpore itself reads the file of the rank table; raises SettingsRefused."""
+    found = boot.environ.get(RANK_TABLE, "")
+    word = found.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise SettingsRefused(
+            f"{RANK_TABLE}: expected True if MindSpore is to read the rank table, or False, "
+            f"found {shown(found)}; correct it or unset it"
+        )
+    return word in _TRUE
 
 
 def scheduler_address(table: RankTable, here: Here, boot: Boot) -> str:

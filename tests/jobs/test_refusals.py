@@ -52,6 +52,15 @@ def test_a_refusal_is_told_where_console_says(supervised, tmp_path, words):
     assert job.stderr == ""
 
 
+@pytest.mark.parametrize("check", [(), ("--check",)])
+@pytest.mark.parametrize("method", ["msrun", "mindspore"])
+def test_a_word_that_says_neither_table_nor_none_is_refused_by_name(supervised, check, method):
+    words = (*check, "--standalone", "1", "--method", method, "--", "python", "train.py")
+    job = supervised(*words, environ={"MS_RANKTABLE_ENABLE": "yes"})
+    assert job.end() == 64
+    assert job.stderr.count("MS_RANKTABLE_ENABLE: expected True") == 1
+
+
 @pytest.mark.parametrize("method", ["torchrun", "msrun", "mpirun"])
 def test_a_launcher_that_is_not_installed_is_one_sentence_and_127(supervised, tmp_path, method):
     programs = tmp_path / "programs"

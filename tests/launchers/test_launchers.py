@@ -276,10 +276,24 @@ def test_mindspore_starts_a_scheduler_where_rank_0_is():
     ]
 
 
-@pytest.mark.parametrize(("said", "file"), [("True", str(PLACE.table_file)), ("true", None)])
-def test_mindspore_reads_the_rank_table_only_where_it_is_told_to(said, file):
+@pytest.mark.parametrize("said", ["True", "true", "TRUE", " True ", "1"])
+def test_mindspore_reads_the_rank_table_where_it_is_told_to(said):
     specs = plan(MindSporeLauncher, {**ONE_SERVER, "MS_RANKTABLE_ENABLE": said})
-    assert {spec.environ["RANK_TABLE_FILE"] for spec in specs} == {file}
+    assert {spec.environ["RANK_TABLE_FILE"] for spec in specs} == {str(PLACE.table_file)}
+
+
+@pytest.mark.parametrize("said", ["", "False", "false", "0"])
+def test_mindspore_asks_its_scheduler_where_it_is_told_to(said):
+    specs = plan(MindSporeLauncher, {**ONE_SERVER, "MS_RANKTABLE_ENABLE": said})
+    assert {spec.environ["RANK_TABLE_FILE"] for spec in specs} == {None}
+
+
+@pytest.mark.parametrize("said", ["yes", "on", "2", "Ture"])
+@pytest.mark.parametrize("launcher", [MindSporeLauncher, MsrunLauncher])
+def test_another_word_for_the_rank_table_is_refused_by_name(launcher, said):
+    fault = refusal(launcher, {**ONE_SERVER, "MS_RANKTABLE_ENABLE": said})
+    assert fault.startswith("MS_RANKTABLE_ENABLE: expected True if ")
+    assert repr(said) in fault
 
 
 def test_mindspore_elsewhere_starts_workers_only():
