@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+
+import pytest
 
 from tests.running import python
 
@@ -29,6 +32,24 @@ def test_ranks_get_the_users_variables(supervised):
     place = job.root / "modelarts" / "workspace"
     assert told(job) == ["rank 0 of 2", f"{place}/device0", "{2}\n"]
     assert told(job, 1) == ["rank 1 of 2", f"{place}/device1", "{2}\n"]
+
+
+HANDED_ON = {
+    "PATH": f"{os.environ['PATH']}:/nowhere: ",
+    "LD_LIBRARY_PATH": "/nowhere/lib:",
+    "PYTHONPATH": "/nowhere/python",
+    "RESUME_MODE_ENABLE": "1",
+    "HCCL_ASYNC_ERROR_HANDLING": "1",
+    "EMPTY": "",
+}
+
+
+@pytest.mark.parametrize("recovery", [{}, {"ELASTIC_PROCESS_RECOVER_ENABLE": "1"}])
+@pytest.mark.parametrize("method", ["ranktable", "mindspore", "torch-ddp", "tensorflow"])
+def test_what_is_the_users_is_handed_on_untouched(supervised, method, recovery):
+    options = ("--standalone", "1", "--method", method, "--drain", "0")
+    job = supervised(*options, *shows(*HANDED_ON), environ=HANDED_ON | recovery)
+    assert told(job) == list(HANDED_ON.values())
 
 
 def test_a_generation_is_named(supervised):
