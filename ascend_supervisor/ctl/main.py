@@ -122,7 +122,9 @@ def _parser() -> _Parser:
         add("check-table", "what a rank table says, or what is wrong with it"),
         convert := add("convert", "a rank table as template 1, which HCCL reads"),
     ):
-        command.add_argument("file", metavar="FILE", help="the rank table; - for stdin")
+        command.add_argument(
+            "file", metavar="FILE", help="the rank table, or its directory; - for stdin"
+        )
     convert.add_argument("-o", "--output", metavar="FILE", help="replaced at once; else stdout")
     return parser
 
@@ -187,7 +189,7 @@ def _check_table(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.tables import read_table_file  # noqa: PLC0415
     from ascend_supervisor.ctl.text import table_text  # noqa: PLC0415
 
-    out.text(table_text(read_table_file(arguments.file)))
+    out.text(table_text(read_table_file(arguments.file).table))
     return 0
 
 
@@ -197,11 +199,17 @@ def _convert(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
         replace_table_file,
     )
 
-    document = read_table_file(arguments.file).document
+    read = read_table_file(arguments.file)
+    document = read.table.document
     if arguments.output in {None, "-"}:
         out.put(document)
     else:
         replace_table_file(Path(arguments.output), document)
+    if read.is_what_ranks_get:
+        out.say(
+            f"the rank table {read.where} needs no conversion ({read.table.format.value}); "
+            "it is written as it is"
+        )
     return 0
 
 

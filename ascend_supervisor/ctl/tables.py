@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ascend_supervisor.cluster.parsing import MAX_BYTES, parse
 from ascend_supervisor.cluster.rank_table import NotReady, RankTable
@@ -20,6 +20,8 @@ from ascend_supervisor.untrusted_text import plain
 
 STDIN = 0
 TABLE_MODE = 0o644
+MOST_NAMES = 5
+"""How many files of a directory a refusal names."""
 
 
 class TableNotCompleted(Refusal):
@@ -28,15 +30,32 @@ class TableNotCompleted(Refusal):
     exit_code: ClassVar[int] = TABLE_NOT_READY
 
 
-def read_table_file(name: str) -> RankTable:
-    """The table in the file, ``-`` for stdin, which may be a pipe.
+class TableRead(NamedTuple):
+    """A table, the file that it was read from, for people, and its content."""
+
+    table: RankTable
+    where: str
+    content: bytes
+
+    @property
+    def is_what_ranks_get(self) -> bool:
+        """Whether the file needs no conversion."""
+        return self.content == self.table.document
+
+
+def read_table_file(name: str) -> TableRead:
+    """The table in the file, ``-`` for stdin, which may be a pipe; or in the directory.
 
     Raises SettingsRefused for a file that cannot be read, TableNotCompleted, TableRefused.
     """
     where = "on stdin" if name == "-" else plain(name)
     try:
+        if name != "-":
+            name = _file_at(name)
+            where = plain(name)
         with open(STDIN if name == "-" else name, "rb", closefd=name != "-") as file:
-            table = parse(file.read(MAX_BYTES + 1))
+            content = file.read(MAX_BYTES + 1)
+        table = parse(content)
     except OSError as error:
         reason = error.strerror or error
         raise SettingsRefused(f"the rank table {where} cannot be read: {reason}") from error
@@ -44,7 +63,24 @@ def read_table_file(name: str) -> RankTable:
         raise TableRefused(*(f"{where}: {fault}" for fault in refusal.faults)) from refusal
     if isinstance(table, NotReady):
         raise TableNotCompleted(f"the rank table {where} is not ready: {table.reason}")
-    return table
+    return TableRead(table, where, content)
+
+
+def _file_at(name: str) -> str:
+    """``name``, or the file in the directory ``name`` where the supervisor would look for it."""
+    place = Path(name)
+    if not place.is_dir():
+        return name
+    from ascend_supervisor.cluster.table_file import FILE_NAMES  # noqa: PLC0415  (slow)
+
+    for file in FILE_NAMES:
+        if (place / file).is_file():
+            return str(place / file)
+    held = sorted(file.name for file in place.iterdir())[:MOST_NAMES]
+    raise SettingsRefused(
+        f"{plain(name)} is a directory: expected {' or '.join(FILE_NAMES)} in it, "
+        f"found {', '.join(map(plain, held)) or 'nothing'}; name the file"
+    )
 
 
 def replace_table_file(path: Path, document: bytes) -> None:

@@ -66,7 +66,7 @@ def test_a_table_that_is_wrong_gives_65_and_the_place(tmp_path, command):
 @pytest.mark.parametrize("command", ["check-table", "convert"])
 def test_a_table_that_cannot_be_read_gives_64(tmp_path, command):
     assert "No such file" in refused(64, command, str(tmp_path / "none"))
-    assert "directory" in refused(64, command, str(tmp_path))
+    assert "name too long" in refused(64, command, "x" * 5000)
 
 
 @pytest.mark.parametrize("name", COMPLETED)
@@ -76,9 +76,46 @@ def test_convert_gives_what_the_ranks_are_handed(tmp_path, name):
     assert ctl("convert", path).stdout.encode() == document
     for target in (tmp_path / "made" / "new", Path(path)):
         found = ctl("convert", path, "-o", str(target))
-        assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+        assert (found.returncode, found.stdout) == (0, "")
         assert target.read_bytes() == document
         assert target.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("name", COMPLETED)
+def test_convert_says_where_nothing_is_converted(tmp_path, name):
+    path = file_of(tmp_path, name)
+    stays = rank_tables.table(name).document == rank_tables.data(name)
+    told = f"the rank table {path} needs no conversion ({rank_tables.table(name).format.value}); "
+    for options in ((), ("-o", str(tmp_path / "out"))):
+        found = ctl("convert", path, *options)
+        assert found.stderr.startswith(f"ascend-supervisorctl: {told}" if stays else "")
+        assert bool(found.stderr) == stays
+    converted = ctl("convert", str(tmp_path / "out")).stderr  # what it was converted to
+    assert "needs no conversion" in converted
+
+
+@pytest.mark.parametrize("name", ["jobstart_hccl.json", "hccl.json"])
+def test_a_directory_is_searched_as_rank_table_file_is(tmp_path, name):
+    (tmp_path / name).write_bytes(rank_tables.data(LAB))
+    (tmp_path / "other.json").write_text("{}")
+    assert "format      lab" in ctl("check-table", str(tmp_path)).stdout
+    document = rank_tables.table(LAB).document
+    assert ctl("convert", str(tmp_path)).stdout.encode() == document
+
+
+def test_of_two_files_in_a_directory_the_usual_one_is_read(tmp_path):
+    (tmp_path / "jobstart_hccl.json").write_bytes(rank_tables.data(LAB))
+    (tmp_path / "hccl.json").write_bytes(rank_tables.data(TEMPLATE_1))
+    assert "format      lab" in ctl("check-table", str(tmp_path)).stdout
+
+
+@pytest.mark.parametrize("command", ["check-table", "convert"])
+def test_a_directory_without_a_table_is_refused_with_what_it_holds(tmp_path, command):
+    assert "found nothing; name the file" in refused(64, command, str(tmp_path))
+    for name in ("b.json", "a.json"):
+        (tmp_path / name).touch()
+    sentence = refused(64, command, str(tmp_path))
+    assert "expected jobstart_hccl.json or hccl.json in it, found a.json, b.json;" in sentence
 
 
 def test_convert_replaces_what_a_link_leads_to(tmp_path):
