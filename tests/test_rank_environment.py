@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
@@ -11,7 +13,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
 from ascend_supervisor.life import Start
-from ascend_supervisor.rank_environment import rank_variables
+from ascend_supervisor.rank_environment import rank_variables, sourced_variables
 from ascend_supervisor.settings.rank_variables import NAMES, read_rank_variables
 from ascend_supervisor.wiring import plan_of
 from tests.launchers.test_ranktable import PLACE
@@ -40,6 +42,17 @@ def test_each_rank_has_its_own_values():
 def test_the_user_wins_over_the_launcher():
     (spec, *_) = plan(RankTableLauncher(BOOT), "MASTER_PORT=7", "HCCL_CONNECT_TIMEOUT=60")
     assert (spec.environ["MASTER_PORT"], spec.environ["HCCL_CONNECT_TIMEOUT"]) == ("7", "60")
+
+
+@pytest.mark.parametrize("launcher", [RankTableLauncher, TorchrunLauncher, MindSporeLauncher])
+def test_a_sourced_file_changes_what_is_inherited(launcher):
+    found = table(TWELVE_PODS)
+    start = Start(0, FoundTable(Path("/t"), found, ""), 0, found.entries[0], 0)
+    changes = {"ASCEND_HOME_PATH": "/cann", "GONE": None, "JOB_ID": "another"}
+    for spec in plan_of(launcher(BOOT), PLACE, [sourced_variables(changes)], start).specs:
+        assert spec.environ["ASCEND_HOME_PATH"] == "/cann"
+        assert spec.environ["GONE"] is None
+        assert spec.environ["JOB_ID"] == PLACE.job_id
 
 
 def test_of_a_name_that_stands_twice_the_last_counts():

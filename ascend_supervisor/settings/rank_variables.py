@@ -58,9 +58,9 @@ def _variable(item: object) -> RankVariable:
         raise ValueError(f"another name than {OWNER}, by which processes that are left are found")
     for piece in _BRACES.findall(template):
         if piece not in {"{{", "}}"} and piece[1:-1] not in NAMES:
-            unknown = f", not {piece[1:-1]}" if piece[1:-1].isidentifier() else ""
-            known = f"in braces one of {', '.join(NAMES)}{unknown}"
-            raise ValueError(f"{known}; a brace itself is written {{{{ or }}}}")
+            unknown = f" (not {piece[1:-1]})" if piece[1:-1].isidentifier() else ""
+            known = f"only {', '.join(NAMES)} in braces{unknown}"
+            raise ValueError(f"{known}, and {{{{ or }}}} for a brace itself")
     return RankVariable(name, template)
 
 

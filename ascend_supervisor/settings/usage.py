@@ -22,7 +22,8 @@ run without a shell. --restart-delay can also be set as the environment
 variable {PREFIX}RESTART_DELAY or as restart_delay in the file of
 --config; the command line wins over the environment, which wins over the file.
 S is seconds, or a number with its unit: 250ms, 90s, 5m, 1h. SIZE is bytes, or
-64KiB, 20MiB, 1GiB.
+64KiB, 20MiB, 1GiB. An option that may be repeated has one value on each line
+of its variable, and a list in the file.
 """
 
 _TAIL = f"""\

@@ -87,6 +87,15 @@ def test_a_signal_ends_the_wait_and_what_the_file_started(supervised, tmp_path, 
     assert job.survivors() == []
 
 
+def test_killing_the_supervisor_ends_the_file_and_what_it_started(supervised, tmp_path):
+    file = file_of(tmp_path, f"setsid sleep 601 &\ntouch {tmp_path}/runs\nsleep 602\n")
+    job: Running = supervised("--standalone", "1", "--env-from", file, "--", "true")
+    wait_until((tmp_path / "runs").exists)
+    job.send(signal.SIGKILL)
+    assert job.end() == 137
+    wait_until(lambda: not job.survivors())
+
+
 def test_the_plan_shows_what_ranks_get(supervised, tmp_path):
     file = file_of(tmp_path, "export ASCEND_HOME_PATH=/cann\nunset GONE\n")
     with (tmp_path / "plan").open("wb") as plan:

@@ -57,9 +57,9 @@ def test_doubled_braces_are_the_text_itself(text):
 )
 def test_other_names_and_lone_braces_are_refused(wrong):
     fault = only_fault("--rank-env", wrong)
-    assert fault.startswith("--rank-env: expected in braces one of rank, local_rank, ")
-    assert fault.endswith("; a brace itself is written {{ or }}, found 'X=...'")
-    assert (", not rnak;" in fault) == ("rnak" in wrong)
+    assert fault.startswith("--rank-env: expected only rank, local_rank, ")
+    assert fault.endswith(", and {{ or }} for a brace itself, found 'X=...'")
+    assert (" in braces (not rnak), " in fault) == ("rnak" in wrong)
 
 
 @pytest.mark.parametrize(
