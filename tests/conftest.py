@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.checking import Check
 from tests.running import Running
 
 # How long an example takes says how busy the machine is.
@@ -31,6 +32,12 @@ def supervised(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     yield start
     for running in started:
         running.kill()
+
+
+@pytest.fixture
+def check(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Check:
+    """Ask ``--check`` in a pod: ``check.plan(variables, *options)``."""
+    return Check(tmp_path, capfd)
 
 
 @pytest.fixture
