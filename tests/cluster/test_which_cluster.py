@@ -1,0 +1,142 @@
+"""A rank table, or variables in its place: which of them counts, and that it is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pods import (
+    kubeflow_v1,
+    mindspore_scheduler,
+    mindspore_worker,
+    pytorch,
+    tensorflow,
+    trainer_v2,
+)
+from tests.rank_tables import ONE_CARD, TEMPLATE_1, data
+from tests.running import python
+
+NAMED = ("RANK_TABLE_FILE", "RANK_TABLE_FILE_V_1_0")
+PODS = {
+    "PyTorch": (pytorch(1, 1, 0), "operator"),
+    "MindSpore": (mindspore_worker(1, 1, 0), "operator"),
+    "TensorFlow": (tensorflow(1, 1, 0), "operator"),
+    "v1": (kubeflow_v1(1, 1, 0), "kubeflow"),
+    "v2": (trainer_v2(1, 1, 0), "kubeflow"),
+}
+"""A pod of each kind, and where its cluster comes from."""
+IN_EACH_POD = pytest.mark.parametrize(("pod", "source"), PODS.values(), ids=PODS)
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """A directory in which a table may appear."""
+    place = tmp_path / "config"
+    place.mkdir()
+    return place
+
+
+@pytest.mark.parametrize("variable", NAMED)
+@IN_EACH_POD
+def test_a_table_that_exists_wins_over_variables(check, mounted, pod, source, variable):
+    (mounted / "hccl.json").write_bytes(data(TEMPLATE_1))
+    for place in (mounted, mounted / "hccl.json"):
+        plan = check.plan({**pod, variable: str(place), "XDL_IP": "10.0.5.2"})
+        assert plan.shape == (8, 2)
+        assert plan.ranks == [4, 5, 6, 7]
+        assert plan.document["cluster"] == "rank_table"
+        assert plan.document["rank_table"]["path"] == str(mounted / "hccl.json")
+
+
+@IN_EACH_POD
+def test_a_table_that_is_named_by_the_option_wins_over_variables(check, mounted, pod, source):
+    assert check(pod, "--rank-table", str(mounted / "hccl.json")).code == 75
+    (mounted / "hccl.json").write_bytes(data(ONE_CARD))
+    plan = check.plan(pod, "--rank-table", str(mounted))
+    assert plan.document["rank_table"]["format"].startswith("template 2")
+
+
+@pytest.mark.parametrize("pod", [pytorch(1, 1, 0), tensorflow(1, 1, 0), trainer_v2(1, 1, 0)])
+def test_standalone_wins_over_variables_of_one_pod(check, pod):
+    plan = check.plan(pod, "--standalone", "3")
+    assert plan.ranks == [0, 1, 2]
+    assert plan.document["cluster"] == "standalone"
+
+
+@IN_EACH_POD
+def test_where_no_table_can_come_variables_count(check, mounted, pod, source):
+    plan = check.plan({**pod, "RANK_TABLE_FILE": str(mounted / "nowhere" / "hccl.json")})
+    assert plan.shape == (1, 1)
+    assert plan.document["cluster"] == source
+    for process in plan.processes:
+        assert "RANK_TABLE_FILE" not in process.environ
+
+
+@pytest.mark.parametrize("named", ["", "hccl.json"])
+@pytest.mark.parametrize("pod", [pytorch(1, 1, 0), trainer_v2(1, 1, 0)], ids=["PyTorch", "v2"])
+def test_where_a_table_may_come_it_is_waited_for_by_ranks_that_read_it(check, mounted, pod, named):
+    assert check({**pod, "RANK_TABLE_FILE": str(mounted / named)}).code == 75
+
+
+@pytest.mark.parametrize("named", ["", "hccl.json"])
+@pytest.mark.parametrize(
+    ("pod", "options"),
+    [
+        (pytorch(1, 1, 0), ("--method", "torchrun")),
+        (trainer_v2(1, 1, 0), ("--method", "torchrun")),
+        (mindspore_worker(1, 1, 0), ()),
+    ],
+    ids=["PyTorch", "v2", "MindSpore"],
+)
+def test_where_a_table_may_come_variables_count_for_a_method_that_needs_none(
+    check, mounted, pod, options, named
+):
+    plan = check.plan({**pod, "RANK_TABLE_FILE": str(mounted / named)}, *options)
+    assert plan.document["cluster"] in {"operator", "kubeflow"}
+    assert f"--rank-table {mounted}" in plan.document["cluster_hint"]
+
+
+def test_no_table_tells_of_a_scheduler_without_npus(check, mounted):
+    pod = mindspore_scheduler(1, 1, npus=False)
+    plan = check.plan({**pod, "RANK_TABLE_FILE": str(mounted)})
+    assert plan.document["cluster"] == "operator"
+    assert plan.document["cluster_hint"] is None
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"WORLD_SIZE": "2"}, {"WORLD_SIZE": "2", "RANK": "1"}, {"RANK": "1"}],
+    ids=["nothing", "WORLD_SIZE", "WORLD_SIZE and RANK", "RANK"],
+)
+def test_without_variables_that_tell_of_a_cluster_the_table_is_waited_for(check, environ):
+    assert check(environ).code == 75
+
+
+def test_the_variables_of_modelarts_count_for_methods_that_need_no_table(check):
+    environ = {"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2", "VC_TASK_INDEX": "1", "MASTER_ADDR": "a"}
+    assert check(environ).code == 75
+    plan = check.plan(environ, "--method", "torchrun")
+    assert plan.shape == (4, 2)
+    assert plan.document["cluster"] == "modelarts"
+
+
+def test_the_variables_of_an_operator_win_over_those_of_modelarts(check):
+    more = {"MA_NUM_HOSTS": "4", "MA_NUM_GPUS": "8", "VC_TASK_INDEX": "3"}
+    plan = check.plan({**more, **pytorch(2, 2, 1)}, "--method", "torchrun")
+    assert plan.shape == (4, 2)
+    assert plan.node_rank == 1
+
+
+@IN_EACH_POD
+def test_the_first_event_says_where_the_cluster_comes_from(supervised, pod, source):
+    job = supervised(*python("pass"), environ=pod)
+    started = job.wait_for("supervisor.started")
+    assert started["cluster"] == source
+    assert {"operator": "Ascend Operator", "kubeflow": "Kubeflow"}[source] in started["msg"]
+
+
+def test_the_first_event_says_how_to_choose_the_other_source(supervised, mounted):
+    environ = {**pytorch(1, 1, 0), "RANK_TABLE_FILE": str(mounted)}
+    waiting = supervised(*python("pass"), environ=environ).wait_for("supervisor.started")
+    assert waiting["cluster"] == "rank_table"
+    assert waiting["cluster_hint"] in waiting["msg"]
+    assert "RANK_TABLE_FILE" in waiting["cluster_hint"]
