@@ -1,4 +1,4 @@
-"""Two servers of a cluster on one machine: network namespaces, joined by a cable."""
+"""Servers of a cluster on one machine: network namespaces, joined by a cable or a switch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.running import Running
+
+PROXY = Path(__file__).with_name("user_space_proxy.py")
 
 
 @dataclass(frozen=True)
@@ -40,29 +43,83 @@ class Server:
 
 @contextmanager
 def two_servers() -> Iterator[tuple[Server, Server]]:
-    if os.geteuid() or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and ip (Debian's package iproute2)")
-    tag = os.getpid()
-    first, second = (
-        Server(f"as-{tag}-{n}", f"10.77.0.{n + 1}", f"as{tag}{n}"[:15]) for n in range(2)
-    )
-    made = []
-    try:
-        for server in (first, second):
-            if _ip("netns", "add", server.name).returncode:
-                pytest.skip("no network namespace can be made here")
-            made.append(server)
+    """Joined by a cable."""
+    with _namespaces(2) as (first, second):
         _must("link", "add", first.interface, "type", "veth", "peer", "name", second.interface)
         for server in (first, second):
             _must("link", "set", server.interface, "netns", server.name)
-            inside = ("-n", server.name)
-            _must(*inside, "address", "add", f"{server.address}/24", "dev", server.interface)
-            _must(*inside, "link", "set", server.interface, "up")
-            _must(*inside, "link", "set", "lo", "up")
+            _begin(server)
         yield first, second
+
+
+@contextmanager
+def three_servers(service: str, port: int) -> Iterator[tuple[Server, Server, Server]]:
+    """Joined by a switch, a namespace of its own; all reach this port of the first by a service.
+
+    No server has the address of the service.
+    """
+    with _namespaces(4) as (*servers, switch):
+        first, second, third = servers
+        inside = ("-n", switch.name)
+        _must(*inside, "link", "add", "bridge", "type", "bridge")
+        _must(*inside, "address", "add", f"{switch.address}/24", "dev", "bridge")
+        _must(*inside, "address", "add", f"{service}/32", "dev", "lo")
+        for device in ("bridge", "lo"):
+            _must(*inside, "link", "set", device, "up")
+        for number, server in enumerate(servers):
+            plug = f"port{number}"
+            cable = ("link", "add", plug, "type", "veth", "peer", "name", server.interface)
+            _must(*inside, *cable, "netns", server.name)
+            _must(*inside, "link", "set", plug, "master", "bridge", "up")
+            _begin(server)
+            _must("-n", server.name, "route", "add", f"{service}/32", "via", switch.address)
+        with _passed_on(switch, service, first, port):
+            yield first, second, third
+
+
+@contextmanager
+def _passed_on(switch: Server, service: str, backend: Server, port: int) -> Iterator[None]:
+    words = (sys.executable, str(PROXY), service, backend.address, str(port))
+    with subprocess.Popen((*switch.within, *words), stdout=subprocess.PIPE) as proxy:
+        try:
+            assert proxy.stdout is not None
+            assert proxy.stdout.readline() == b"ready\n"
+            yield
+        finally:
+            proxy.kill()
+
+
+def add_second_address(address: str, owner: Server, others: Sequence[Server]) -> None:
+    """The others reach it through the owner's first address."""
+    _must("-n", owner.name, "address", "add", f"{address}/32", "dev", "lo")
+    for other in others:
+        _must("-n", other.name, "route", "add", f"{address}/32", "via", owner.address)
+
+
+@contextmanager
+def _namespaces(count: int) -> Iterator[list[Server]]:
+    if os.geteuid() or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and ip (Debian's package iproute2)")
+    tag = os.getpid()
+    made: list[Server] = []
+    try:
+        for n in range(count):
+            server = Server(f"as-{tag}-{n}", f"10.77.0.{n + 1}", f"as{tag}{n}"[:15])
+            if _ip("netns", "add", server.name).returncode:
+                pytest.skip("no network namespace can be made here")
+            made.append(server)
+        yield made
     finally:
         for server in made:
             _ip("netns", "delete", server.name)
+
+
+def _begin(server: Server) -> None:
+    """Give it its address; its end of the cable is in the namespace already."""
+    inside = ("-n", server.name)
+    _must(*inside, "address", "add", f"{server.address}/24", "dev", server.interface)
+    _must(*inside, "link", "set", server.interface, "up")
+    _must(*inside, "link", "set", "lo", "up")
 
 
 def on_each(
@@ -89,6 +146,27 @@ def on_each(
             },
         )
         for index, server in enumerate(servers)
+    ]
+
+
+def in_pods(
+    servers: Sequence[Server],
+    supervised: Callable[..., Running],
+    root: Path,
+    pods: Sequence[Mapping[str, str]],
+    *words: str,
+    deadline: float,
+) -> list[Running]:
+    """A supervisor on each of them, in a pod that an operator gave these variables."""
+    return [
+        supervised(
+            *("--release-delay", "0", *words),
+            root=root / server.name,
+            before=server.within,
+            deadline=deadline,
+            environ={"GLOO_SOCKET_IFNAME": server.interface, **pod},
+        )
+        for server, pod in zip(servers, pods, strict=True)
     ]
 
 
