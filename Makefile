@@ -49,8 +49,11 @@ frameworks: environment ## only the end-to-end tests with PyTorch and TensorFlow
 ifeq ($(E2E),no)
 	@echo 'left out (E2E=no): the end-to-end tests with PyTorch and TensorFlow'
 else
-	@scripts/environment .venv e2e || \
-		echo 'PyTorch could not be installed here (why is above): its end-to-end tests are skipped'
+	@if ! scripts/environment .venv e2e; then \
+		echo 'PyTorch could not be installed here (why is above): its end-to-end tests are skipped'; \
+	elif ! scripts/environment .venv e2e_frameworks; then \
+		echo 'Lightning and accelerate could not be installed here (why is above): their end-to-end tests are skipped'; \
+	fi
 	@scripts/environment .venv e2e_tensorflow || \
 		echo 'TensorFlow could not be installed here (why is above): its end-to-end tests are skipped'
 	@scripts/debian-packages iproute2
