@@ -17,6 +17,7 @@ from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
 from ascend_supervisor.interrupts import Listen
 from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.choice import launcher_of
+from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.plan_as_json import plan_as_json
@@ -29,7 +30,6 @@ from ascend_supervisor.supervisor import refused
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.wiring import planner
 from ascend_supervisor.workers.preparation import check_command
-from ascend_supervisor.workers.process import changed
 
 
 def print_plan(
@@ -60,7 +60,7 @@ async def _planned(
     changes = await sourced_alone(settings.env_from, environ, place.state_file, listen)
     if isinstance(changes, StopSignal):
         return changes
-    launcher = launcher_of(settings, changed(environ, changes), changes)
+    launcher = launcher_of(settings, environ, changes, cluster.source)
     found = await table_now(settings, environ, cluster)
     whoami = identity(settings, environ, cluster)
     planned = planner(settings, launcher, place, changes)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
 
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
+from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.processes.shell_file import Changes, ShellFileFailed, sourced
-from ascend_supervisor.scarcity import scarcity
+from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.workers.process import changed
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
 
 CANN = Path("/usr/local/Ascend/ascend-toolkit/set_env.sh")
 """Where CANN's installer puts its file by default."""
@@ -30,12 +32,19 @@ def without_cann(
 ) -> str | None:
     """A hint where CANN is installed, and neither the environment nor the user names it."""
     names_it = "ascend" in environ.get("LD_LIBRARY_PATH", "").lower()
-    if files or names_it or not os.path.exists(set_env):  # noqa: PTH110  (raises nothing)
+    if files or names_it or not _exists(set_env):
         return None
     return (
         "CANN is installed, but LD_LIBRARY_PATH names no directory of Ascend; if the ranks need "
         f"CANN, give --env-from {set_env}"
     )
+
+
+def _exists(path: Path) -> bool:
+    """Whether it exists; False if a file system does not answer."""
+    with suppress(NoThread):
+        return answer_of(partial(os.path.exists, path), ANSWER_SECONDS, otherwise=False)
+    return False
 
 
 async def sourced_files(

@@ -39,7 +39,6 @@ from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, run_generation
 from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
-from ascend_supervisor.workers.process import changed
 from ascend_supervisor.workers.runtime import Runtime
 
 
@@ -77,7 +76,7 @@ async def job_of(
     changes = await sourced_files(
         settings.env_from, runtime.environ, runtime.children, runtime.ownership, interrupts
     )
-    launcher = launcher_of(settings, changed(environ, changes), changes)
+    launcher = launcher_of(settings, environ, changes, cluster.source)
     budget = RestartBudget(
         limit=settings.restarts,
         period=settings.restart_period,

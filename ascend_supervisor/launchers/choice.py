@@ -11,13 +11,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ascend_supervisor.cluster.from_environment.choice import meeting_of
-from ascend_supervisor.cluster.from_environment.declared import Chief, Meeting, Store
+from ascend_supervisor.cluster.from_environment.declared import Meeting
+from ascend_supervisor.events import ClusterSource
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.mpirun import MpirunLauncher, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher
 from ascend_supervisor.launchers.once import OnceLauncher
+from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.start_directory import rank_dir_here
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
@@ -32,22 +34,26 @@ NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
 
 def launcher_of(
-    settings: Settings, environ: Mapping[str, str], changes: Mapping[str, str | None] = NOTHING
+    settings: Settings,
+    environ: Mapping[str, str],
+    changes: Mapping[str, str | None] = NOTHING,
+    source: ClusterSource = "rank_table",
 ) -> Launcher:
-    """The launcher of ``--method``; ranks inherit ``environ``, with ``changes`` already made."""
+    """The launcher of ``--method``; ranks inherit ``environ`` with the ``changes``.
+
+    What the platform says is read without them. ``source`` is where the cluster comes from; the
+    need for a table file does not depend on it.
+    """
     meeting = meeting_here(settings, environ)
+    has_work_dir = settings.work_dir is not None
     added = {variable.name for variable in settings.rank_env}
     added |= {name for name, value in changes.items() if value is not None}
     boot = Boot(
         settings.command,
-        environ,
+        changed(environ, changes),
         settings.restarts,
         settings.master_port,
-        rank_dir_here(
-            settings.rank_dir,
-            is_shared=settings.standalone is not None or isinstance(meeting, Store | Chief),
-            has_work_dir=settings.work_dir is not None,
-        ),
+        rank_dir_here(settings.rank_dir, source, meeting, has_work_dir=has_work_dir),
         meeting,
         frozenset(added),
     )

@@ -73,3 +73,9 @@ class ProcessSpec(Struct, frozen=True):
     def program(self) -> str | None:
         """What it is, if it is not a rank."""
         return self.name if self.rank is None else None
+
+
+def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """``environ`` with ``changes``; None removes a variable."""
+    merged: dict[str, str | None] = {**environ, **changes}
+    return {name: value for name, value in merged.items() if value is not None}

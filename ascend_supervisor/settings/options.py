@@ -139,7 +139,8 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 choice("WHERE", get_args(RankDir)),
                 "where ranks start: device (in device<local rank> of the work directory), "
                 "rank (in rank<rank>), same (where the supervisor was started)",
-                otherwise="device; same with --standalone without --work-dir",
+                otherwise="device; without --work-dir same for --standalone and for PyTorch and "
+                "TensorFlow variables",
             ),
             Option(
                 "env-from",

@@ -16,8 +16,8 @@ OF_A_RANK = ("rank", "local_rank")
 NAMES = (*OF_A_RANK, "node_rank", "world_size", "rank_dir", "log_dir", "generation")
 """What may stand in braces."""
 
-START_RANKS_THEMSELVES = frozenset({"torchrun", "msrun", "mpirun"})
-"""Methods that start a launcher, whose environment all ranks of a server share."""
+START_RANKS_THEMSELVES = frozenset({"torchrun", "msrun", "mpirun", "once"})
+"""Methods with one process that starts the ranks, which share its environment."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
@@ -78,14 +78,20 @@ def without_rank(variables: Sequence[RankVariable], method: str) -> Iterator[str
         for name in OF_A_RANK:
             if name in variable.names:
                 yield (
-                    f"{variable.name}: {{{name}}} is not known, because {method} starts the ranks "
-                    "and all of them get its environment; set the variable in the script, from "
+                    f"{variable.name}: {{{name}}} is not known, because {method} starts one process "
+                    "and the ranks get its environment; set the variable "
                     f"{_SET_BY[method][name]}, or start the ranks with another --method"
                 )
 
 
 _SET_BY: Mapping[str, Mapping[str, str]] = {
-    "torchrun": {"rank": "RANK", "local_rank": "LOCAL_RANK"},
-    "msrun": {"rank": "RANK_ID", "local_rank": "DEVICE_ID"},
-    "mpirun": {"rank": "OMPI_COMM_WORLD_RANK", "local_rank": "OMPI_COMM_WORLD_LOCAL_RANK"},
-}
+    method: {
+        "rank": f"in the script, from {rank}",
+        "local_rank": f"in the script, from {local_rank}",
+    }
+    for method, rank, local_rank in (
+        ("torchrun", "RANK", "LOCAL_RANK"),
+        ("msrun", "RANK_ID", "DEVICE_ID"),
+        ("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    )
+} | {"once": dict.fromkeys(("rank", "local_rank"), "where the command starts its ranks")}

@@ -23,13 +23,12 @@ from ascend_supervisor.events import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.executable import is_foreign, missing_interpreter
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import in_thread
 from ascend_supervisor.workers.failure import exhibit_files
-from ascend_supervisor.workers.process import changed
 from ascend_supervisor.workers.runtime import Runtime
 
 PRIVATE = 0o600

@@ -14,7 +14,7 @@ from ascend_supervisor.errors import (
     CommandNotFound,
     Unavailable,
 )
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.children import Child, Children
@@ -174,12 +174,6 @@ def start(
         raise _refusal(spec, error) from error
     with parent.spare_descriptor():
         return Process(spec, child, output, now)
-
-
-def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """``environ`` with ``changes``; None removes a variable."""
-    merged: dict[str, str | None] = {**environ, **changes}
-    return {name: value for name, value in merged.items() if value is not None}
 
 
 def _refusal(

@@ -7,6 +7,8 @@ from pathlib import PurePath
 import pytest
 
 from ascend_supervisor.cluster.conversion import standalone
+from ascend_supervisor.cluster.from_environment.choice import meeting_of
+from ascend_supervisor.cluster.from_environment.declared import Meeting
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here, Launcher
@@ -78,17 +80,35 @@ def test_the_directory_of_cann_starts_in_that_of_the_process(launcher):
                 assert spec.cwd / "plog" in spec.directories
 
 
+def meeting(words: str) -> Meeting | None:
+    return meeting_of(dict(word.split("=") for word in words.split()))
+
+
+STORE = meeting("WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 RANK=0 MASTER_ADDR=a MASTER_PORT=1")
+CHIEF = meeting(
+    "CM_WORKER_SIZE=4 CM_LOCAL_WORKER=2 CM_RANK=0 CM_WORKER_IP=a CM_CHIEF_IP=a CM_CHIEF_PORT=1 "
+    "CM_CHIEF_DEVICE=0"
+)
+SCHEDULER = meeting(
+    "MS_ROLE=MS_WORKER MS_SCHED_HOST=a MS_SCHED_PORT=1 MS_WORKER_NUM=4 MS_LOCAL_WORKER=2 "
+    "MS_NODE_RANK=0"
+)
+
+
 @pytest.mark.parametrize(
-    ("said", "is_shared", "has_work_dir", "expected"),
+    ("source", "place", "expected"),
     [
-        (None, False, False, "device"),
-        (None, False, True, "device"),
-        (None, True, False, "same"),
-        (None, True, True, "device"),
-        ("rank", True, False, "rank"),
-        ("same", False, True, "same"),
+        ("standalone", None, "same"),
+        ("rank_table", None, "device"),
+        ("rank_table", STORE, "device"),
+        ("modelarts", None, "device"),
+        ("operator", STORE, "same"),
+        ("operator", CHIEF, "same"),
+        ("operator", SCHEDULER, "device"),
+        ("kubeflow", STORE, "same"),
     ],
 )
-def test_the_default_follows_the_cluster(said, is_shared, has_work_dir, expected):
-    found = rank_dir_here(said, is_shared=is_shared, has_work_dir=has_work_dir)
-    assert found == expected
+def test_the_default_follows_the_cluster(source, place, expected):
+    assert rank_dir_here(None, source, place, has_work_dir=False) == expected
+    assert rank_dir_here(None, source, place, has_work_dir=True) == "device"
+    assert rank_dir_here("rank", source, place, has_work_dir=False) == "rank"
