@@ -33,6 +33,11 @@ class Place(Struct, frozen=True):
     state_file: PurePath
     started_in: PurePath
 
+    @property
+    def short_pod(self) -> str:
+        """``pod``, cut so that a file's name has room for the job's, but still unique."""
+        return _short(self.pod)
+
 
 def place_of(
     environ: Mapping[str, str],
@@ -102,7 +107,6 @@ def _pod(environ: Mapping[str, str], hostname: str) -> tuple[str, str]:
 
 
 def _short(pod: str) -> str:
-    """``pod``, cut so that the state file's name has room for the job's, but still unique."""
     data = pod.encode(errors="surrogateescape")
     if len(data) <= POD_BYTES:
         return pod

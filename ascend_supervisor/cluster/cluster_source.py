@@ -70,7 +70,7 @@ def cluster_of(
 
 
 def _needless(settings: Settings, environ: Mapping[str, str]) -> Cluster:
-    """The command is started once, whatever the cluster; only names and restarts depend on it."""
+    """The command is started once, whatever the cluster; only restarts depend on it."""
     told = {} if settings.standalone is not None else environ
     ours = settings.node_rank
     node_rank = node_rank_told(told) if ours is None else ours

@@ -31,6 +31,6 @@ def servers_table(environ: Mapping[str, str], node_rank: int) -> RankTable:
 
 
 def node_rank_told(environ: Mapping[str, str]) -> int:
-    """This server's number; 0 if no variable tells it, because nothing depends on it but names."""
+    """This server's number; 0 if no variable tells it: only restarts depend on it."""
     told = (environ.get(name, "") for name in NODE_RANKS)
     return next((int(text) for text in told if _INDEX.fullmatch(text)), 0)

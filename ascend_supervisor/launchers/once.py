@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.common_parts import launcher_log_path
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 
@@ -25,13 +24,15 @@ class OnceLauncher(Struct, frozen=True):
     ) -> tuple[ProcessSpec, ...]:
         """The command, in the directory where the supervisor was started; no variable is changed.
 
-        It is not a rank: which ranks it starts is unknown.
+        It is not a rank: which ranks it starts is unknown. Its log has the pod's name, because
+        servers may share the log directory, and their numbers may be unknown.
         """
+        place = here.place
         return (
             ProcessSpec(
                 argv=self.boot.command,
-                cwd=here.place.started_in,
-                log=launcher_log_path(here.place, "command", here.node_rank),
+                cwd=place.started_in,
+                log=place.log_dir / f"{place.job_id}-proc-command-{place.short_pod}.txt",
                 title="the command",
                 leads_ranks=True,
             ),

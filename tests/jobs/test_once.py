@@ -76,7 +76,7 @@ def test_a_script_that_starts_its_ranks_ends_well(train_start):
     assert job.end() == 0
     assert "0 has /usr/local/toolkit" in lines(job)
     (log,) = {event["log"] for event in job.all("process.started")}
-    assert Path(log) == job.log_dir / "modelarts-job-test-proc-command-node-0.txt"
+    assert Path(log) == job.log_dir / "modelarts-job-test-proc-command-job-test-0.txt"
     assert "0 has /usr/local/toolkit\n" in Path(log).read_text()
     assert not job.survivors()
 
@@ -199,7 +199,7 @@ def test_only_a_table_that_is_named_is_waited_for(supervised, tmp_path):
     (tmp_path / "new").rename(table)
     assert job.end() == 0
     assert lines(job) == ["begins"]
-    assert job.wait_for("process.started")["log"].endswith("-proc-command-node-1.txt")
+    assert job.wait_for("process.started")["log"].endswith("-proc-command-job-test-0.txt")
 
 
 def test_what_left_the_session_of_the_script_is_ended(supervised):
