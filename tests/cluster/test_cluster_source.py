@@ -24,6 +24,9 @@ def chosen(
     return cluster_of(settings(*options, env=environ), environ, paths, needs_file)
 
 
+TWO_PODS = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": "0"}
+
+
 def refusal(environ: dict[str, str], *options: str) -> str:
     with pytest.raises(SettingsRefused) as refused:
         chosen(environ, *options)
@@ -127,10 +130,13 @@ def test_methods_for_pytorch_are_not(method):
     assert chosen(PYTORCH, "--method", method).source == "operator"
 
 
-def test_mpirun_is_refused_where_the_other_pods_have_no_names():
-    assert refusal(PYTORCH, "--method", "mpirun") == (
-        "--method mpirun needs the names of all pods, and the variables of Ascend Operator "
-        "(WORLD_SIZE=6) do not hold them; give a rank table (--rank-table)"
+@pytest.mark.parametrize(
+    ("pod", "evidence"), [(PYTORCH, "WORLD_SIZE=6"), (TWO_PODS, "PET_NNODES=2")]
+)
+def test_mpirun_is_refused_where_the_other_pods_have_no_names(pod, evidence):
+    assert refusal(pod, "--method", "mpirun") == (
+        f"--method mpirun needs the names of all pods, and {evidence} comes without them; give a "
+        "rank table (--rank-table)"
     )
 
 

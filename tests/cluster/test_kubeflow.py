@@ -79,7 +79,8 @@ def test_a_job_without_a_master_numbers_its_pods_in_rank():
             {"PET_NNODES": "1:4"},
             (
                 "expected the number of pods, found the range '1:4': the ranks of an elastic job "
-                "are not known in advance; remove its elasticPolicy, or run torchrun itself"
+                "are not known in advance; remove its elasticPolicy, or start "
+                "torchrun as it is: --method once -- torchrun ..."
             ),
         ),
         ({"PET_NNODES": "0"}, "expected a whole number from 1 to 100000, found '0'"),

@@ -31,20 +31,18 @@ _USUAL: Mapping[Framework, str] = {
 
 def check_method(method: Method, found: Declared, environ: Mapping[str, str]) -> None:
     """Raise SettingsRefused where this method cannot start the ranks of ``found``."""
-    if found.framework is None:
-        return
-    made_for = MADE_FOR.get(method)
-    if made_for not in (None, found.framework):
+    made_for, framework = MADE_FOR.get(method), found.framework
+    if framework is not None and made_for not in (None, framework):
         raise SettingsRefused(
             f"--method {method} starts {made_for.value} ranks, but {found.evidence} belongs to a "
-            f"{found.framework.value} job of Ascend Operator; {_USUAL[found.framework]}"
+            f"{framework.value} job of Ascend Operator; {_USUAL[framework]}"
         )
-    if found.framework is Framework.MINDSPORE:
+    if framework is Framework.MINDSPORE:
         _check_mindspore(method, found, environ)
-    if method == "mpirun" and found.table.servers > 1:
+    if method == "mpirun" and found.evidence and found.table.servers > 1:
         raise SettingsRefused(
-            "--method mpirun needs the names of all pods, and the variables of Ascend Operator "
-            f"({found.evidence}) do not hold them; give a rank table (--rank-table)"
+            f"--method mpirun needs the names of all pods, and {found.evidence} comes without "
+            "them; give a rank table (--rank-table)"
         )
 
 

@@ -45,6 +45,7 @@ def declared(environ: Mapping[str, str], node_rank: int | None, devices: int) ->
     return Declared(
         table=even_table(numbered_pods(pods), _devices(environ, devices)),
         node_rank=node_rank_among(environ, NODE_RANK, pods, node_rank),
+        evidence=f"{PODS}={pods}",
     )
 
 
@@ -52,8 +53,8 @@ def _pods(environ: Mapping[str, str]) -> int:
     if is_range(environ):
         raise SettingsRefused(
             f"{PODS}: expected the number of pods, found the range {shown(environ[PODS])}: the "
-            "ranks of an elastic job are not known in advance; remove its elasticPolicy, or run "
-            "torchrun itself"
+            "ranks of an elastic job are not known in advance; remove its elasticPolicy, or "
+            "start torchrun as it is: --method once -- torchrun ..."
         )
     return number(environ, PODS, 1, MOST_HOSTS)
 
