@@ -189,7 +189,10 @@ def _check_table(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.tables import read_table_file  # noqa: PLC0415
     from ascend_supervisor.ctl.text import table_text  # noqa: PLC0415
 
-    out.text(table_text(read_table_file(arguments.file).table))
+    read = read_table_file(arguments.file)
+    out.text(table_text(read.table))
+    for warning in read.table.warnings:
+        out.say(f"the rank table {read.where}: {warning}")
     return 0
 
 

@@ -62,7 +62,7 @@ def read_table_file(name: str) -> TableRead:
     except TableRefused as refusal:
         raise TableRefused(*(f"{where}: {fault}" for fault in refusal.faults)) from refusal
     if isinstance(table, NotReady):
-        raise TableNotCompleted(f"the rank table {where} is not ready: {table.reason}")
+        raise TableNotCompleted(f"the rank table {where} is not ready: {table.text}")
     return TableRead(table, where, content)
 
 
