@@ -328,7 +328,7 @@ def test_what_cannot_be_converted_leaves_no_file(way, tmp_path, document, code):
 
 @pytest.mark.parametrize(
     ("name", "code", "sentence"),
-    [("/", USAGE, "Is a directory"), ("/dev/zero", REFUSED, "at most 67108864 bytes")],
+    [("/", USAGE, "is a directory"), ("/dev/zero", REFUSED, "at most 67108864 bytes")],
 )
 def test_what_is_no_table_at_all_is_not_read_for_ever(way, name, code, sentence):
     assert not complaint(name, ctl("check-table", name), code, sentence, name)
