@@ -13,36 +13,37 @@ from ascend_supervisor.cluster.from_environment.choice import (
     check_alone,
     declared,
     platform_of,
+    told_by,
 )
 from ascend_supervisor.cluster.from_environment.frameworks import check_method
 from ascend_supervisor.cluster.from_environment.operator import is_scheduler_alone
+from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.servers_told import node_rank_told, servers_table
-from ascend_supervisor.cluster.table_file import (
-    Mounted,
-    mounted_table,
-    naming_variable,
-    table_places,
-)
+from ascend_supervisor.cluster.table_file import naming_variable, table_path, table_places
 from ascend_supervisor.cluster.wait_for_table import DECLARED, found_in, standalone_table
-from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events import CLUSTER_WORDS, ClusterSource
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.values import Method
-from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
+from ascend_supervisor.tasks.threads import answer_of
+
+TABLE_SECONDS = 10.0
+"""How long the file systems may take to tell whether there is a rank table."""
 
 
 class Cluster(Struct, frozen=True):
     """Where the cluster comes from; ``given`` is its table, unless that is read from a file.
 
     ``node_rank`` is ours, if the source says it. ``hint`` says how to choose another source, where
-    two could count.
+    two could count; then ``size`` is what variables say of the job, and a file must agree.
     """
 
     source: ClusterSource
     given: FoundTable | None = None
     node_rank: int | None = None
     hint: str | None = None
+    size: JobSize | None = None
 
 
 def cluster_of(
@@ -55,7 +56,7 @@ def cluster_of(
     """
     if settings.standalone is not None:
         check_alone(environ)
-    if settings.method == "once" and settings.rank_table is None:
+    if settings.method == "once" and (settings.rank_table is None or is_scheduler_alone(environ)):
         return _needless(settings, environ)
     if settings.standalone is not None:
         return Cluster("standalone", standalone_table(settings.standalone or len(devices) or 1))
@@ -69,14 +70,6 @@ def cluster_of(
     return _table_or_variables(platform, settings, environ, len(devices), needs_file)
 
 
-def _needless(settings: Settings, environ: Mapping[str, str]) -> Cluster:
-    """The command is started once, whatever the cluster; only restarts depend on it."""
-    told = {} if settings.standalone is not None else environ
-    ours = settings.node_rank
-    node_rank = node_rank_told(told) if ours is None else ours
-    return Cluster("none", found_in(DECLARED, servers_table(told, node_rank)), node_rank)
-
-
 def _table_or_variables(
     platform: Platform,
     settings: Settings,
@@ -84,19 +77,35 @@ def _table_or_variables(
     devices: int,
     needs_file: bool,
 ) -> Cluster:
-    """A file that exists comes first; only methods that read it wait where it may still come."""
+    """Variables count for methods that need no file, whether there is one or not.
+
+    All pods must decide alike, and a file may come between the starts of two. Other methods read
+    the file where one is or may still come.
+    """
     places = table_places(None, environ)
-    unknown = Mounted(file=places[0])
-    mounted = answer_of(partial(mounted_table, places), ANSWER_SECONDS, unknown)
-    path = mounted.directory if mounted.file is None and needs_file else mounted.file
-    if path is not None:
+    nowhere: Path | None = Path()
+    path = answer_of(partial(table_path, places), TABLE_SECONDS, nowhere)
+    if path is nowhere and needs_file:
+        raise Unavailable(
+            f"cannot tell whether there is a rank table: the file system of {places[0]} has not "
+            f"answered for {TABLE_SECONDS:g} s; name the table with --rank-table, or see why"
+        )
+    if path is not None and needs_file:
         hint = to_use_variables(platform, naming_variable(environ), path)
-        return Cluster("rank_table", hint=hint)
-    to_wait = None if mounted.directory is None else _to_wait(mounted.directory)
-    found = _declared(platform, settings, environ, devices, to_wait)
+        return Cluster("rank_table", hint=hint, size=told_by(platform, environ))
+    other = None if path in (None, nowhere) else f"to use the rank table, give --rank-table {path}"
+    found = _declared(platform, settings, environ, devices, other)
     if needs_file and settings.method != "ranktable":
         raise SettingsRefused(_no_table(settings.method))
     return found
+
+
+def _needless(settings: Settings, environ: Mapping[str, str]) -> Cluster:
+    """The command is started once, whatever the cluster; only restarts depend on it."""
+    told = {} if settings.standalone is not None else environ
+    ours = settings.node_rank
+    node_rank = node_rank_told(told) if ours is None else ours
+    return Cluster("none", found_in(DECLARED, servers_table(told, node_rank)), node_rank)
 
 
 def _declared(
@@ -106,7 +115,7 @@ def _declared(
     devices: int,
     hint: str | None = None,
 ) -> Cluster:
-    found = declared(platform, environ, settings.node_rank, devices)
+    found = declared(platform, environ, settings.node_rank, devices, settings.pod_name)
     check_method(settings.method, found, environ)
     return Cluster(platform, found_in(DECLARED, found.table), found.node_rank, hint)
 
@@ -122,7 +131,3 @@ def to_use_variables(platform: Platform, named: str | None, path: Path) -> str:
     """How to make variables count where a table does; ``named``: the variable with its path."""
     way = f"do not mount {path}" if named is None else f"unset {named}"
     return f"to take the cluster from {CLUSTER_WORDS[platform]} instead, {way}"
-
-
-def _to_wait(directory: Path) -> str:
-    return f"to wait for a rank table in {directory} instead, give --rank-table {directory}"

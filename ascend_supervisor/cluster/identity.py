@@ -17,6 +17,18 @@ _MOST_CANDIDATES = 20
 INDEX = "VC_TASK_INDEX"
 
 
+class JobSize(Struct, frozen=True):
+    """What variables say of the job, with which a rank table must agree; None: nothing.
+
+    ``evidence`` are these variables and their values.
+    """
+
+    evidence: str
+    devices: int | None = None
+    devices_here: int | None = None
+    pods: int | None = None
+
+
 class Identity(Struct, frozen=True):
     """What identifies this machine: explicit options, and variables of its environment.
 
@@ -27,6 +39,7 @@ class Identity(Struct, frozen=True):
     server_id: str | None = None
     node_rank: int | None = None
     known: tuple[tuple[str, str], ...] = ()
+    size: JobSize | None = None
 
 
 def identity_of(
@@ -36,14 +49,49 @@ def identity_of(
     node_rank: int | None = None,
     *,
     under_mpirun: bool = False,
+    size: JobSize | None = None,
+    number: tuple[str, str] | None = None,
 ) -> Identity:
+    """``size`` is what variables say of the job, if a rank table must agree with it.
+
+    ``number`` is a variable that numbers the pods of this job, and its value. It counts only if the
+    table has no names (2.0), because a named table may have another order.
+    """
     names = _UNDER_MPIRUN if under_mpirun else _VARIABLES
-    known = tuple((name, environ[name]) for name in names if environ.get(name))
-    return Identity(pod_name, server_id, node_rank, known)
+    known = [(name, environ[name]) for name in names if environ.get(name)]
+    if number is not None and number not in known:
+        known.append(number)
+    return Identity(pod_name, server_id, node_rank, tuple(known), size)
 
 
 def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
     """The node rank and the entry of this machine; raises TableRefused rather than guess.
+
+    The table must agree with what variables say of the job: else it belongs to another run.
+    """
+    node_rank, entry = _matching_entry(table, identity)
+    if identity.size is not None:
+        _check_size(table, entry, identity.size)
+    return node_rank, entry
+
+
+def _check_size(table: RankTable, entry: Entry, size: JobSize) -> None:
+    with_devices = sum(bool(entry.devices) for entry in table.entries)
+    compared = (
+        (size.devices, table.world_size, "devices"),
+        (size.devices_here, len(entry.devices), "devices of this machine"),
+        (size.pods, with_devices, "entries with devices"),
+    )
+    for expected, found, what in compared:
+        if expected not in (None, found):
+            raise TableRefused(
+                f"the table holds {found} {what}, but {size.evidence}: it may be left over from an "
+                "earlier run; see that the cluster writes a new one, or unset these variables"
+            )
+
+
+def _matching_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
+    """As ``find_entry``, whatever variables say of the job.
 
     If variables declare the cluster, it raises SettingsRefused for the one that is missing.
 
@@ -59,9 +107,10 @@ def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
         if not left:
             raise TableRefused(f"no entry matches {' and '.join(tried)}; {_listing(entries)}")
     for variable, value in identity.known:
-        if len(left) > 1:
+        if len(left) > 1 and (variable in _VARIABLES or table.format is Format.A5):
             tried.append(f"{variable} {shown(value)}")
-            matching = [place for place in left if _VARIABLES[variable](*place, value)]
+            matches = _VARIABLES.get(variable, _node_rank)
+            matching = [place for place in left if matches(*place, value)]
             if not matching and variable in _SURE and table.format is Format.TEMPLATE_2:
                 raise TableRefused(
                     f"no pod of the table is {shown(value)} ({variable}): the table may be left "

@@ -13,8 +13,10 @@ from ascend_supervisor.untrusted_text import plain, shown
 
 NO_FILE = "there is no such file"
 
-CLUSTER_VARIABLES = ("WORLD_SIZE", "MS_WORKER_NUM", "CM_WORKER_SIZE")
-"""Ascend Operator sets one of them, by framework; Kubeflow sets the first."""
+OF_PYTORCH = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK")
+CLUSTER_VARIABLES = ("WORLD_SIZE", "MS_ROLE", "CM_WORKER_SIZE", "PET_NNODES")
+"""By framework: Ascend Operator sets one of the first three, Kubeflow the last."""
+WITHOUT_CLUSTER = "without a cluster, use --standalone"
 
 _MOST_NAMES = 5
 _MOST_READ = 1000
@@ -22,19 +24,43 @@ _MOST_READ = 1000
 
 
 def no_table(files: Sequence[Path], others: str) -> NotReady:
-    """None of ``files`` exists; ``others`` are sources that were tried besides. May block."""
+    """None of ``files`` exists; ``others`` says what else there is or could be. May block."""
     looked_at = ", ".join(_looked_at(files))
-    end = f"; {others}" if others else ""
-    details = f"; looked for {looked_at}{end}; without a cluster, use --standalone"
-    return NotReady(NO_FILE, details)
+    return NotReady(NO_FILE, f"; looked for {looked_at}{f'; {others}' if others else ''}")
 
 
-def other_sources(is_named: bool, environ: Mapping[str, str]) -> str:
-    """What else could have described the cluster and did not; empty if the option named a file."""
-    if is_named or any(environ.get(name) for name in CLUSTER_VARIABLES):
-        return ""
+def other_sources(environ: Mapping[str, str], hint: str | None, *, is_named: bool) -> str:
+    """What else describes the cluster, or could have; ``hint`` says how to choose it.
+
+    ``is_named``: the option names the file, so that variables do not count.
+    """
+    if hint is not None:
+        return hint
+    if is_named:
+        return WITHOUT_CLUSTER
+    if any(environ.get(name) for name in ("WORLD_SIZE", "RANK")):
+        return _incomplete(environ)
     names = ", ".join(CLUSTER_VARIABLES)
-    return f"no variables of Ascend Operator or Kubeflow are set either ({names})"
+    return (
+        f"no variables of Ascend Operator or Kubeflow are set either ({names}); {WITHOUT_CLUSTER}"
+    )
+
+
+def _incomplete(environ: Mapping[str, str]) -> str:
+    """Why variables of a PyTorch job do not count."""
+    if environ.get("TORCHELASTIC_RUN_ID"):
+        return (
+            "WORLD_SIZE and RANK do not count, because TORCHELASTIC_RUN_ID says that torchrun set "
+            "them; unset it if that is wrong"
+        )
+    missing = [name for name in OF_PYTORCH if not environ.get(name)]
+    if not missing:
+        return WITHOUT_CLUSTER
+    return (
+        f"the variables of a PyTorch job do not count, because {' and '.join(missing)} "
+        f"{'is' if len(missing) == 1 else 'are'} not set (NPUs of the job: WORLD_SIZE, of this "
+        "pod: LOCAL_WORLD_SIZE; number of this pod: RANK)"
+    )
 
 
 def _looked_at(files: Sequence[Path]) -> Iterator[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ascend_supervisor.cluster.from_environment import operator
 from ascend_supervisor.cluster.from_environment.choice import pods_told
 from ascend_supervisor.cluster.from_environment.model_arts import host_names
 from ascend_supervisor.cluster.from_environment.numbers import MOST_HOSTS
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 
-NODE_RANKS = ("VC_TASK_INDEX", "MA_TASK_INDEX", "VK_TASK_INDEX", "MS_NODE_RANK")
+NODE_RANKS = ("VC_TASK_INDEX", "MA_TASK_INDEX", "VK_TASK_INDEX", "MS_NODE_RANK", "PET_NODE_RANK")
 _INDEX = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
@@ -31,6 +32,7 @@ def servers_table(environ: Mapping[str, str], node_rank: int) -> RankTable:
 
 
 def node_rank_told(environ: Mapping[str, str]) -> int:
-    """This server's number; 0 if no variable tells it: only restarts depend on it."""
-    told = (environ.get(name, "") for name in NODE_RANKS)
+    """This server's number; 0 if no variable tells it."""
+    known = operator.node_rank_told(environ)
+    told = (known[1] if known else "", *(environ.get(name, "") for name in NODE_RANKS))
     return next((int(text) for text in told if _INDEX.fullmatch(text)), 0)

@@ -144,19 +144,12 @@ def _files_of(place: Path) -> list[Path]:
     return inside if is_directory and not os.path.isfile(place) else [place]  # noqa: PTH113
 
 
-class Mounted(Struct, frozen=True):
-    """Where a rank table is, or only the directory in which it may still come."""
-
-    file: Path | None = None
-    directory: Path | None = None
-
-
-def mounted_table(places: Sequence[Path]) -> Mounted:
-    """What exists of ``places`` now; may block."""
+def table_path(places: Sequence[Path]) -> Path | None:
+    """The file of a rank table, else the directory in which it may still come; may block."""
     files = [file for place in places for file in _files_of(place)]
     found = (file for file in files if os.path.exists(file) and not os.path.isdir(file))  # noqa: PTH110, PTH112
     parents = (file.parent for file in files if os.path.isdir(file.parent))  # noqa: PTH112
-    return Mounted(next(found, None), next(parents, None))
+    return next(found, None) or next(parents, None)
 
 
 def signature_at(places: Sequence[Path]) -> tuple[Path, Signature]:

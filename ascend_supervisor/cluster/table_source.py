@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from ascend_supervisor.cluster.cluster_source import Cluster
+from ascend_supervisor.cluster.from_environment import operator
 from ascend_supervisor.cluster.identity import Identity, identity_of
 from ascend_supervisor.cluster.no_table import other_sources
 from ascend_supervisor.cluster.rank_table import FoundTable
@@ -19,13 +20,15 @@ from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 def identity(settings: Settings, environ: Mapping[str, str], cluster: Cluster) -> Identity:
     """What tells our entry; a cluster that says our node rank needs no other names."""
     if cluster.node_rank is not None:
-        return Identity(settings.pod_name, settings.server_id, cluster.node_rank)
+        return Identity(node_rank=cluster.node_rank)
     return identity_of(
         environ,
         settings.pod_name,
         settings.server_id,
         settings.node_rank,
         under_mpirun=settings.method == "mpirun",
+        size=cluster.size,
+        number=operator.node_rank_told(environ),
     )
 
 
@@ -39,7 +42,7 @@ def table_source(
     """A function that waits for the rank table."""
     given = cluster.given
     if given is None:
-        file = _file(settings, environ, clock, report)
+        file = _file(settings, environ, cluster, clock, report)
         return partial(file.wait, settings.rank_table_timeout or None)
 
     async def at_once() -> FoundTable:
@@ -52,12 +55,16 @@ async def table_now(settings: Settings, environ: Mapping[str, str], cluster: Clu
     """The table as it stands, without waiting; raises a Refusal."""
     if cluster.given is not None:
         return cluster.given
-    return await _file(settings, environ, MonotonicClock(), lambda _: None).now()
+    return await _file(settings, environ, cluster, MonotonicClock(), lambda _: None).now()
 
 
 def _file(
-    settings: Settings, environ: Mapping[str, str], clock: Clock, report: Report
+    settings: Settings,
+    environ: Mapping[str, str],
+    cluster: Cluster,
+    clock: Clock,
+    report: Report,
 ) -> TableFile:
     explicit = None if settings.rank_table is None else str(settings.rank_table)
-    others = other_sources(explicit is not None, environ)
+    others = other_sources(environ, cluster.hint, is_named=explicit is not None)
     return TableFile(table_places(explicit, environ), clock, report, others)

@@ -53,7 +53,9 @@ def launcher_of(
         changed(environ, changes),
         settings.restarts,
         settings.master_port,
-        rank_dir_here(settings.rank_dir, source, meeting, has_work_dir=has_work_dir),
+        rank_dir_here(
+            settings.rank_dir, source, settings.method, meeting, has_work_dir=has_work_dir
+        ),
         meeting,
         frozenset(added),
     )

@@ -194,7 +194,11 @@ def host_names(table: RankTable, here: Here, boot: Boot) -> tuple[HostName, ...]
     msrun starts the scheduler only where the address is one of the machine's own.
     """
     host = scheduler_address(table, here, boot)
-    return () if is_ip(host) else (HostName(host, is_here=starts_scheduler(here, boot)),)
+    if is_ip(host):
+        return ()
+    if boot.scheduler is not None:
+        return (HostName(host, boot.scheduler.is_here, "MS_SCHED_HOST"),)
+    return (HostName(host, is_here=starts_scheduler(here, boot)),)
 
 
 def starts_scheduler(here: Here, boot: Boot) -> bool:

@@ -19,10 +19,14 @@ class WorkerLog(Struct, frozen=True):
 
 
 class HostName(Struct, frozen=True):
-    """A host; ``is_here``: it is this machine, and a program is to listen at its address."""
+    """A host, and the variables that name it.
+
+    ``is_here``: it is this machine, and a program is to listen at its address.
+    """
 
     name: str
     is_here: bool
+    named_by: str = "VC_WORKER_HOSTS or MASTER_ADDR"
 
 
 class ProcessSpec(Struct, frozen=True):

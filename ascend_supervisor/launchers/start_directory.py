@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ascend_supervisor.cluster.from_environment.declared import Chief, Meeting, Store
+from ascend_supervisor.cluster.from_environment.declared import Meeting, Scheduler
 from ascend_supervisor.events import ClusterSource
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.settings.values import RankDir
+from ascend_supervisor.settings.values import Method, RankDir
 
 
 def rank_dir_here(
-    said: RankDir | None, source: ClusterSource, meeting: Meeting | None, *, has_work_dir: bool
+    said: RankDir | None,
+    source: ClusterSource,
+    method: Method,
+    meeting: Meeting | None,
+    *,
+    has_work_dir: bool,
 ) -> RankDir:
     """Where ranks start: as the user says, else by where the cluster comes from.
 
-    Programs that were written for one machine, or for the Operator's PyTorch and TensorFlow pods,
-    share relative paths. A ``--work-dir`` asks for separate directories.
+    Programs that were written for one machine, or for PyTorch and TensorFlow pods, share relative
+    paths. MindSpore writes graph files into its directory. A ``--work-dir`` asks for separate
+    directories.
     """
     if said is not None:
         return said
-    from_variables = source in {"operator", "kubeflow"} and isinstance(meeting, (Store, Chief))
+    is_mindspore = isinstance(meeting, Scheduler) or method in {"mindspore", "msrun"}
+    from_variables = source in {"operator", "kubeflow"} and not is_mindspore
     is_shared = source == "standalone" or from_variables
     return "same" if is_shared and not has_work_dir else "device"
 

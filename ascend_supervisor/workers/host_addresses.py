@@ -36,11 +36,20 @@ async def addresses_of(
             found[host.name] = await first(lookup.keep_asking, lookup.tell_waiting)
         if host.name not in found:
             raise Unavailable(
-                f"{shown(host.name)}: expected an address of the first server within {seconds:g} "
-                f"s, found none: {lookup.reason}; see whether that server has been placed, or give "
-                "an address in place of the name in VC_WORKER_HOSTS or MASTER_ADDR"
+                f"{shown(host.name)}: expected an address of this name within {seconds:g} s, found "
+                f"none: {lookup.reason}; see whether its server or pod has been placed, or give an "
+                f"address in place of the name in {host.named_by}"
             )
+        if ip_address(found[host.name]).is_loopback:
+            report(Diagnostic(shown(host.name), _only_here(host, found[host.name]), None))
     return found
+
+
+def _only_here(host: HostName, address: str) -> str:
+    return (
+        f"its address is {address} here, which other servers cannot reach; see /etc/hosts, or give "
+        f"an address in place of the name in {host.named_by}"
+    )
 
 
 class _Lookup:
@@ -74,8 +83,7 @@ def look_up(host: HostName) -> str:
         answers = socket.getaddrinfo(host.name, None, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise SettingsRefused(
-            f"the first server: expected a host name, found {shown(host.name)} ({error}); correct "
-            "VC_WORKER_HOSTS or MASTER_ADDR"
+            f"{host.named_by}: expected a host name, found {shown(host.name)} ({error})"
         ) from error
     addresses = [str(answer[4][0]).partition("%")[0] for answer in answers]
     return best(addresses, is_local if host.is_here else lambda _: True)

@@ -80,7 +80,7 @@ def test_the_workers_beside_a_scheduler_with_npus_have_the_next_ranks(check):
     ("who", "options"),
     [
         ({"POD_NAME": "job-worker-1"}, ()),
-        ({"HOSTNAME": "job-worker-1"}, ()),
+        ({}, ("--pod-name", "job-worker-1")),
         ({"POD_NAME": "job-worker-0"}, ("--node-rank", "1")),
         ({}, ("--node-rank", "1")),
     ],

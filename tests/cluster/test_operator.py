@@ -157,19 +157,32 @@ def test_a_scheduler_with_npus_is_the_first_pod(known):
     assert found.node_rank == 0
 
 
-@pytest.mark.parametrize("name", ["POD_NAME", "HOSTNAME"])
+OLDER = {
+    name: value for name, value in MINDSPORE.items() if name not in {"MS_NODE_RANK", "NPU_POD"}
+}
+"""The same Worker before the Operator told its number, and whether it has NPUs."""
+
+
+@pytest.mark.parametrize("name", ["MA_CURRENT_INSTANCE_NAME", "POD_NAME"])
 def test_in_older_releases_the_name_of_a_worker_ends_in_its_number(name):
-    older = {**MINDSPORE, "MS_NODE_RANK": "", name: "job-worker-1"}
-    assert read(older).node_rank == 1
-    assert read(older, 0).node_rank == 0
+    assert read({**OLDER, name: "job-worker-1"}).node_rank == 1
+    assert read({**OLDER, name: "job-worker-1"}, 0).node_rank == 0
     assert read({**MINDSPORE, name: "job-worker-0"}).node_rank == 1
 
 
-@pytest.mark.parametrize("name", ["job-worker-2", "job-worker", "worker-1-x", ""])
-def test_a_worker_without_a_number_is_refused(name):
-    assert refusal({**MINDSPORE, "MS_NODE_RANK": "", "POD_NAME": name}) == (
-        "MS_NODE_RANK is not set: expected the number of this pod among the 2 of the job; give it "
-        "with --node-rank"
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"POD_NAME": name} for name in ("job-worker-2", "job-worker", "worker-1-x", "")),
+        {"HOSTNAME": "npu-worker-1"},  # in the network of the host it is the host's
+        {"POD_NAME": "job-worker-1", "NPU_POD": "true"},  # these releases number differently
+    ],
+)
+def test_a_worker_without_a_number_is_refused(changed):
+    assert refusal({**OLDER, **changed}) == (
+        "MS_NODE_RANK is not set, and no name of this pod tells its number among the 2 of the job; "
+        "give it with --node-rank, or the name with --pod-name or POD_NAME (it ends in -worker-0, "
+        "-worker-1, ...)"
     )
 
 
@@ -181,7 +194,7 @@ def test_a_job_of_one_npu_needs_no_scheduler():
 
 def test_a_scheduler_needs_its_address():
     assert refusal({**SCHEDULER, "MS_SCHED_HOST": ""}) == (
-        "MS_SCHED_HOST: expected where the ranks meet, found nothing"
+        "MS_SCHED_HOST: expected the address where the ranks of all pods meet, found nothing"
     )
 
 
@@ -198,7 +211,10 @@ def test_a_tensorflow_pod_is_numbered_with_its_chief_first():
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"CM_CHIEF_IP": ""}, "expected where the ranks meet, found nothing"),
+        (
+            {"CM_CHIEF_IP": ""},
+            "expected the address where the ranks of all pods meet, found nothing",
+        ),
         ({"CM_LOCAL_WORKER": ""}, "expected a whole number from 1 to 16, found nothing"),
         ({"CM_RANK": "2"}, "expected a whole number from 0 to 1, found '2'"),
     ],

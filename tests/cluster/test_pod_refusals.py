@@ -97,6 +97,32 @@ def test_a_pod_of_several_does_not_train_alone(check, pod):
     assert sentence.startswith("ascend_supervisor: --standalone: expected a job of one pod")
 
 
+@pytest.mark.parametrize("pod", [mindspore_worker(4, 1, 0), {"WORLD_SIZE": "4", "RANK": "1"}])
+def test_a_pod_that_has_partners_does_not_train_alone(check, pod):
+    """Its scheduler is elsewhere; or it is not the first, whatever WORLD_SIZE counts."""
+    assert "each pod would train alone" in check.refusal(pod, "--standalone", "4")
+
+
+@pytest.mark.parametrize(
+    ("pod", "name"),
+    [
+        (PYTORCH, "MASTER_ADDR"),
+        (V1, "PET_MASTER_ADDR"),
+        (V2, "PET_MASTER_ADDR"),
+        (TENSORFLOW, "CM_CHIEF_IP"),
+    ],
+)
+def test_several_pods_that_cannot_meet_are_refused(check, pod, name):
+    left = {key: value for key, value in pod.items() if "MASTER_ADDR" not in key and key != name}
+    sentence = check.refusal(left)
+    assert f"{name}" in sentence
+    assert "expected the address where the ranks of all pods meet, found nothing" in sentence
+
+
+def test_a_single_pod_needs_no_address(check):
+    assert check.plan({**pytorch(4, 1, 0), "MASTER_ADDR": ""}).ranks == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_pod_of_kubeflow_without_a_device_count_does_not_train_alone_either(check, node):
     assert "PET_NNODES" in check.refusal(kubeflow_v1(None, 2, node), "--standalone", "1")

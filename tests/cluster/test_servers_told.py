@@ -6,6 +6,13 @@ import pytest
 
 from ascend_supervisor.cluster.from_environment.numbers import MOST_HOSTS
 from ascend_supervisor.cluster.servers_told import node_rank_told, servers_table
+from tests.pods import (
+    mindspore_scheduler,
+    mindspore_worker,
+    pytorch,
+    tensorflow,
+    trainer_v2,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +26,11 @@ from ascend_supervisor.cluster.servers_told import node_rank_told, servers_table
         ({"MS_WORKER_NUM": "12", "MS_LOCAL_WORKER": "8"}, 2),
         ({"CM_WORKER_SIZE": "8", "CM_LOCAL_WORKER": "8"}, 1),
         ({"WORLD_SIZE": "16"}, 1),
+        ({"WORLD_SIZE": "2", "RANK": "1"}, 2),
+        ({"WORLD_SIZE": "2", "RANK": "1", "TORCHELASTIC_RUN_ID": "job"}, 1),
+        (mindspore_worker(1, 1, 0), 2),
+        (mindspore_scheduler(1, 1, npus=False), 2),
+        (trainer_v2(8, 3, 0), 3),
         ({"MA_NUM_HOSTS": "two", "LOCAL_WORLD_SIZE": "8"}, 1),
         ({"MA_NUM_HOSTS": "999999999"}, MOST_HOSTS),
     ],
@@ -43,6 +55,9 @@ def test_a_later_server_is_not_the_only_one():
         ({"VC_TASK_INDEX": "", "MA_TASK_INDEX": "1"}, 1),
         ({"VC_TASK_INDEX": "-1", "VK_TASK_INDEX": "3"}, 3),
         ({"MS_NODE_RANK": "4"}, 4),
+        (pytorch(8, 4, 3), 3),
+        (tensorflow(8, 4, 2), 2),
+        (trainer_v2(8, 3, 1), 1),
         ({"VC_TASK_INDEX": "999999999", "RANK": "5"}, 0),
     ],
 )

@@ -199,7 +199,7 @@ async def test_where_no_table_is_every_place_is_named_with_what_it_holds(tmp_pat
         f"{filled}/jobstart_hccl.json or {filled}/hccl.json (the directory holds '\\x1b[2J', "
         "'hccl.jsn', 'rank.json', 'z0', 'z1' and 6 more), "
         f"{missing}/hccl.json (there is no such directory); "
-        "nothing else told of a cluster; without a cluster, use --standalone"
+        "nothing else told of a cluster"
     )
     assert waiter.reasons == [sentence]
     assert str(raised.value) == (
@@ -245,19 +245,37 @@ def test_a_directory_that_is_none_is_told_with_its_error(tmp_path):
     assert "(the directory cannot be read: Not a directory)" in found.details
 
 
+NOTHING_SET = (
+    "no variables of Ascend Operator or Kubeflow are set either (WORLD_SIZE, MS_ROLE, "
+    "CM_WORKER_SIZE, PET_NNODES); without a cluster, use --standalone"
+)
+NOT_COUNTED = "the variables of a PyTorch job do not count, because "
+
+
 @pytest.mark.parametrize(
-    ("is_named", "environ", "text"),
+    ("environ", "hint", "is_named", "text"),
     [
-        (True, {}, ""),
-        (False, {"WORLD_SIZE": "2"}, ""),
-        (False, {}, "no variables of Ascend Operator or Kubeflow are set either (WORLD_SIZE, "),
-        (False, {"MS_WORKER_NUM": ""}, "no variables of Ascend Operator or Kubeflow are set"),
+        ({}, None, False, NOTHING_SET),
+        ({"MS_ROLE": ""}, None, False, NOTHING_SET),
+        ({}, None, True, "without a cluster, use --standalone"),
+        ({"WORLD_SIZE": "4"}, "unset RANK_TABLE_FILE", False, "unset RANK_TABLE_FILE"),
+        (
+            {"WORLD_SIZE": "4", "RANK": "1"},
+            None,
+            False,
+            f"{NOT_COUNTED}LOCAL_WORLD_SIZE is not set (NPUs of the job: WORLD_SIZE, ",
+        ),
+        ({"RANK": "1"}, None, False, f"{NOT_COUNTED}WORLD_SIZE and LOCAL_WORLD_SIZE are not set "),
+        (
+            {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "1", "TORCHELASTIC_RUN_ID": "x"},
+            None,
+            False,
+            "WORLD_SIZE and RANK do not count, because TORCHELASTIC_RUN_ID says that torchrun set ",
+        ),
     ],
 )
-def test_missing_variables_are_told_unless_a_file_is_named(is_named, environ, text):
-    said = other_sources(is_named, environ)
-    assert said.startswith(text)
-    assert bool(said) is bool(text)
+def test_what_else_describes_the_cluster_is_told_or_why_it_does_not(environ, hint, is_named, text):
+    assert other_sources(environ, hint, is_named=is_named).startswith(text)
 
 
 LASTING = (

@@ -12,7 +12,7 @@ from tests.pods import (
     tensorflow,
     trainer_v2,
 )
-from tests.rank_tables import ONE_CARD, TEMPLATE_1, data
+from tests.rank_tables import A5, ONE_CARD, TEMPLATE_1, data
 from tests.running import python
 
 NAMED = ("RANK_TABLE_FILE", "RANK_TABLE_FILE_V_1_0")
@@ -35,9 +35,18 @@ def mounted(tmp_path):
     return place
 
 
+OF_THE_TABLE = {
+    "PyTorch": pytorch(4, 2, 1),
+    "TensorFlow": tensorflow(4, 2, 1),
+    "v1": kubeflow_v1(4, 2, 1),
+    "v2": trainer_v2(4, 2, 1),
+}
+"""The second of two pods, as many as TEMPLATE_1 holds, whose ranks read a table by default."""
+
+
 @pytest.mark.parametrize("variable", NAMED)
-@IN_EACH_POD
-def test_a_table_that_exists_wins_over_variables(check, mounted, pod, source, variable):
+@pytest.mark.parametrize("pod", OF_THE_TABLE.values(), ids=OF_THE_TABLE)
+def test_a_table_that_exists_wins_over_variables(check, mounted, pod, variable):
     (mounted / "hccl.json").write_bytes(data(TEMPLATE_1))
     for place in (mounted, mounted / "hccl.json"):
         plan = check.plan({**pod, variable: str(place), "XDL_IP": "10.0.5.2"})
@@ -45,6 +54,49 @@ def test_a_table_that_exists_wins_over_variables(check, mounted, pod, source, va
         assert plan.ranks == [4, 5, 6, 7]
         assert plan.document["cluster"] == "rank_table"
         assert plan.document["rank_table"]["path"] == str(mounted / "hccl.json")
+
+
+@pytest.mark.parametrize(
+    ("pod", "method"),
+    [
+        (pytorch(4, 2, 1), "torchrun"),
+        (mindspore_worker(4, 2, 1), "mindspore"),
+        (trainer_v2(4, 2, 1), "torchrun"),
+    ],
+)
+def test_methods_that_read_no_table_take_variables_whether_there_is_a_table_or_not(
+    check, mounted, pod, method
+):
+    """It may come between the starts of two pods, and they must decide alike."""
+    environ = {**pod, "RANK_TABLE_FILE": str(mounted)}
+    before = check.plan(environ, "--method", method)
+    (mounted / "hccl.json").write_bytes(data(TEMPLATE_1))
+    after = check.plan({**environ, "XDL_IP": "10.0.5.1"}, "--method", method)
+    assert before.ranks == after.ranks
+    assert [before.document["processes"], after.document["cluster_hint"]] == [
+        after.document["processes"],
+        f"to use the rank table, give --rank-table {mounted / 'hccl.json'}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pod", "found"),
+    [
+        (pytorch(2, 2, 1), "8 devices, but WORLD_SIZE=4 and LOCAL_WORLD_SIZE=2"),
+        (pytorch(8, 1, 0), "4 devices of this machine, but WORLD_SIZE=8 and LOCAL_WORLD_SIZE=8"),
+        (tensorflow(4, 1, 0), "8 devices, but CM_WORKER_SIZE=4 and CM_LOCAL_WORKER=4"),
+        (trainer_v2(4, 3, 1), "2 entries with devices, but PET_NNODES=3"),
+    ],
+)
+def test_a_table_of_another_run_is_refused(check, mounted, pod, found):
+    """Else pods would train alone, or wait for ranks that nobody starts."""
+    (mounted / "hccl.json").write_bytes(data(TEMPLATE_1))
+    answer = check({**pod, "RANK_TABLE_FILE": str(mounted), "XDL_IP": "10.0.5.2"})
+    assert answer.code == 65
+    assert (
+        f"the table holds {found}: it may be left over from an earlier run; see that the cluster "
+        "writes a new one, or unset these variables"
+    ) in answer.complaint
 
 
 @IN_EACH_POD
@@ -140,3 +192,30 @@ def test_the_first_event_says_how_to_choose_the_other_source(supervised, mounted
     assert waiting["cluster"] == "rank_table"
     assert waiting["cluster_hint"] in waiting["msg"]
     assert "RANK_TABLE_FILE" in waiting["cluster_hint"]
+
+
+def test_a_table_without_names_takes_the_number_of_the_pod(check, mounted):
+    (mounted / "hccl.json").write_bytes(data(A5))
+    pod = {**pytorch(2, 2, 1), "RANK_TABLE_FILE": str(mounted)}
+    assert check.plan(pod).ranks == [2, 3]
+
+
+@pytest.mark.parametrize("option", ["--pod-name", "--server-id"])
+@pytest.mark.parametrize("method", ["ranktable", "once"])
+def test_names_are_not_needed_where_variables_give_the_number(check, option, method):
+    """A template may set them for all jobs."""
+    plan = check.plan(pytorch(4, 2, 1), option, "job-worker-0", "--method", method)
+    assert plan.node_rank == 1
+
+
+def test_a_command_that_runs_once_runs_in_the_pod_of_a_scheduler_too(check, mounted):
+    (mounted / "hccl.json").write_bytes(data(TEMPLATE_1))
+    options = ("--method", "once", "--rank-table", str(mounted))
+    plan = check.plan(mindspore_scheduler(4, 2, npus=False), *options)
+    assert plan.document["cluster"] == "none"
+
+
+def test_hosts_that_are_named_but_not_counted_do_not_train_alone(check):
+    pod = {"MA_NUM_GPUS": "2", "VC_WORKER_HOSTS": "a.job,b.job", "VC_TASK_INDEX": "1"}
+    plan = check.plan(pod, "--method", "torchrun")
+    assert (plan.shape, plan.node_rank) == ((4, 2), 1)

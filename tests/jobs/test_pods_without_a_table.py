@@ -56,7 +56,7 @@ def test_the_source_of_the_cluster_is_told_and_how_to_choose_the_other(supervise
     with (tmp_path / "plan").open("wb") as stdout:
         assert supervised("--check", *words, environ=environ, stdout=stdout.fileno()).end() == 0
     plan, started = json.loads((tmp_path / "plan").read_text()), job.wait_for("supervisor.started")
-    hint = f"to wait for a rank table in {tmp_path} instead, give --rank-table {tmp_path}"
+    hint = f"to use the rank table, give --rank-table {tmp_path}"
     for told in (plan, started):
         assert (told["cluster"], told["cluster_hint"]) == ("operator", hint)
     assert started["msg"].endswith(

@@ -86,8 +86,8 @@ def test_where_no_table_is_the_wait_and_the_refusal_name_the_places(supervised, 
     told = (
         f"there is no such file; looked for {tmp_path}/config/jobstart_hccl.json or "
         f"{tmp_path}/config/hccl.json (the directory holds 'ranks.json'); no variables of Ascend "
-        "Operator or Kubeflow are set either (WORLD_SIZE, MS_WORKER_NUM, CM_WORKER_SIZE); without "
-        "a cluster, use --standalone"
+        "Operator or Kubeflow are set either (WORLD_SIZE, MS_ROLE, CM_WORKER_SIZE, "
+        "PET_NNODES); without a cluster, use --standalone"
     )
     assert job.wait_for("rank_table.waiting")["reason"] == told
     assert told in job.events[-1]["reason"]

@@ -109,6 +109,11 @@ SCHEDULER = meeting(
     ],
 )
 def test_the_default_follows_the_cluster(source, place, expected):
-    assert rank_dir_here(None, source, place, has_work_dir=False) == expected
-    assert rank_dir_here(None, source, place, has_work_dir=True) == "device"
-    assert rank_dir_here("rank", source, place, has_work_dir=False) == "rank"
+    assert rank_dir_here(None, source, "ranktable", place, has_work_dir=False) == expected
+    assert rank_dir_here(None, source, "ranktable", place, has_work_dir=True) == "device"
+    assert rank_dir_here("rank", source, "ranktable", place, has_work_dir=False) == "rank"
+
+
+@pytest.mark.parametrize("method", ["mindspore", "msrun"])
+def test_mindspore_has_directories_of_its_own_for_graph_files(method):
+    assert rank_dir_here(None, "kubeflow", method, STORE, has_work_dir=False) == "device"

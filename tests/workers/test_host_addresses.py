@@ -44,9 +44,21 @@ def test_an_address_is_its_own_address(is_here):
 
 async def test_a_name_gets_its_address_without_a_word():
     told: list[Event] = []
-    hosts = [HostName("localhost", is_here=True)]
-    assert await addresses_of(hosts, MonotonicClock(), told.append) == {"localhost": "127.0.0.1"}
+    hosts = [HostName(ELSEWHERE, is_here=True)]
+    assert await addresses_of(hosts, MonotonicClock(), told.append) == {ELSEWHERE: ELSEWHERE}
     assert told == []
+
+
+async def test_an_address_that_other_servers_cannot_reach_is_told():
+    told: list[Event] = []
+    hosts = [HostName("localhost", is_here=True, named_by="MS_SCHED_HOST")]
+    assert await addresses_of(hosts, MonotonicClock(), told.append) == {"localhost": "127.0.0.1"}
+    (event,) = told
+    assert isinstance(event, Diagnostic)
+    assert event.message == (
+        "its address is 127.0.0.1 here, which other servers cannot reach; see /etc/hosts, or give "
+        "an address in place of the name in MS_SCHED_HOST"
+    )
 
 
 async def test_a_name_that_stays_unknown_is_told_once_and_given_up():
@@ -56,7 +68,7 @@ async def test_a_name_that_stays_unknown_is_told_once_and_given_up():
     with pytest.raises(Unavailable) as unavailable:
         await addresses_of(hosts, LeapingClock(), told.append, 0.5)
     assert str(unavailable.value).startswith(
-        "'w-0.invalid': expected an address of the first server within 0.5 s, found none: "
+        "'w-0.invalid': expected an address of this name within 0.5 s, found none: "
     )
     (event,) = told
     assert isinstance(event, Diagnostic)

@@ -8,8 +8,13 @@ from typing import Literal
 
 from ascend_supervisor.cluster.from_environment import kubeflow, model_arts, operator
 from ascend_supervisor.cluster.from_environment.declared import Declared, Meeting
-from ascend_supervisor.cluster.from_environment.model_arts import HOST_NAMES, HOSTS
+from ascend_supervisor.cluster.from_environment.model_arts import (
+    HOST_NAMES,
+    HOSTS,
+    hosts_named,
+)
 from ascend_supervisor.cluster.from_environment.numbers import whole
+from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.untrusted_text import shown
 
@@ -26,18 +31,31 @@ def platform_of(environ: Mapping[str, str]) -> Platform | None:
 
 
 def declared(
-    platform: Platform, environ: Mapping[str, str], node_rank: int | None, devices: int
+    platform: Platform,
+    environ: Mapping[str, str],
+    node_rank: int | None,
+    devices: int,
+    pod_name: str | None = None,
 ) -> Declared:
     """The cluster that its variables declare; raises SettingsRefused.
 
-    ``node_rank`` is what --node-rank says, ``devices`` is how many this machine has.
+    ``node_rank`` and ``pod_name`` are what the options say, ``devices`` is how many this machine
+    has.
     """
     names = operator.names_in(environ)
     if platform == "operator" and names is not None:
-        return operator.declared(names, environ, node_rank)
+        return operator.declared(names, environ, node_rank, pod_name)
     if platform == "kubeflow":
         return kubeflow.declared(environ, node_rank, devices)
     return Declared(model_arts.declared_table(environ))
+
+
+def told_by(platform: Platform, environ: Mapping[str, str]) -> JobSize | None:
+    """What its variables say of the size of the job, for comparison; they may be wrong."""
+    if platform == "operator":
+        return operator.size(environ)
+    pods = _count(environ, kubeflow.PODS) if platform == "kubeflow" else 0
+    return JobSize(f"{kubeflow.PODS}={pods}", pods=pods) if pods else None
 
 
 def meeting_of(environ: Mapping[str, str]) -> Meeting | None:
@@ -65,16 +83,21 @@ def pods_told(environ: Mapping[str, str]) -> Iterator[tuple[str, int]]:
         if devices := _count(environ, names.pod):
             pods = ceil(_count(environ, names.job) / devices)
             yield f"{names.job}={environ.get(names.job)} with {names.pod}={devices}", pods
-    if operator.is_scheduler_alone(environ):
-        yield f"{operator.ROLE}={operator.SCHEDULER}", 2
+    if operator.has_partner(environ):
+        yield f"{operator.ROLE}={environ[operator.ROLE]}", 2
+    if rank := _later_rank(environ):
+        yield f"RANK={rank}", rank + 1
     if nodes := environ.get(kubeflow.PODS):
         pods = 2 if kubeflow.is_range(environ) else _count(environ, kubeflow.PODS)
         yield f"{kubeflow.PODS}={shown(nodes)}", pods
     if hosts := _count(environ, HOSTS):
         yield f"{HOSTS}={environ[HOSTS]}", hosts
-    names_of_hosts = environ.get(HOST_NAMES, "")
-    known = sum(bool(name.strip()) for name in names_of_hosts.split(","))
-    yield f"{HOST_NAMES}={shown(names_of_hosts)}", known
+    yield f"{HOST_NAMES}={shown(environ.get(HOST_NAMES, ''))}", hosts_named(environ)
+
+
+def _later_rank(environ: Mapping[str, str]) -> int:
+    """The RANK that somebody gave this pod or process, if no torchrun above us did."""
+    return 0 if environ.get(operator.UNDER_TORCHRUN) else _count(environ, "RANK")
 
 
 def _count(environ: Mapping[str, str], name: str) -> int:

@@ -42,6 +42,11 @@ def declared(environ: Mapping[str, str], node_rank: int | None, devices: int) ->
     Raises SettingsRefused.
     """
     pods = _pods(environ)
+    if pods > 1 and meeting(environ) is None:
+        raise SettingsRefused(
+            "PET_MASTER_ADDR (or MASTER_ADDR): expected the address where the ranks of all pods "
+            "meet, found nothing"
+        )
     return Declared(
         table=even_table(numbered_pods(pods), _devices(environ, devices)),
         node_rank=node_rank_among(environ, NODE_RANK, pods, node_rank),

@@ -21,8 +21,11 @@ def speaks(environ: Mapping[str, str]) -> bool:
 
 
 def declared_table(environ: Mapping[str, str]) -> RankTable:
-    """A table with an entry for each host; raises SettingsRefused."""
-    hosts = number(environ, HOSTS, 1, MOST_HOSTS, "1")
+    """A table with an entry for each host; raises SettingsRefused.
+
+    Without MA_NUM_HOSTS, as many as VC_WORKER_HOSTS names: 1 would let each of them train alone.
+    """
+    hosts = number(environ, HOSTS, 1, MOST_HOSTS, str(hosts_named(environ) or 1))
     devices = number(environ, DEVICES, 0, MOST_DEVICES, "0")
     return even_table([Entry((), server_id=name) for name in host_names(environ, hosts)], devices)
 
@@ -34,6 +37,11 @@ def host_names(environ: Mapping[str, str], hosts: int) -> tuple[str | None, ...]
         (listed[host] if host < len(listed) else "") or _usual_name(environ, host)
         for host in range(hosts)
     )
+
+
+def hosts_named(environ: Mapping[str, str]) -> int:
+    """How many names VC_WORKER_HOSTS holds."""
+    return sum(bool(name.strip()) for name in environ.get(HOST_NAMES, "").split(","))
 
 
 def _usual_name(environ: Mapping[str, str], host: int) -> str | None:

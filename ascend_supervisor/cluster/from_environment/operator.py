@@ -26,7 +26,9 @@ from ascend_supervisor.cluster.from_environment.numbers import (
     node_rank_among,
     number,
     port,
+    whole,
 )
+from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.cluster.rank_table import Entry
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.values import MOST_DEVICES
@@ -69,7 +71,8 @@ ALL = (PYTORCH, MINDSPORE, TENSORFLOW)
 ROLE = "MS_ROLE"
 WORKER, SCHEDULER = "MS_WORKER", "MS_SCHED"
 HAS_NPUS = "NPU_POD"
-POD_NAMES = ("MA_CURRENT_INSTANCE_NAME", "POD_NAME", "HOSTNAME")
+POD_NAMES = ("MA_CURRENT_INSTANCE_NAME", "POD_NAME")
+"""Not HOSTNAME: in the network of the host it is the host's."""
 _WORKER = re.compile(r"-worker-([0-9]{1,6})$", re.ASCII)
 UNDER_TORCHRUN = "TORCHELASTIC_RUN_ID"
 """torchrun sets it for its workers, and the variables of PYTORCH, too."""
@@ -92,35 +95,79 @@ def is_scheduler_alone(environ: Mapping[str, str]) -> bool:
     return environ.get(ROLE) == SCHEDULER and environ.get(HAS_NPUS) != "true"
 
 
-def declared(names: Names, environ: Mapping[str, str], node_rank: int | None) -> Declared:
-    """The cluster; ``node_rank`` is what --node-rank says. Raises SettingsRefused."""
+def has_partner(environ: Mapping[str, str]) -> bool:
+    """Whether the other part of a MindSpore job, its scheduler or its ranks, is in another pod."""
+    role, host = environ.get(ROLE), environ.get(MINDSPORE.host)
+    return is_scheduler_alone(environ) or (role == WORKER and bool(host))
+
+
+def size(environ: Mapping[str, str]) -> JobSize | None:
+    """The NPUs of the job and of a pod; None where variables do not say both."""
+    names = names_in(environ)
+    if names is None:
+        return None
+    job, pod = whole(environ, names.job), whole(environ, names.pod)
+    if not job or not pod:
+        return None
+    return JobSize(f"{names.job}={job} and {names.pod}={pod}", devices=job, devices_here=pod)
+
+
+def node_rank_told(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """The variable that holds the number of this pod, and its value."""
+    names = names_in(environ)
+    value = environ.get(names.node_rank) if names else None
+    return (names.node_rank, value) if names and value else None
+
+
+def declared(
+    names: Names, environ: Mapping[str, str], node_rank: int | None, pod_name: str | None
+) -> Declared:
+    """The cluster; ``node_rank`` and ``pod_name`` are what the options say.
+
+    Raises SettingsRefused.
+    """
     devices = number(environ, names.pod, 1, MOST_DEVICES)
     pods = _pods(names, environ, devices)
     table = even_table(numbered_pods(pods), devices)
     if is_scheduler_alone(environ):
         ours = pods
         table = replace(table, entries=(*table.entries, Entry((), pod_name="the Scheduler")))
+    elif names is MINDSPORE and node_rank is None and not environ.get(names.node_rank):
+        ours = _number_without_variable(environ, pods, pod_name)
     else:
-        ours = _node_rank(names, environ, pods, node_rank)
-    if (names is TENSORFLOW or is_scheduler_alone(environ)) and not environ.get(names.host):
-        raise SettingsRefused(f"{names.host}: expected where the ranks meet, found nothing")
+        ours = node_rank_among(environ, (names.node_rank,), pods, node_rank)
+    if _must_meet(names, environ, pods) and not environ.get(names.host):
+        raise SettingsRefused(
+            f"{names.host}: expected the address where the ranks of all pods meet, found nothing"
+        )
     evidence = ROLE if names is MINDSPORE else names.job
     return Declared(table, ours, names.framework, f"{evidence}={environ[evidence]}")
 
 
-def _node_rank(names: Names, environ: Mapping[str, str], pods: int, asked: int | None) -> int:
-    """This pod's number; raises SettingsRefused. Older releases do not set MS_NODE_RANK."""
-    if names is MINDSPORE and asked is None and not environ.get(names.node_rank):
-        known = 0 if environ[ROLE] == SCHEDULER else _number_in_name(environ)
-        if known is not None and known < pods:
-            return known
-    return node_rank_among(environ, (names.node_rank,), pods, asked)
+def _must_meet(names: Names, environ: Mapping[str, str], pods: int) -> bool:
+    """Whether the ranks cannot run without the address; MindSpore's methods tell for themselves."""
+    if names is MINDSPORE:
+        return is_scheduler_alone(environ)
+    return names is TENSORFLOW or pods > 1
 
 
-def _number_in_name(environ: Mapping[str, str]) -> int | None:
-    """The number at the end of the pod's name, as in ``job-worker-3``."""
-    found = (_WORKER.search(environ.get(name, "")) for name in POD_NAMES)
-    return next((int(match[1]) for match in found if match), None)
+def _number_without_variable(environ: Mapping[str, str], pods: int, pod_name: str | None) -> int:
+    """This pod's number for releases of the Operator that do not set MS_NODE_RANK.
+
+    It is the number at the end of a Worker's name, as in ``job-worker-3``. Releases that set
+    NPU_POD number differently, and set MS_NODE_RANK. Raises SettingsRefused.
+    """
+    if pods == 1 or environ[ROLE] == SCHEDULER:
+        return 0
+    names = (pod_name or "", *(environ.get(name, "") for name in POD_NAMES))
+    found = next(filter(None, map(_WORKER.search, names)), None)
+    if found and int(found[1]) < pods and not environ.get(HAS_NPUS):
+        return int(found[1])
+    raise SettingsRefused(
+        f"{MINDSPORE.node_rank} is not set, and no name of this pod tells its number among the "
+        f"{pods} of the job; give it with --node-rank, or the name with --pod-name or POD_NAME "
+        "(it ends in -worker-0, -worker-1, ...)"
+    )
 
 
 def _pods(names: Names, environ: Mapping[str, str], devices: int) -> int:
