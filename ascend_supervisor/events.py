@@ -18,7 +18,6 @@ CLUSTER_WORDS: Mapping[ClusterSource, str] = {
     "operator": "the variables of Ascend Operator",
     "kubeflow": "the variables of Kubeflow",
     "modelarts": "MA_NUM_HOSTS and MA_NUM_GPUS",
-    "none": "nowhere, because the command starts its ranks itself",
 }
 
 
@@ -60,8 +59,14 @@ class SupervisorStarted(Event, frozen=True):
         hint = f" ({self.cluster_hint})" if self.cluster_hint else ""
         return (
             f"ascend_supervisor {self.version} will run: {' '.join(self.command)}; "
-            f"the cluster comes from {CLUSTER_WORDS[self.cluster]}{hint}"
+            f"{self._cluster_words}{hint}"
         )
+
+    @property
+    def _cluster_words(self) -> str:
+        if self.cluster == "none":
+            return "no cluster is read: the command starts its ranks itself"
+        return f"the cluster comes from {CLUSTER_WORDS[self.cluster]}"
 
 
 class RankTableWaiting(Event, frozen=True):

@@ -165,3 +165,11 @@ def test_its_level_is_one_of_the_four(event):
 )
 def test_who_is_meant(rank, program, name):
     assert events.who(rank, program) == name
+
+
+@pytest.mark.parametrize("source", get_args(events.ClusterSource))
+def test_the_first_event_says_where_the_cluster_comes_from(source):
+    sentence = events.SupervisorStarted("1", ("sh",), "once", 0, (), source, "why").sentence
+    words = "no cluster is read: " if source == "none" else "the cluster comes from "
+    assert sentence.startswith(f"ascend_supervisor 1 will run: sh; {words}")
+    assert sentence.endswith(" (why)")
