@@ -78,8 +78,8 @@ def without_rank(variables: Sequence[RankVariable], method: str) -> Iterator[str
         for name in OF_A_RANK:
             if name in variable.names:
                 yield (
-                    f"{variable.name}: {{{name}}} is not known, because {method} starts one "
-                    "process, and the ranks get its environment; set the variable "
+                    f"{variable.name}: {{{name}}} cannot be used with --method {method}: it starts "
+                    "one process, and the ranks get its environment; set the variable "
                     f"{_SET_BY[method][name]}, or start the ranks with another --method"
                 )
 

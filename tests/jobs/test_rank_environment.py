@@ -79,4 +79,4 @@ def test_a_rank_is_refused_where_a_launcher_starts_it(supervised):
     words = ("--standalone", "1", "--method", "torchrun", "--rank-env", "X={rank}", "--", "x.py")
     job = supervised(*words)
     assert job.end() == 64
-    assert job.stderr.count("{rank} is not known, because torchrun starts one") == 1
+    assert job.stderr.count("{rank} cannot be used with --method torchrun: it starts one") == 1

@@ -126,16 +126,16 @@ def test_the_log_shows_names_and_no_value():
 # Launchers
 
 
-@pytest.mark.parametrize("method", ["torchrun", "msrun", "mpirun"])
+@pytest.mark.parametrize("method", ["torchrun", "msrun", "mpirun", "once"])
 @pytest.mark.parametrize("name", ["rank", "local_rank"])
 def test_a_rank_is_not_known_where_a_launcher_starts_it(method, name):
     fault = only_fault(
         "--method", method, "--rank-env", f"A={{{name}}}", "--rank-env", "B={node_rank}"
     )
-    assert fault.startswith(f"--rank-env: A: {{{name}}} is not known, because {method} starts ")
+    assert fault.startswith(f"--rank-env: A: {{{name}}} cannot be used with --method {method}: ")
 
 
 def test_a_launcher_that_the_platform_names_counts_too():
     env = {"MA_RUN_METHOD": "torchrun", "ASCEND_SUPERVISOR_RANK_ENV": "A={rank}"}
-    assert only_fault(env=env).startswith("ASCEND_SUPERVISOR_RANK_ENV: A: {rank} is not known")
+    assert only_fault(env=env).startswith("ASCEND_SUPERVISOR_RANK_ENV: A: {rank} cannot be used")
     assert settings("--method=ranktable", env=env).rank_env
