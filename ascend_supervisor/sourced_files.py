@@ -80,6 +80,8 @@ async def sourced_files(
 async def _sourced(
     file: Path, environ: Mapping[str, str], children: Children, ownership: Ownership
 ) -> Changes:
+    if fault := _unreadable(file):
+        raise SettingsRefused(f"--env-from {file}: {fault}")
     try:
         return await sourced(file, environ, children, ownership)
     except ShellFileFailed as failed:
@@ -89,6 +91,25 @@ async def _sourced(
             raise Unavailable(f"--env-from {file}: bash cannot be started: {lacking}") from error
         reason = error.strerror or error
         raise SettingsRefused(f"--env-from {file}: bash cannot be started: {reason}") from error
+
+
+def _unreadable(file: Path) -> str | None:
+    """Why bash could not read it; None if it can, or if a file system does not answer."""
+    with suppress(NoThread):
+        return answer_of(partial(_reading_fault, file), ANSWER_SECONDS, otherwise=None)
+    return None
+
+
+def _reading_fault(file: Path) -> str | None:
+    try:
+        if file.is_dir():
+            return "it is a directory; name the shell file in it"
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "there is no such file"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None if os.access(file, os.R_OK) else "it cannot be read: Permission denied"
 
 
 async def sourced_alone(

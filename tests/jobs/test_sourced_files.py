@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -63,6 +64,51 @@ def test_a_file_that_fails_is_told_with_the_end_of_its_output(supervised, tmp_pa
     sentence = f"--env-from {file}: it ended with status 3; its last output: no toolkit here"
     assert job.stderr == f"ascend_supervisor: {sentence}\n"
     assert not job.all("process.started")
+
+
+def missing(tmp_path: Path) -> Path:
+    return tmp_path / "nosuch.sh"
+
+
+def below_a_file(tmp_path: Path) -> Path:
+    return Path(file_of(tmp_path, "")) / "set_env.sh"
+
+
+def directory(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def loop_of_links(tmp_path: Path) -> Path:
+    link = tmp_path / "link.sh"
+    link.symlink_to(link)
+    return link
+
+
+@pytest.mark.parametrize(
+    ("named", "fault"),
+    [
+        (missing, "there is no such file"),
+        (below_a_file, "there is no such file"),
+        (directory, "it is a directory; name the shell file in it"),
+        (loop_of_links, "it cannot be read: Too many levels of symbolic links"),
+    ],
+)
+def test_a_file_that_bash_could_not_read_is_refused(supervised, tmp_path, named, fault):
+    file = named(tmp_path)
+    job = supervised("--standalone", "1", "--env-from", str(file), "--", "true")
+    assert job.end() == 64
+    assert job.stderr == f"ascend_supervisor: --env-from {file}: {fault}\n"
+
+
+def test_a_file_without_permission_to_read_is_refused(supervised, tmp_path):
+    file = Path(file_of(tmp_path, ""))
+    file.chmod(0)
+    without_privileges = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+    before = () if os.geteuid() else without_privileges
+    job = supervised("--standalone", "1", "--env-from", str(file), "--", "true", before=before)
+    assert job.end() == 64
+    sentence = f"--env-from {file}: it cannot be read: Permission denied"
+    assert job.stderr == f"ascend_supervisor: {sentence}\n"
 
 
 def test_a_process_that_leaves_the_session_is_ended_before_the_ranks_start(supervised, tmp_path):
