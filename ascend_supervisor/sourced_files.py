@@ -8,20 +8,28 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
+from typing import NoReturn
+
+import anyio
 
 from ascend_supervisor.errors import SettingsRefused, Unavailable
+from ascend_supervisor.events import Diagnostic, Event, Report
+from ascend_supervisor.files.standard_streams import tell
 from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix
 from ascend_supervisor.processes.ownership import Mark, Ownership
-from ascend_supervisor.processes.shell_file import Changes, ShellFileFailed, sourced
+from ascend_supervisor.processes.shell_file import SECONDS, Changes, ShellFileFailed, sourced
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.rank_variables import OWNER
-from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
+
+SLOW_SECONDS = 5.0
+"""A file that runs longer than this is reported."""
 
 CANN = Path("/usr/local/Ascend/ascend-toolkit/set_env.sh")
 """Where CANN's installer puts its file by default."""
@@ -53,11 +61,13 @@ async def sourced_files(
     children: Children,
     ownership: Ownership,
     interrupts: Interrupts,
+    clock: Clock,
+    report: Report,
 ) -> Changes:
     """What the files change in ``environ``, each after the one before it.
 
-    Nothing if we are told to stop meanwhile. Raises SettingsRefused if a file fails, or
-    Unavailable.
+    A slow file is reported. Nothing if we are told to stop meanwhile. Raises SettingsRefused if a
+    file fails, or Unavailable.
     """
     if not files:
         return {}
@@ -70,11 +80,20 @@ async def sourced_files(
         found: Changes = {}
         for file in files:
             now = changed(environ, found)
-            found = {**found, **await _sourced(file, now, children, ownership)}
+            source = partial(_sourced, file, now, children, ownership)
+            found = {**found, **await first(source, partial(_tell_slow, file, clock, report))}
         return found
 
     found = await first(stopped, in_order)
     return {name: value for name, value in found.items() if name != OWNER}
+
+
+async def _tell_slow(file: Path, clock: Clock, report: Report) -> NoReturn:
+    await clock.sleep(SLOW_SECONDS)
+    words = f"{file} has not ended after {SLOW_SECONDS:g} s; it is killed after {SECONDS:g} s"
+    report(Diagnostic("--env-from", words, None))
+    while True:
+        await anyio.sleep_forever()
 
 
 async def _sourced(
@@ -112,6 +131,10 @@ def _reading_fault(file: Path) -> str | None:
     return None if os.access(file, os.R_OK) else "it cannot be read: Permission denied"
 
 
+def _tell_on_stderr(event: Event) -> None:
+    tell(f"ascend_supervisor: {event.msg}")
+
+
 async def sourced_alone(
     files: Sequence[Path], environ: Mapping[str, str], state_file: PurePath, listen: Listen
 ) -> Changes | StopSignal:
@@ -122,10 +145,13 @@ async def sourced_alone(
     become_subreaper()
     mark = Mark.ours(OWNER, str(state_file))
     ownership = Ownership.from_now_on(mark)
-    interrupts = Interrupts(lambda _: None, lambda: None, MonotonicClock())
+    clock = MonotonicClock()
+    interrupts = Interrupts(lambda _: None, lambda: None, clock)
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
     listen(handlers)
     marked = {**environ, OWNER: mark.value}
-    changes = await sourced_files(files, marked, children, ownership, interrupts)
+    changes = await sourced_files(
+        files, marked, children, ownership, interrupts, clock, _tell_on_stderr
+    )
     return await interrupts.stop_within(0) or changes

@@ -74,7 +74,13 @@ async def job_of(
     if release is None:
         release = RELEASE_SECONDS if devices else 0.0
     changes = await sourced_files(
-        settings.env_from, runtime.environ, runtime.children, runtime.ownership, interrupts
+        settings.env_from,
+        runtime.environ,
+        runtime.children,
+        runtime.ownership,
+        interrupts,
+        runtime.clock,
+        runtime.report,
     )
     launcher = launcher_of(settings, environ, changes, cluster.source)
     budget = RestartBudget(

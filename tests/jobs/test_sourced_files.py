@@ -133,6 +133,31 @@ def test_a_signal_ends_the_wait_and_what_the_file_started(supervised, tmp_path, 
     assert job.survivors() == []
 
 
+def waits_for(path: Path) -> str:
+    return f"until [ -e {path} ]; do sleep 0.05; done\n"
+
+
+def test_a_slow_file_is_reported_once(supervised, tmp_path):
+    file = file_of(tmp_path, waits_for(tmp_path / "go") + "export A=1\n")
+    job: Running = supervised("--standalone", "1", "--env-from", file, *shows("A"))
+    slow = job.wait_for("diagnostic", source="--env-from")
+    (tmp_path / "go").touch()
+    assert slow["message"] == f"{file} has not ended after 5 s; it is killed after 60 s"
+    assert told(job) == ["1"]
+    assert job.all("diagnostic", source="--env-from") == [slow]
+
+
+def test_a_slow_file_is_reported_by_the_check_too(supervised, tmp_path):
+    file, stderr = file_of(tmp_path, waits_for(tmp_path / "go")), tmp_path / "stderr"
+    words = ("--check", "--standalone", "1", "--env-from", file, "--", "true")
+    job = supervised(*words, before=("sh", "-c", 'exec "$@" >/dev/null 2>"$0"', str(stderr)))
+    slow = f"--env-from: {file} has not ended after 5 s; it is killed after 60 s"
+    wait_until(lambda: stderr.exists() and slow in stderr.read_text())
+    (tmp_path / "go").touch()
+    assert job.end() == 0
+    assert stderr.read_text() == f"ascend_supervisor: {slow}\n"
+
+
 def test_killing_the_supervisor_ends_the_file_and_what_it_started(supervised, tmp_path):
     file = file_of(tmp_path, f"setsid sleep 601 &\ntouch {tmp_path}/runs\nsleep 602\n")
     job: Running = supervised("--standalone", "1", "--env-from", file, "--", "true")
