@@ -111,7 +111,7 @@ def test_the_table_of_options_is_that_of_the_program(name):
         ("| `--grace S` |", "| `--grave S` |"),
         ("| `--check` | |", "| `--check` | `false` |"),
         ("| from the environment |", "| |"),
-        ("| restarts allowed |", "| |"),
+        ("| sliding window for --restarts |", "| |"),
     ],
 )
 @pytest.mark.parametrize("translated", [True, False])

@@ -77,7 +77,7 @@ class Option(Struct, frozen=True):
 
 GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
     (
-        "Where this machine stands",
+        "Which machine this is",
         (
             Option(
                 "rank-table",
@@ -131,7 +131,7 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
             Option(
                 "master-port",
                 PORT,
-                "port on which rank 0 is met, the same on all servers",
+                "rendezvous port of rank 0, the same on all servers",
                 otherwise="MASTER_PORT, else the method's own",
             ),
             Option(
@@ -171,11 +171,16 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
     (
         "Restarts",
         (
-            Option("restarts", whole("N"), "restarts allowed", default="0"),
+            Option(
+                "restarts",
+                whole("N"),
+                "restarts allowed; applies if all ranks of the job are on this server",
+                default="0",
+            ),
             Option(
                 "restart-period",
                 PERIOD,
-                "the restarts are counted over any period this long",
+                "sliding window for --restarts",
                 otherwise="unlimited",
             ),
             Option(
@@ -188,7 +193,8 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
             Option(
                 "min-uptime",
                 DURATION,
-                "three generations in a row that die the same way sooner than this end the job",
+                "end the job after three generations in a row that ended the same way, each "
+                "sooner than this",
                 default="10",
             ),
             Option(
@@ -245,7 +251,7 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
             Option(
                 "state-file",
                 PATH,
-                "where the supervisor stands, as JSON, kept current",
+                "current status of the supervisor, as JSON",
                 otherwise="<log dir>/<JOB_ID>-supervisor-<pod or host>.json",
             ),
             Option(

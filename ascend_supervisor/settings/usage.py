@@ -12,8 +12,9 @@ _UNBROKEN = "\N{NO-BREAK SPACE}"
 _HEAD = f"""\
 usage: ascend-supervisor [OPTIONS] [--] COMMAND [ARG ...]
 
-Starts COMMAND once for every NPU of this machine that the rank table names,
-keeps what the ranks print, and when one fails restarts or ends them all.
+Starts COMMAND once for every NPU of this machine, as the rank table or the
+platform's variables say, keeps what the ranks print, and restarts or ends all
+of them when one fails.
 
 example: ascend-supervisor --restarts 3 --grace 60 -- python /code/train.py
 
