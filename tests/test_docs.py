@@ -18,6 +18,7 @@ from msgspec.structs import fields
 
 import ascend_supervisor
 from ascend_supervisor import errors, events
+from ascend_supervisor.cluster.identity import _VARIABLES
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.reporters.event_log import json_log
@@ -119,6 +120,28 @@ def test_a_wrong_table_of_options_is_found(right, wrong, translated):
     broken = page("README.md").replace(right, wrong, 1)
     assert broken != page("README.md")
     assert option_complaints(broken, translated=translated)
+
+
+# The variables that identify this machine -------------------------------------------------------
+
+
+def identity_complaints(text: str) -> list[str]:
+    """Whether a README has them all, in the order in which they are compared."""
+    told = re.findall(r"`(\w+)`", text.partition("<!-- identity:begin -->")[2].partition("<!--")[0])
+    return differences(_VARIABLES, told, "variable")
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_variables_that_identify_this_machine_are_those_of_the_program(name):
+    assert identity_complaints(page(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("`HOSTNAME`, ", ""), ("`HOST_IP`, `POD_IP`", "`POD_IP`, `HOST_IP`"), ("`POD_UID`", "`UID`")],
+)
+def test_wrong_variables_that_identify_this_machine_are_found(right, wrong):
+    assert identity_complaints(page("README.md").replace(right, wrong, 1))
 
 
 # The exit codes --------------------------------------------------------------------------------
