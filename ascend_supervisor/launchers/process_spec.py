@@ -42,9 +42,11 @@ class ProcessSpec(Struct, frozen=True):
     are mirrored in place of its output. ``testimony`` reads what a launcher reports about the end
     of ranks.
 
-    If it ``leads_ranks``, members of its process group may be ranks, so that a drain lasts until
-    they have ended. Its words or variables hold ``host_names`` that its program may not understand:
-    it is planned again with their addresses.
+    If it ``leads_ranks``, its descendants may be ranks, in whatever session they are: they get the
+    signals that end a group, and drain and grace last until they have ended.
+
+    If its words or variables hold ``host_names`` that its program may not understand, it is planned
+    again with their addresses.
     """
 
     argv: tuple[str, ...]

@@ -25,6 +25,16 @@ class ProcessGroups:
         for leader in leaders:
             self._members.setdefault(leader.number, set()).add(leader)
 
+    def add_groups_of(self, members: Iterable[Pid], apart_from: int | None = None) -> None:
+        """Add the groups of processes that were just seen, except the group ``apart_from``.
+
+        Raises OSError at EMFILE and the like.
+        """
+        for pid in members:
+            stat = proc.stat(pid.number)
+            if stat is not None and stat.start == pid.start and stat.group != apart_from:
+                self._members.setdefault(stat.group, set()).add(pid)
+
     def add_left_behind(self, number: int) -> None:
         """Add the rest of a group whose leader was a child of ours and has just been reaped.
 
@@ -33,6 +43,11 @@ class ProcessGroups:
         with suppress(OSError):
             if not _is_empty(number) and Pid.of(number) is None:
                 self._members[number] = _seen({number}).get(number, set())
+
+    @property
+    def members(self) -> frozenset[Pid]:
+        """Those seen so far; some may have ended."""
+        return frozenset().union(*self._members.values())
 
     @property
     def are_empty(self) -> bool:

@@ -113,6 +113,7 @@ class WorkerGroup:
         """
         self._stopping = True
         self._note_kin()
+        self._take_in_ranks()
         self.send(number)
         if number == signal.SIGKILL:
             self._dismiss(number)
@@ -145,22 +146,33 @@ class WorkerGroup:
             with suppress(OSError), self._runtime.children.spare_descriptor():
                 self._kin.update(self._runtime.ownership.ours(self.known))
 
+    def _take_in_ranks(self) -> None:
+        """Find the ranks of a command that leads them, in whatever session they are.
+
+        A plan has at most one such command, and nothing beside it, so all that is ours is its kin.
+        """
+        for process in self._processes:
+            if process.spec.leads_ranks:
+                with suppress(OSError), self._runtime.children.spare_descriptor():
+                    process.take_in(self._runtime.ownership.ours(self.known))
+
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is left in any process group."""
+        self._take_in_ranks()
         return all(process.group_is_empty for process in self._processes)
 
     async def remaining(self) -> tuple[str, ...]:
         """Descriptions of the processes that still run."""
-        pids = [
-            process.pid
-            for process in self._processes
-            if process.status is None or not process.group_is_empty
-        ]
+        pids = [process.pid for process in self._processes if process.status is None]
+        with suppress(OSError), self._runtime.children.spare_descriptor():
+            pids += [pid.number for process in self._processes for pid in process.left_behind]
         return await aside(lambda: tuple(map(description, pids)))
 
     @property
     def has_ended(self) -> bool:
         """Whether every rank has ended, even if helpers are left."""
+        self._take_in_ranks()
         return all(process.ranks_have_ended for process in self._ranks)
 
     async def ended(self) -> None:

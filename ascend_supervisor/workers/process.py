@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 from ascend_supervisor.errors import (
@@ -42,7 +42,8 @@ class Process:
         self._leads = True
         """Whether its group's number is still its own, which holds until its end is noted."""
         self._groups = ProcessGroups()
-        """The rest of its own group, and the groups of a signalled launcher's workers."""
+        """The rest of its own group, the groups of a signalled launcher's workers, and those of its
+        kin."""
 
     @property
     def pid(self) -> int:
@@ -63,18 +64,34 @@ class Process:
             self._leads = False
             self._groups.add_left_behind(self.pid)
 
+    def take_in(self, kin: Iterable[Pid]) -> None:
+        """From now on the groups of ``kin`` are signalled and waited for like its own.
+
+        Raises OSError at EMFILE and the like.
+        """
+        self.note_end()
+        self._groups.add_groups_of(kin, apart_from=self.pid if self._leads else None)
+
     @property
     def group_is_empty(self) -> bool:
         """Whether it and all members of its process group are gone, zombies included.
 
-        For a launcher that was signalled, its workers' groups count, too.
+        For a launcher that was signalled, its workers' groups count, too, and so do those of kin.
         """
         self.note_end()
         return not self._leads and self._groups.are_empty
 
     @property
+    def left_behind(self) -> list[Pid]:
+        """What lives in its group and in its kin's, apart from itself, as far as was seen.
+
+        Raises OSError at EMFILE and the like.
+        """
+        return sorted(pid for pid in self._groups.members if pid.lives)
+
+    @property
     def ranks_have_ended(self) -> bool:
-        """Whether it has ended, and the ranks in its group with it if it leads any."""
+        """Whether it has ended, and its group and its kin's with it if they may be ranks."""
         return self.group_is_empty if self.spec.leads_ranks else self.status is not None
 
     def send(self, number: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -48,6 +49,8 @@ signal.signal(signal.SIGTERM, save)
 say("has", os.environ["TOOLKIT"])
 """
 STAY = "while True: time.sleep(0.05)\n"
+
+AS_PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 TrainStart = Callable[..., Running]
 
@@ -206,3 +209,69 @@ def test_what_left_the_session_of_the_script_is_ended(supervised):
     job = supervised("--method", "once", "--", "bash", "-c", "setsid sleep 600 & exit 4")
     assert job.end() == 4
     wait_until(lambda: not job.survivors())
+
+
+IN_A_SESSION_OF_ITS_OWN = """\
+import os, signal, subprocess, sys, time
+
+
+def save(*_):
+    print("saves", flush=True)
+    time.sleep(0.5)
+    print("has saved", flush=True)
+    sys.exit(0)
+
+
+signal.signal(signal.SIGTERM, save)
+print("is ready", flush=True)
+while True: time.sleep(0.05)
+"""
+
+
+def away(source: str, then: str) -> tuple[str, ...]:
+    """The words for a shell that starts ``source`` in a session of its own, and ``then``."""
+    script = f'setsid "$1" -c "$2" & {then}'
+    return ("--", "bash", "-c", script, "bash", sys.executable, source)
+
+
+@pytest.mark.parametrize("before", [(), AS_PID_1], ids=["", "as PID 1"])
+def test_a_rank_in_a_session_of_its_own_has_the_grace(supervised, before):
+    """The workers of msrun have one, and msrun ends at once."""
+    if before and os.geteuid():
+        pytest.skip("a PID namespace needs root")
+    job = supervised("--method", "once", *away(IN_A_SESSION_OF_ITS_OWN, "wait"), before=before)
+    job.wait_for("output", message="is ready")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert lines(job) == ["is ready", "saves", "has saved"]
+    assert not job.survivors()
+
+
+DUMPS_ALONE = """\
+import os, sys, time
+open("up", "w").close()
+while os.path.exists(f"/proc/{sys.argv[1]}"): time.sleep(0.05)
+time.sleep(1)
+print("has dumped")
+"""
+
+
+def test_a_rank_in_a_session_of_its_own_has_the_drain(supervised, tmp_path):
+    """It would be ended by SIGTERM, and the command is gone."""
+    (tmp_path / "train.py").write_text(DUMPS_ALONE)
+    script = f"setsid {sys.executable} train.py $$ & until [ -e up ]; do sleep 0.05; done; exit 3"
+    job = supervised("--method", "once", "--drain", "30", "--", "bash", "-c", script)
+    assert job.end() == 3
+    assert lines(job) == ["has dumped"]
+
+
+def test_a_signal_for_the_command_does_not_reach_other_sessions(supervised):
+    """A process without a handler would die of it."""
+    asks = 'trap "echo asked" USR1; while :; do sleep 0.05; done'
+    job = supervised("--method", "once", *away(IN_A_SESSION_OF_ITS_OWN, asks))
+    job.wait_for("output", message="is ready")
+    job.send(signal.SIGUSR1)
+    job.wait_for("output", message="asked")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert lines(job)[-1] == "has saved"
