@@ -62,7 +62,9 @@ class Failure(Struct, frozen=True):
 
 
 class Completed(Struct, frozen=True):
-    """Every significant process ended with 0."""
+    """Every significant process ended with 0; ``who`` names them for people."""
+
+    who: str = "every rank"
 
 
 class NotStarted(Struct, frozen=True):

@@ -119,8 +119,8 @@ class _Death(Struct, frozen=True):
 def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
     """A Stop if no generation can follow, whatever the budget."""
     match outcome:
-        case Completed():
-            return Stop(0, "every rank ended with 0")
+        case Completed(who=who):
+            return Stop(0, f"{who} ended with 0")
         case NotStarted(exit_code=code, reason=reason):
             return Stop(code or DEFECT, f"not tried again, it would fail the same way: {reason}")
         case Interrupted(stop=stop):

@@ -96,7 +96,10 @@ class WorkerGroup:
         await self._decided.wait()
         if self._death is not None:
             return Crashed(self._death.failure)
-        return Completed() if self._doubt is None else Fault(self._doubt, UNAVAILABLE)
+        if self._doubt is not None:
+            return Fault(self._doubt, UNAVAILABLE)
+        command = next((one.spec.name for one in self._ranks if one.spec.leads_ranks), None)
+        return Completed() if command is None else Completed(command)
 
     def send(self, number: int) -> bool:
         """Signal the ranks that are left, but not processes that serve them and have no handler.
@@ -161,6 +164,14 @@ class WorkerGroup:
         """Whether nothing is left in any process group."""
         self._take_in_ranks()
         return all(process.group_is_empty for process in self._processes)
+
+    async def left_by_command(self) -> tuple[str, ...]:
+        """Descriptions of what lives although the command that leads ranks has ended."""
+        with suppress(OSError), self._runtime.children.spare_descriptor():
+            ended = [one for one in self._ranks if one.spec.leads_ranks and one.status is not None]
+            left = [pid.number for process in ended for pid in process.left_behind]
+            return await aside(lambda: tuple(map(description, left)))
+        return ()
 
     async def remaining(self) -> tuple[str, ...]:
         """Descriptions of the processes that still run."""

@@ -10,9 +10,9 @@ from typing import NoReturn
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.events import OrphansKilled, StopWaiting
+from ascend_supervisor.events import Diagnostic, OrphansKilled, StopWaiting, counted
 from ascend_supervisor.interrupts import Interrupts
-from ascend_supervisor.outcome import Crashed, Fault, Outcome, Patience
+from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Faults
@@ -21,6 +21,8 @@ from ascend_supervisor.workers.runtime import Runtime
 
 TELL_SECONDS = 5.0
 """How often to report which processes are still running."""
+MOST_TOLD = 5
+"""How many of the processes that a command has left are described."""
 
 
 class Shutdown:
@@ -53,6 +55,8 @@ class Shutdown:
         self._until = self._now + patience.drain
         await self._wait(self._group.ended, self._interrupts.stop, _drain)
         if not self._group.is_empty:
+            if isinstance(outcome, Completed):
+                await self._tell_left_by_command()
             if any(fault.last_look for fault in self._faults.told):
                 await look()
             stop = await self._interrupts.stop_within(0)
@@ -91,6 +95,19 @@ class Shutdown:
         if left > 0:
             with anyio.move_on_after(left) as scope:
                 await first(end, cut_short, self._tell_remaining, hear_of_faults)
+
+    async def _tell_left_by_command(self) -> None:
+        """A command that succeeds ends its container, whatever it has left in the background."""
+        left = await self._group.left_by_command()
+        if left:
+            are = "is" if len(left) == 1 else "are"
+            more = f"; and {len(left) - MOST_TOLD} more" if len(left) > MOST_TOLD else ""
+            message = (
+                f"the command ended with 0 and left {counted(len(left), 'process', 'processes')}, "
+                f"which {are} ended now; let the command wait for what it starts (wait in a "
+                f"shell): {'; '.join(left[:MOST_TOLD])}{more}"
+            )
+            self._runtime.report(Diagnostic("once", message, None))
 
     async def _tell_remaining(self) -> NoReturn:
         while True:

@@ -275,3 +275,26 @@ def test_a_signal_for_the_command_does_not_reach_other_sessions(supervised):
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert lines(job)[-1] == "has saved"
+
+
+BACKGROUND = "import sys, time; open(sys.argv[1], 'w').close(); time.sleep(600)"
+
+
+def test_a_command_that_leaves_processes_behind_is_told(supervised):
+    """They are ended, as at the end of a container."""
+    both = '"$0" -c "$1" first & setsid "$0" -c "$1" second & '
+    script = both + "until [ -e first -a -e second ]; do sleep 0.05; done"
+    words = ("--", "bash", "-c", script, sys.executable, BACKGROUND)
+    job = supervised("--method", "once", *words)
+    assert job.end() == 0
+    (told,) = job.all("diagnostic")
+    assert told["msg"].startswith("once: the command ended with 0 and left 2 processes, which are ")
+    assert {each.split()[-1] for each in told["msg"].split("; ")} >= {"first", "second"}
+    assert job.events[-1]["reason"] == "the command ended with 0"
+    assert not job.survivors()
+
+
+def test_a_command_that_leaves_nothing_is_not_told(supervised):
+    job = supervised("--method", "once", "--", "bash", "-c", "setsid true & wait")
+    assert job.end() == 0
+    assert not job.all("diagnostic")
