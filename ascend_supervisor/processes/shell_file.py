@@ -15,6 +15,7 @@ import anyio
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.processes.secrets import MASK, masked
 from ascend_supervisor.processes.sweep import sweep_descendants
 
 SECONDS = 60.0
@@ -24,6 +25,11 @@ LAST_LINES = 3
 LINE_CHARACTERS = 160
 CHUNK_BYTES = 65536
 OUTPUT_BYTES = 16384
+
+ENDED_WITH_1 = (
+    "; if only its last command gave 1, such as [ -d DIR ] && ..., write true as its last line; or "
+    "set -e has ended it"
+)
 
 OF_BASH = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 """Variables that bash sets by itself, besides BASH_*."""
@@ -63,7 +69,7 @@ async def sourced(
         )
         status = await _run(child, (output, result), children, ownership, seconds)
         if status != 0 or not result.content:
-            raise ShellFileFailed(f"{_end(status, seconds)}{_last_words(output.content)}")
+            raise ShellFileFailed(f"{_end(status, seconds)}{_last_words(output, status)}")
         return changes(inherited, bytes(result.content))
 
 
@@ -98,6 +104,11 @@ class _Pipe:
         self.write_end = write_end
         self._read_end = read_end
         self._most = most
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the start of it may be missing."""
+        return len(self.content) == self._most
 
     async def keep_reading(self) -> None:
         while self.read():
@@ -162,7 +173,17 @@ def _end(status: int | None, seconds: float) -> str:
     return f"it ended with status {status}"
 
 
-def _last_words(output: bytearray) -> str:
-    lines = output.decode(errors="backslashreplace").splitlines()
-    last = [line.strip()[:LINE_CHARACTERS] for line in lines if line.strip()][-LAST_LINES:]
-    return f"; its last output: {' | '.join(last)}" if last else "; it has written nothing"
+def _last_words(output: _Pipe, status: int | None) -> str:
+    if last := _last_lines(output):
+        return f"; its last output: {last}"
+    hint = ENDED_WITH_1 if status == 1 else ""
+    return f"; it has written nothing{hint}"
+
+
+def _last_lines(output: _Pipe) -> str:
+    """The end of it on one line, without secrets: ``set -x`` shows values."""
+    lines = output.content.decode(errors="backslashreplace").splitlines()
+    if output.is_cut:
+        lines[0] = MASK  # what masks a value may be cut off
+    shown = [masked(line.strip())[:LINE_CHARACTERS] for line in lines if line.strip()]
+    return " | ".join(shown[-LAST_LINES:])

@@ -99,7 +99,8 @@ async def test_much_output_and_many_variables_are_no_problem(source):
             "it ended with status 3; its last output: one | two",
         ),
         ("set -e\nfalse\necho on\n", "it ended with status 1; it has written nothing"),
-        ("exit 4\n", "it ended with status 4; "),
+        ("[ -d /none ] && export A=1\n", "; if only its last command gave 1, such as [ -d DIR ] "),
+        ("exit 4\n", "it ended with status 4; it has written nothing"),
         ("exit 0\n", "it called exit, so its variables are lost"),
         ("kill -KILL $$\n", "bash was killed by SIGKILL"),
         ("if\n", "syntax error"),
@@ -111,6 +112,22 @@ async def test_a_failure_is_told_with_the_end_of_its_output(source, text, expect
     with pytest.raises(ShellFileFailed) as failed:
         await source(text)
     assert expected in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "set -x; export AWS_SECRET_ACCESS_KEY=abcd1234secret; set +x; false\n",
+        "echo PASSWORD='abcd1234secret'; false\n",
+        "printf 'TOKEN=%020000dabcd1234secret' 1; false\n",
+        "printf '%0150dTOKEN=abcd1234secret' 1; false\n",
+    ],
+    ids=["set -x", "quoted", "longer than what is kept", "longer than what is told"],
+)
+async def test_a_secret_in_its_output_is_not_told(source, text):
+    with pytest.raises(ShellFileFailed, match="its last output: ") as failed:
+        await source(text)
+    assert "abcd" not in str(failed.value)
 
 
 async def test_a_directory_is_a_failure(source, tmp_path):
