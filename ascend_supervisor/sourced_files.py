@@ -21,7 +21,13 @@ from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix
 from ascend_supervisor.processes.ownership import Mark, Ownership
-from ascend_supervisor.processes.shell_file import SECONDS, Changes, ShellFileFailed, sourced
+from ascend_supervisor.processes.shell_file import (
+    SECONDS,
+    Changes,
+    ProcessesLeft,
+    ShellFileFailed,
+    sourced,
+)
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
@@ -66,8 +72,8 @@ async def sourced_files(
 ) -> Changes:
     """What the files change in ``environ``, each after the one before it.
 
-    A slow file is reported. Nothing if we are told to stop meanwhile. Raises SettingsRefused if a
-    file fails, or Unavailable.
+    A slow file is reported, and so is what a file that succeeds has written or left. Nothing if we
+    are told to stop meanwhile. Raises SettingsRefused if a file fails, or Unavailable.
     """
     if not files:
         return {}
@@ -80,7 +86,7 @@ async def sourced_files(
         found: Changes = {}
         for file in files:
             now = changed(environ, found)
-            source = partial(_sourced, file, now, children, ownership)
+            source = partial(_sourced, file, now, children, ownership, report)
             found = {**found, **await first(source, partial(_tell_slow, file, clock, report))}
         return found
 
@@ -97,14 +103,23 @@ async def _tell_slow(file: Path, clock: Clock, report: Report) -> NoReturn:
 
 
 async def _sourced(
-    file: Path, environ: Mapping[str, str], children: Children, ownership: Ownership
+    file: Path,
+    environ: Mapping[str, str],
+    children: Children,
+    ownership: Ownership,
+    report: Report,
 ) -> Changes:
+    def note(sentence: str) -> None:
+        report(Diagnostic("--env-from", f"{file}: {sentence}", None))
+
     if fault := _unreadable(file):
         raise SettingsRefused(f"--env-from {file}: {fault}")
     try:
-        return await sourced(file, environ, children, ownership)
+        return await sourced(file, environ, children, ownership, note)
     except ShellFileFailed as failed:
         raise SettingsRefused(f"--env-from {file}: {failed}") from failed
+    except ProcessesLeft as left:
+        raise Unavailable(f"--env-from {file}: what it started cannot be ended: {left}") from left
     except OSError as error:
         if lacking := scarcity(error):
             raise Unavailable(f"--env-from {file}: bash cannot be started: {lacking}") from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 
@@ -15,8 +15,10 @@ import anyio
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.processes.proc import description
 from ascend_supervisor.processes.secrets import MASK, masked
 from ascend_supervisor.processes.sweep import sweep_descendants
+from ascend_supervisor.tasks.threads import aside
 
 SECONDS = 60.0
 """How long a file may take."""
@@ -42,17 +44,24 @@ class ShellFileFailed(Exception):
     """The text says how it failed, and what bash wrote last."""
 
 
+class ProcessesLeft(Exception):
+    """Processes that a file has started do not end; the text describes them."""
+
+
 async def sourced(
     file: Path,
     environ: Mapping[str, str],
     children: Children,
     ownership: Ownership,
+    note: Callable[[str], None],
     seconds: float = SECONDS,
 ) -> Changes:
-    """What sourcing ``file`` changes in ``environ``; raises ShellFileFailed, or OSError.
+    """What sourcing ``file`` changes in ``environ``.
 
     All that it starts has been ended when this returns or is cancelled. Functions that it exports
-    are not variables, and are ignored.
+    are not variables, and are ignored. Where it succeeds, ``note`` is called with a sentence for
+    its output, and one for processes that it has left. Raises ShellFileFailed, ProcessesLeft, or
+    OSError.
     """
     search = environ.get("PATH", os.defpath)
     bash, env = (shutil.which(name, path=search) for name in ("bash", "env"))
@@ -67,9 +76,13 @@ async def sourced(
             output=output.write_end,
             descriptors=(result.write_end,),
         )
-        status = await _run(child, (output, result), children, ownership, seconds)
+        status, left = await _run(child, (output, result), children, ownership, seconds)
         if status != 0 or not result.content:
             raise ShellFileFailed(f"{_end(status, seconds)}{_last_words(output, status)}")
+        if left:
+            note(f"it left processes, which were killed; do not use what it says of them: {left}")
+        if last := _last_lines(output):
+            note(f"it succeeded, and its last output is: {last}")
         return changes(inherited, bytes(result.content))
 
 
@@ -104,6 +117,11 @@ class _Pipe:
         self.write_end = write_end
         self._read_end = read_end
         self._most = most
+
+    @property
+    def name(self) -> str:
+        """As in /proc/PID/fd of the processes that hold an end."""
+        return f"pipe:[{os.fstat(self._read_end).st_ino}]"
 
     @property
     def is_cut(self) -> bool:
@@ -143,11 +161,14 @@ async def _run(
     children: Children,
     ownership: Ownership,
     seconds: float,
-) -> int | None:
-    """The return code of ``child``, None if it took too long; then nothing of it is left."""
-    status = None
+) -> tuple[int | None, str]:
+    """The return code of ``child``, None if it took too long, and what it left if it succeeded.
+
+    Nothing of it is left then. Raises ProcessesLeft.
+    """
+    status, left = None, ""
     leader = Pid.of(child.pid)
-    known = Known(frozenset({leader} if leader else ()))
+    known = Known(frozenset({leader} if leader else ()), frozenset(pipe.name for pipe in pipes))
     try:
         with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as tasks:
@@ -155,12 +176,26 @@ async def _run(
                     tasks.start_soon(pipe.keep_reading)
                 status = await child.ended()
                 tasks.cancel_scope.cancel()
+        if status == 0:
+            left = await _descriptions(children, ownership, known)
     finally:
         with anyio.CancelScope(shield=True):
-            await sweep_descendants(children, ownership, known, SWEEP_SECONDS, lambda _: None)
+            swept = await sweep_descendants(
+                children, ownership, known, SWEEP_SECONDS, lambda _: None
+            )
+    if swept.left:
+        raise ProcessesLeft("; ".join(swept.left))
     for pipe in pipes:
         pipe.read()
-    return status
+    return status, left
+
+
+async def _descriptions(children: Children, ownership: Ownership, known: Known) -> str:
+    """The processes that still live; empty if that cannot be seen."""
+    with suppress(OSError), children.spare_descriptor():
+        alive = [pid.number for pid in ownership.ours(known) if pid.lives]
+        return await aside(lambda: "; ".join(map(description, alive)))
+    return ""
 
 
 def _end(status: int | None, seconds: float) -> str:

@@ -122,6 +122,39 @@ def test_a_process_that_leaves_the_session_is_ended_before_the_ranks_start(super
     assert job.said(0) == ["False"]
 
 
+AS_PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+HIDDEN = """\
+(env -i setsid sh -c 'echo $$ >new; mv new pid; while :; do sleep 0.05; done' </dev/null &)
+until [ -e pid ]; do sleep 0.05; done
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace needs root")
+def test_as_pid_1_a_process_that_hides_is_ended_and_told(supervised, tmp_path):
+    """It has left the session and lost our mark, and other orphans are not ours."""
+    file = file_of(tmp_path, HIDDEN)
+    source = "import os, sys; print(os.path.exists(f'/proc/{open(sys.argv[1]).read().strip()}'))"
+    words = ("--env-from", file, "--", sys.executable, "-c", source, str(tmp_path / "pid"))
+    job = supervised("--standalone", "1", *words, before=AS_PID_1)
+    assert job.end() == 0, job.stderr
+    assert job.said(0) == ["False"]
+    (told,) = job.all("diagnostic", source="--env-from")
+    assert told["message"].startswith(f"{file}: it left processes, which were killed; ")
+
+
+def test_the_output_of_a_file_is_a_diagnostic_and_with_check_on_stderr(supervised, tmp_path):
+    file = file_of(tmp_path, "echo no driver >&2\n")
+    sentence = f"--env-from: {file}: it succeeded, and its last output is: no driver"
+    job = supervised("--standalone", "1", "--env-from", file, "--", "true")
+    assert job.end() == 0
+    assert job.wait_for("diagnostic")["msg"] == sentence
+    with (tmp_path / "plan").open("wb") as plan:
+        options = ("--check", "--standalone", "1", "--env-from", file)
+        job = supervised(*options, "--", "true", stdout=plan.fileno())
+        assert job.end() == 0
+    assert job.stderr == f"ascend_supervisor: {sentence}\n"
+
+
 @pytest.mark.parametrize("check", [(), ("--check",)])
 def test_a_signal_ends_the_wait_and_what_the_file_started(supervised, tmp_path, check):
     file = file_of(tmp_path, f"sleep 601 &\ntouch {tmp_path}/runs\nsleep 602\n")

@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.processes.shell_file import Changes, ShellFileFailed, changes, sourced
 from tests.running import DEADLINE_SECONDS
@@ -21,7 +22,13 @@ Source = Callable[..., Awaitable[Changes]]
 
 
 @pytest.fixture
-async def source(tmp_path: Path) -> AsyncIterator[Source]:
+def notes() -> list[str]:
+    """What ``source`` said of files that succeeded."""
+    return []
+
+
+@pytest.fixture
+async def source(tmp_path: Path, notes: list[str]) -> AsyncIterator[Source]:
     """``await source(text)`` sources a file with this text."""
     children = Children()
     loop = asyncio.get_running_loop()
@@ -39,7 +46,7 @@ async def source(tmp_path: Path) -> AsyncIterator[Source]:
         if text is not None:
             file.write_text(text)
         marked = {**environ, ownership.mark.variable: ownership.mark.value}
-        return await sourced(file, marked, children, ownership, seconds)
+        return await sourced(file, marked, children, ownership, notes.append, seconds)
 
     yield run
     loop.remove_signal_handler(signal.SIGCHLD)
@@ -128,6 +135,32 @@ async def test_a_secret_in_its_output_is_not_told(source, text):
     with pytest.raises(ShellFileFailed, match="its last output: ") as failed:
         await source(text)
     assert "abcd" not in str(failed.value)
+
+
+async def test_the_output_of_a_file_that_succeeds_is_told(source, notes):
+    assert await source("echo TOKEN=secret\necho no driver >&2\nexport A=1\n") == {"A": "1"}
+    assert notes == ["it succeeded, and its last output is: TOKEN=*** | no driver"]
+
+
+async def test_nothing_is_told_of_a_silent_file(source, notes):
+    assert await source("x=$(echo output)\necho\n") == {}
+    assert notes == []
+
+
+async def test_a_process_that_it_leaves_is_killed_and_told(source, notes, tmp_path):
+    """An agent like that of ssh: its variables are of no use then."""
+    become_subreaper()
+    agent = (
+        f"echo $$ >{tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; while sleep 0.05; do :; done"
+    )
+    wait = f"until [ -e {tmp_path}/pid ]; do sleep 0.05; done"
+    assert list(await source(f"setsid sh -c '{agent}' &\n{wait}\nexport AGENT=$!\n")) == ["AGENT"]
+    (note,) = notes
+    assert note.startswith(
+        "it left processes, which were killed; do not use what it says of them: "
+    )
+    assert "sh -c echo" in note
+    assert_gone(int((tmp_path / "pid").read_text()))
 
 
 async def test_a_directory_is_a_failure(source, tmp_path):
