@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ascend_supervisor.untrusted_text import shown
+from ascend_supervisor.untrusted_text import nearest, shown
 
 OWNER = "ASCEND_SUPERVISOR_OWNER"
 """The variable in every rank's environment that names its supervisor; not an option."""
@@ -53,21 +53,31 @@ def read_rank_variables(found: object) -> tuple[RankVariable, ...]:
 def _variable(item: object) -> RankVariable:
     name, equals, template = item.partition("=") if isinstance(item, str) else ("", "", "")
     if not equals or not _NAME.fullmatch(name) or "\0" in template:
-        raise ValueError("NAME=VALUE with the name of a variable, such as DEVICE_INDEX={rank}")
+        raise ValueError(
+            "NAME=VALUE with the name of a variable, such as DEVICE_INDEX={rank}, and in "
+            "ASCEND_SUPERVISOR_RANK_ENV one variable on each line"
+        )
     if name == OWNER:
         raise ValueError(f"another name than {OWNER}, by which processes that are left are found")
     for piece in _BRACES.findall(template):
         if piece not in {"{{", "}}"} and piece[1:-1] not in NAMES:
-            unknown = f" (not {piece[1:-1]})" if piece[1:-1].isidentifier() else ""
-            known = f"only {', '.join(NAMES)} in braces{unknown}"
+            near = nearest(piece[1:-1], NAMES)  # the piece itself may be a part of a secret
+            known = f"only {', '.join(NAMES)} in braces{f' (did you mean {near}?)' if near else ''}"
             raise ValueError(f"{known}, and {{{{ or }}}} for a brace itself")
     return RankVariable(name, template)
 
 
 def shown_variable(item: object) -> str:
-    """A variable as a refusal shows it: without its value, which may be a secret."""
-    name, equals, _ = item.partition("=") if isinstance(item, str) else ("", "", "")
-    return shown(f"{name}=...") if equals else shown(item)
+    """A variable as a refusal shows it: without its value, which may be a secret.
+
+    Text that is no name may be a line of a value.
+    """
+    if not isinstance(item, str):
+        return "a list" if isinstance(item, list) else shown(item)
+    name, equals, _ = item.partition("=")
+    if equals and _NAME.fullmatch(name):
+        return shown(f"{name}=...")
+    return "a text that is not shown, because it may be a secret"
 
 
 def without_rank(variables: Sequence[RankVariable], method: str) -> Iterator[str]:

@@ -59,15 +59,33 @@ def test_other_names_and_lone_braces_are_refused(wrong):
     fault = only_fault("--rank-env", wrong)
     assert fault.startswith("--rank-env: expected only rank, local_rank, ")
     assert fault.endswith(", and {{ or }} for a brace itself, found 'X=...'")
-    assert (" in braces (not rnak), " in fault) == ("rnak" in wrong)
+    assert (" in braces (did you mean rank?), " in fault) == (wrong in {"X={rnak}", "X={ rank }"})
 
 
 @pytest.mark.parametrize(
-    "wrong", ['T={"key": "s3cret"}', "T-T=s3cret", "ASCEND_SUPERVISOR_OWNER=s3cret"]
+    "wrong",
+    [
+        'T={"key": "s3cret"}',
+        "T=a{s3cret}b",
+        "T-T=s3cret",
+        "s3cret",
+        "s3cret/+==",
+        "ASCEND_SUPERVISOR_OWNER=s3cret",
+        ["s3cret"],
+    ],
 )
 def test_a_value_that_may_be_secret_is_not_told(wrong):
-    assert "s3cret" not in only_fault("--rank-env", wrong)
+    if isinstance(wrong, str):
+        assert "s3cret" not in only_fault("--rank-env", wrong)
     assert "s3cret" not in only_fault(toml=f"rank_env = ['A=1', {wrong!r}]")
+
+
+def test_no_line_of_a_value_is_told():
+    fault = only_fault(env={"ASCEND_SUPERVISOR_RANK_ENV": "KEY=-----BEGIN\ns3cret"})
+    assert fault.endswith(
+        ", and in ASCEND_SUPERVISOR_RANK_ENV one variable on each line, found a text that is not "
+        "shown, because it may be a secret"
+    )
 
 
 @pytest.mark.parametrize(
