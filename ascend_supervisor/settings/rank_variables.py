@@ -81,23 +81,32 @@ def shown_variable(item: object) -> str:
 
 
 def without_rank(variables: Sequence[RankVariable], method: str) -> Iterator[str]:
-    """Faults: variables that differ between ranks, where one process starts all of them."""
+    """Faults: variables that differ between ranks, where one process starts all of them.
+
+    mpirun starts those of other servers, too.
+    """
     if method not in START_RANKS_THEMSELVES:
         return
     for variable in variables:
-        for name in OF_A_RANK:
+        for name in _SET_BY[method]:
             if name in variable.names:
+                where = "" if name in OF_A_RANK else " of node 0, on all servers"
                 yield (
                     f"{variable.name}: {{{name}}} cannot be used with --method {method}: it starts "
-                    "one process, and the ranks get its environment; set the variable "
+                    f"one process, and the ranks get its environment{where}; set the variable "
                     f"{_SET_BY[method][name]}, or start the ranks with another --method"
                 )
 
 
+_OF_A_SERVER = {
+    "node_rank": "in the script, from OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_LOCAL_SIZE",
+    "rank_dir": "in the script, from its working directory",
+}
 _SET_BY: Mapping[str, Mapping[str, str]] = {
     method: {
         "rank": f"in the script, from {rank}",
         "local_rank": f"in the script, from {local_rank}",
+        **(_OF_A_SERVER if method == "mpirun" else {}),
     }
     for method, rank, local_rank in (
         ("torchrun", "RANK", "LOCAL_RANK"),

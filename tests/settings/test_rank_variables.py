@@ -148,9 +148,19 @@ def test_the_log_shows_names_and_no_value():
 @pytest.mark.parametrize("name", ["rank", "local_rank"])
 def test_a_rank_is_not_known_where_a_launcher_starts_it(method, name):
     fault = only_fault(
-        "--method", method, "--rank-env", f"A={{{name}}}", "--rank-env", "B={node_rank}"
+        "--method", method, "--rank-env", f"A={{{name}}}", "--rank-env", "B={world_size}"
     )
     assert fault.startswith(f"--rank-env: A: {{{name}}} cannot be used with --method {method}: ")
+
+
+@pytest.mark.parametrize("name", ["node_rank", "rank_dir"])
+def test_a_server_is_not_known_where_mpirun_starts_ranks_on_all(name):
+    """The ranks of other servers would get the value of node 0."""
+    fault = only_fault("--method=mpirun", f"--rank-env=A={{{name}}}")
+    assert fault.startswith(f"--rank-env: A: {{{name}}} cannot be used with --method mpirun: ")
+    assert "its environment of node 0, on all servers; " in fault
+    for method in ("torchrun", "msrun", "ranktable"):
+        assert settings(f"--method={method}", f"--rank-env=A={{{name}}}").rank_env
 
 
 def test_a_launcher_that_the_platform_names_counts_too():
