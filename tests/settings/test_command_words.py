@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from ascend_supervisor.settings.command_words import nested_launcher
+from ascend_supervisor.settings.command_words import command_fault, nested_launcher
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.values import Method
 
@@ -27,6 +29,14 @@ TORCHRUN = "torchrun --nproc_per_node=8 train.py"
         ("python -W ignore -X dev -Wdefault -m torch.distributed.run t.py", None, "torchrun"),
         ("python -m mindspore.parallel.cluster.run", None, "msrun"),
         ("python -u /opt/x/bin/torchrun train.py", "torchrun", "torchrun"),
+        ("env torchrun train.py", "torchrun", "torchrun"),
+        ("/usr/bin/env -i -u B A=1 torchrun train.py", "torchrun", "torchrun"),
+        ("nohup nice -n 5 stdbuf -oL -e 0 msrun train.py", "msrun", "msrun"),
+        (
+            "nice -5 python -m torch.distributed.run t",
+            "python -m torch.distributed.run",
+            "torchrun",
+        ),
     ],
 )
 def test_a_launcher_is_no_rank(command, name, launcher):
@@ -54,7 +64,10 @@ def test_a_launcher_is_no_rank(command, name, launcher):
         "torchrun.py",
         "mytorchrun train.py",
         "bash -c torchrun",
-        "env torchrun train.py",
+        "env A=1 python train.py torchrun",
+        "env -u torchrun train.py",
+        "env",
+        "nice -n",
         "train.py",
     ],
 )
@@ -70,3 +83,25 @@ def test_anything_else_may_be_a_rank(method: Method, command: str):
 def test_one_launcher_within_another(method: Method, refused: bool):
     """mpirun may start one torchrun for each server (MY_MPI_SLOTS=1)."""
     assert (nested_launcher(method, TORCHRUN.split()) is not None) == refused
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("export A=1", "export is a word of the shell, .*; write --rank-env NAME=VALUE -- COMMAND"),
+        ("set -e", "set is a word of the shell, .*; write -- bash -c 'set OPTIONS && COMMAND'"),
+        ("ulimit -n 9", "ulimit is a word .*; write -- bash -c 'ulimit OPTIONS && exec COMMAND'"),
+        ("exec python t.py", "exec is a word .*; leave exec out: the supervisor starts the .*"),
+        ("A=s3cret train.py", "COMMAND: expected a program, found A=..., .*; write --rank-env .*"),
+    ],
+)
+def test_words_of_the_shell_are_refused(method: Method, command: str, expected: str):
+    fault = command_fault(method, command.split())
+    assert fault is not None
+    assert re.fullmatch(expected, fault)
+
+
+@pytest.mark.parametrize("command", ["./A=1 x", "/bin/set x", "train.py A=1", "1=2"])
+def test_a_program_may_be_named_alike(command: str):
+    assert command_fault("ranktable", command.split()) is None
