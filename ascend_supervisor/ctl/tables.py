@@ -76,11 +76,25 @@ def _file_at(name: str) -> str:
     for file in FILE_NAMES:
         if (place / file).is_file():
             return str(place / file)
+    for file in FILE_NAMES:
+        if defect := _no_file(place / file):
+            raise SettingsRefused(f"{plain(str(place / file))}: expected a file, found {defect}")
     held = sorted(file.name for file in place.iterdir())[:MOST_NAMES]
     raise SettingsRefused(
         f"{plain(name)} is a directory: expected {' or '.join(FILE_NAMES)} in it, "
         f"found {', '.join(map(plain, held)) or 'nothing'}; name the file"
     )
+
+
+def _no_file(path: Path) -> str:
+    """What is there in place of a file; empty if nothing is."""
+    if path.is_dir():
+        return "a directory; name the rank table itself"
+    if path.exists():
+        return "a pipe, a socket or a device; name the rank table itself"
+    if path.is_symlink():
+        return f"a link to {plain(str(path.readlink()))}, which does not exist; correct the link"
+    return ""
 
 
 def replace_table_file(path: Path, document: bytes) -> None:

@@ -148,3 +148,23 @@ def test_a_refused_table_leaves_the_output_as_it_was(tmp_path):
     target.write_text("old")
     refused(75, "convert", file_of(tmp_path, INITIALIZING), "-o", str(target))
     assert target.read_text() == "old"
+
+
+@pytest.mark.parametrize("command", ["check-table", "convert"])
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (Path.mkdir, "a directory; name the rank table itself"),
+        (os.mkfifo, "a pipe, a socket or a device; name the rank table itself"),
+        (
+            lambda path: path.symlink_to("no"),
+            "a link to no, which does not exist; correct the link",
+        ),
+    ],
+    ids=["directory", "pipe", "link"],
+)
+def test_what_is_in_place_of_the_file_is_told(tmp_path, command, make, found):
+    path = tmp_path / "hccl.json"
+    make(path)
+    sentence = refused(64, command, str(tmp_path))
+    assert sentence.endswith(f" {path}: expected a file, found {found}\n")
