@@ -9,7 +9,8 @@ from functools import partial
 
 import anyio
 
-from ascend_supervisor.events import Report, SignalReceived
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.outcome import Failure, StopSignal, signal_name
 from ascend_supervisor.stop_requests import explains, is_impatient
 from ascend_supervisor.tasks.clock import Clock

@@ -22,11 +22,7 @@ from ascend_supervisor.errors import (
     Refusal,
     Unavailable,
 )
-from ascend_supervisor.events import (
-    Diagnostic,
-    SupervisorExited,
-    SupervisorStarted,
-)
+from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited, SupervisorStarted
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.interrupts import HEARD, Interrupts, Listen

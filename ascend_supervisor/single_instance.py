@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.events import Diagnostic, Report
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.lock import take_lock
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.to_json import to_json

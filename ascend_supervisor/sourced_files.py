@@ -13,7 +13,8 @@ from typing import NoReturn
 import anyio
 
 from ascend_supervisor.errors import SettingsRefused, Unavailable
-from ascend_supervisor.events import Diagnostic, Event, Report
+from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.standard_streams import tell
 from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
 from ascend_supervisor.launchers.process_spec import changed

@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.errors import Refusal
-from ascend_supervisor.events import (
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
-    RankTableReady,
-    Report,
     RestartScheduled,
-    SupervisorExited,
 )
+from ascend_supervisor.events.rank_table import RankTableReady
+from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (

@@ -15,11 +15,8 @@ from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import (
     Unavailable,
 )
-from ascend_supervisor.events import (
-    Diagnostic,
-    OrphansKilled,
-    StopWaiting,
-)
+from ascend_supervisor.events.leftovers import OrphansKilled, StopWaiting
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Here, Launcher

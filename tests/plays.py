@@ -13,7 +13,9 @@ from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
-from ascend_supervisor.events import Event, GenerationStarted, SupervisorExited
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.generations import GenerationStarted
+from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life, Plan
 from ascend_supervisor.outcome import (

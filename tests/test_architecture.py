@@ -23,7 +23,7 @@ PURE = (
         "untrusted_text",
         "scarcity",
         "restart_policy",
-        "events",
+        "events/",
         "job_files",
         "stop_requests",
         "life",

@@ -17,12 +17,15 @@ import pytest
 from msgspec.structs import fields
 
 import ascend_supervisor
-from ascend_supervisor import errors, events
+from ascend_supervisor import errors
 from ascend_supervisor.cluster.identity import _VARIABLES
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.reporters.event_log import json_log
 from ascend_supervisor.settings.options import OPTIONS, Option
+from tests.test_events import EVENTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -31,7 +34,7 @@ CODES = {
     0,
     *(code for name, code in vars(errors).items() if name.isupper()),
 }
-CLASSES = {cls.name: cls for cls in events.Event.__subclasses__()}
+CLASSES = {cls.name: cls for cls in EVENTS}
 
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) ", re.MULTILINE)
@@ -234,7 +237,7 @@ def example_complaints(name: str, section: str, keys: Mapping[str, str]) -> list
     return complaints or word_complaints(CLASSES[name], section, event)
 
 
-def word_complaints(cls: type[events.Event], section: str, example: Mapping[str, Any]) -> list[str]:
+def word_complaints(cls: type[Event], section: str, example: Mapping[str, Any]) -> list[str]:
     """Whether an example has the level and the words that its keys make."""
     values = {field.name: example.get(field.name, False) for field in fields(cls)}
     event = cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
@@ -278,7 +281,7 @@ def test_a_wrong_page_of_events_is_found(right, wrong):
 async def test_the_keys_in_every_event_are_those_that_are_written():
     reading, writing = os.pipe()
     console = Console(writing)
-    json_log(console, Origin("job", "host", 7), "info")(events.SignalReceived("SIGHUP", "none"))
+    json_log(console, Origin("job", "host", 7), "info")(SignalReceived("SIGHUP", "none"))
     assert await console.finish()
     line = os.read(reading, 10_000)
     os.close(reading)

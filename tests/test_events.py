@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -10,11 +12,18 @@ import pytest
 from msgspec.structs import fields
 
 from ascend_supervisor import events
-from ascend_supervisor.events import Event
+from ascend_supervisor.events import Event, Level
+from ascend_supervisor.events.supervisor import ClusterSource, SupervisorStarted
+from ascend_supervisor.events.words import who
 
+MODULES = [
+    importlib.import_module(f"{events.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(events.__path__)
+]
 EVENTS: list[type[Event]] = [
     kind
-    for kind in vars(events).values()
+    for module in MODULES
+    for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 ]
 COMMON = {"seq", "ts", "level", "event", "msg", "job_id", "host", "pid"}
@@ -151,7 +160,7 @@ def test_the_sentence_is_one_line_and_never_empty_whatever_strangers_wrote(text)
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
 def test_its_level_is_one_of_the_four(event):
-    assert {event.level, made(event, "x").severity} <= set(get_args(events.Level))
+    assert {event.level, made(event, "x").severity} <= set(get_args(Level))
 
 
 @pytest.mark.parametrize(
@@ -164,12 +173,12 @@ def test_its_level_is_one_of_the_four(event):
     ],
 )
 def test_who_is_meant(rank, program, name):
-    assert events.who(rank, program) == name
+    assert who(rank, program) == name
 
 
-@pytest.mark.parametrize("source", get_args(events.ClusterSource))
+@pytest.mark.parametrize("source", get_args(ClusterSource))
 def test_the_first_event_says_where_the_cluster_comes_from(source):
-    sentence = events.SupervisorStarted("1", ("sh",), "once", 0, (), source, "why").sentence
+    sentence = SupervisorStarted("1", ("sh",), "once", 0, (), source, "why").sentence
     words = "no cluster is read: " if source == "none" else "the cluster comes from "
     assert sentence.startswith(f"ascend_supervisor 1 will run: sh; {words}")
     assert sentence.endswith(" (why)")

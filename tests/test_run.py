@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE, USAGE, Unavailable
-from ascend_supervisor.events import Defect, Event
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.supervisor import Defect
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs

@@ -8,7 +8,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.events import Event, SignalReceived
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.interrupts import STOPPING, Interrupts
 from ascend_supervisor.outcome import ExitStatus, Failure, StopSignal
 from ascend_supervisor.stop_requests import explainable_until, explains, is_impatient

@@ -10,7 +10,9 @@ import pytest
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.events import Event, GenerationEnded, RankTableReady
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.generations import GenerationEnded
+from ascend_supervisor.events.rank_table import RankTableReady
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
     Completed,

@@ -23,7 +23,7 @@ from ascend_supervisor.cluster.servers_told import node_rank_told, servers_table
 from ascend_supervisor.cluster.table_file import naming_variable, table_path, table_places
 from ascend_supervisor.cluster.wait_for_table import DECLARED, found_in, standalone_table
 from ascend_supervisor.errors import SettingsRefused, Unavailable
-from ascend_supervisor.events import CLUSTER_WORDS, ClusterSource
+from ascend_supervisor.events.supervisor import CLUSTER_WORDS, ClusterSource
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.values import Method
 from ascend_supervisor.tasks.threads import answer_of

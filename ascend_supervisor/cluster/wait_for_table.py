@@ -19,7 +19,8 @@ from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
 from ascend_supervisor.cluster.table_file import read_table, signature_at, watched_path
 from ascend_supervisor.errors import TableRefused, TableTimeout
-from ascend_supervisor.events import RankTableUnwatched, RankTableWaiting, Report
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.rank_table import RankTableUnwatched, RankTableWaiting
 from ascend_supervisor.files.watch import FileSystemTimeout, FileWatch, Signature, SlowFiles
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.clock import Clock

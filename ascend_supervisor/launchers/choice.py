@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ascend_supervisor.cluster.from_environment.choice import meeting_of
 from ascend_supervisor.cluster.from_environment.declared import Meeting
-from ascend_supervisor.events import ClusterSource
+from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher

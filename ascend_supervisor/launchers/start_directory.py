@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from ascend_supervisor.cluster.from_environment.declared import Meeting, Scheduler
-from ascend_supervisor.events import ClusterSource
+from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.settings.values import Method, RankDir

@@ -17,7 +17,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.events import OutputUnread, Report
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.output import OutputUnread
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.file_tail import POLL_SECONDS, Tail
 from ascend_supervisor.output.mirror import Mirror

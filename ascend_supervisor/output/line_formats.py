@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import orjson
 from msgspec import Struct
 
-from ascend_supervisor.events import Output
+from ascend_supervisor.events.output import Output
 from ascend_supervisor.files.to_json import escaped, to_json
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import CUT, Rendered

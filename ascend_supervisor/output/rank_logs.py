@@ -14,7 +14,8 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.errors import CannotWrite, Unavailable
-from ascend_supervisor.events import Event, LogBlocked, LogLost, LogRotated, Report
+from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.output import LogBlocked, LogLost, LogRotated
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.log_file import LogFile, Rotation
 from ascend_supervisor.output.log_thread import LogWriter

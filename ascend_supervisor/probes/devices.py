@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.events import ReleaseWaiting, Report
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.leftovers import ReleaseWaiting
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.processes import proc
 from ascend_supervisor.tasks.clock import Clock

@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ascend_supervisor.events import Event, Level, Report, SupervisorExited
+from ascend_supervisor.events import Event, Level, Report
+from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.output.console import Console, Numbered, Plain
 from ascend_supervisor.output.line_formats import Origin, timestamp

@@ -11,7 +11,8 @@ import warnings
 from typing import Any, TextIO
 
 from ascend_supervisor.errors import Refusal
-from ascend_supervisor.events import Defect, Diagnostic, Event, Report
+from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.supervisor import Defect, Diagnostic
 from ascend_supervisor.scarcity import NoThread
 
 

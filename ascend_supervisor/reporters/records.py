@@ -12,7 +12,8 @@ from typing import Any, NoReturn, TypeVar
 import anyio
 
 from ascend_supervisor import __version__
-from ascend_supervisor.events import Diagnostic, Event, Report
+from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.latest_content import LatestFile
 from ascend_supervisor.files.reserved_descriptor import Reserve

@@ -8,19 +8,16 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.events import (
-    Event,
+from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
     ProcessExited,
     ProcessStarted,
-    RankTableReady,
-    RankTableWaiting,
-    Report,
     RestartScheduled,
-    SignalReceived,
-    SupervisorExited,
 )
+from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
+from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited
 from ascend_supervisor.files.to_json import to_json
 
 Phase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]

@@ -9,7 +9,10 @@ from typing import Literal
 
 import anyio
 
-from ascend_supervisor.events import OutputDropped, Report, SupervisorExited, who
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.output import OutputDropped
+from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.events.words import who
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console, Plain
 from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines

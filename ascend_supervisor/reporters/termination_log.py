@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ascend_supervisor.events import Event, Report, SupervisorExited
+from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.supervisor import SupervisorExited
 
 MODE = 0o644
 MOST_BYTES = 4096

@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ascend_supervisor.errors import UNAVAILABLE
-from ascend_supervisor.events import ProcessExited, ProcessStarted
+from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault

@@ -12,7 +12,8 @@ from typing import NoReturn
 import anyio
 
 from ascend_supervisor.errors import SettingsRefused, Unavailable
-from ascend_supervisor.events import Diagnostic, Report
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.launchers.process_spec import HostName
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first

@@ -19,7 +19,7 @@ from ascend_supervisor.errors import (
     CommandNotFound,
     Unavailable,
 )
-from ascend_supervisor.events import Diagnostic
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.executable import is_foreign, missing_interpreter

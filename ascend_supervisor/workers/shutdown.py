@@ -10,7 +10,9 @@ from typing import NoReturn
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.events import Diagnostic, OrphansKilled, StopWaiting, counted
+from ascend_supervisor.events.leftovers import OrphansKilled, StopWaiting
+from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.words import counted
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.sweep import sweep_descendants

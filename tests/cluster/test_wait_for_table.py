@@ -27,7 +27,8 @@ from ascend_supervisor.cluster.table_file import (
 )
 from ascend_supervisor.cluster.wait_for_table import TableFile, standalone_table
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
-from ascend_supervisor.events import Event, RankTableUnwatched, RankTableWaiting
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.rank_table import RankTableUnwatched, RankTableWaiting
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
 from tests.clocks import StridingClock

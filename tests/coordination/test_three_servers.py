@@ -10,7 +10,7 @@ import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, FoundTable, RankTable
-from ascend_supervisor.events import SupervisorExited
+from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import (
     Completed,

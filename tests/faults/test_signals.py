@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from ascend_supervisor import events
+from ascend_supervisor.events.generations import ProcessStarted
 from ascend_supervisor.files.writer_thread import STALL_SECONDS
 from ascend_supervisor.outcome import Interrupted
 from ascend_supervisor.processes.kernel import become_subreaper
@@ -566,7 +567,7 @@ class SignalsAtStart(list[events.Event]):
 
     def append(self, event: events.Event) -> None:
         super().append(event)
-        if isinstance(event, events.ProcessStarted):
+        if isinstance(event, ProcessStarted):
             self.started.append(event.rank)
             for number in self.numbers if event.rank == self.rank else ():
                 signal.raise_signal(number)

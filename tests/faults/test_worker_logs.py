@@ -11,7 +11,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ascend_supervisor.events import Event, OutputUnread
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.output import OutputUnread
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.launcher_logs import WorkerLogs

@@ -16,7 +16,8 @@ from pathlib import PurePath
 import anyio
 import pytest
 
-from ascend_supervisor.events import OutputDropped, SignalReceived
+from ascend_supervisor.events.output import OutputDropped
+from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import CUT, MIRROR_BYTES, SLOW_READER, Console, Plain
 from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines

@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.events import Event, ReleaseWaiting
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.leftovers import ReleaseWaiting
 from ascend_supervisor.probes.devices import MOST_SECONDS, Devices, npus
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock

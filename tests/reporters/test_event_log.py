@@ -18,19 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ascend_supervisor.events import (
+from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.generations import GenerationStarted, ProcessExited
+from ascend_supervisor.events.leftovers import OrphansKilled, StopWaiting
+from ascend_supervisor.events.output import LogLost, OutputDropped
+from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
+from ascend_supervisor.events.supervisor import (
     Defect,
     Diagnostic,
-    Event,
-    GenerationStarted,
-    LogLost,
-    OrphansKilled,
-    OutputDropped,
-    ProcessExited,
-    RankTableReady,
-    RankTableWaiting,
-    Report,
-    StopWaiting,
     SupervisorExited,
     SupervisorStarted,
 )

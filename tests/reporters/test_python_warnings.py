@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 from ascend_supervisor.errors import Unavailable
-from ascend_supervisor.events import Defect, Diagnostic, Event
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.supervisor import Defect, Diagnostic
 from ascend_supervisor.reporters.python_warnings import report_diagnostics
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.race import first

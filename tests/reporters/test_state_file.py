@@ -10,20 +10,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.events import (
-    Event,
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
-    OutputDropped,
     ProcessExited,
     ProcessStarted,
-    RankTableReady,
-    RankTableWaiting,
     RestartScheduled,
-    SignalReceived,
-    SupervisorExited,
-    SupervisorStarted,
 )
+from ascend_supervisor.events.output import OutputDropped
+from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
+from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited, SupervisorStarted
 from ascend_supervisor.reporters.state_file import RankStatus, Status, after, as_json, status_file
 
 INITIAL = Status("job-7", "pod-0", 4711, 123456, "0.1.0")

@@ -19,7 +19,9 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
-from ascend_supervisor.events import Defect, Event, ProcessExited, ProcessStarted
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
+from ascend_supervisor.events.supervisor import Defect
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Plan, Start

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.errors import SettingsRefused, Unavailable
-from ascend_supervisor.events import Diagnostic, Event
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.launchers.process_spec import HostName
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers import host_addresses

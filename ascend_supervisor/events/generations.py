@@ -1,0 +1,89 @@
+"""Generations and their processes, from start to restart."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from ascend_supervisor.events import Event, Level
+from ascend_supervisor.events.words import who
+
+
+class GenerationStarted(Event, frozen=True):
+    name: ClassVar[str] = "generation.started"
+    generation: int
+    restarts_left: int
+
+    @property
+    def sentence(self) -> str:
+        return f"generation {self.generation} starts; restarts left: {self.restarts_left}"
+
+
+class ProcessStarted(Event, frozen=True):
+    name: ClassVar[str] = "process.started"
+    rank: int | None
+    local_rank: int | None
+    generation: int
+    child_pid: int
+    log: str
+    program: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        subject = who(self.rank, self.program)
+        return f"{subject} runs as process {self.child_pid}, its log is {self.log}"
+
+
+class ProcessExited(Event, frozen=True):
+    name: ClassVar[str] = "process.exited"
+    rank: int | None
+    local_rank: int | None
+    generation: int
+    child_pid: int
+    status: int | None
+    signal: str | None
+    runtime_seconds: float
+    first_failure: bool
+    oom_killed: bool | None
+    program: str | None = None
+
+    @property
+    def severity(self) -> Level:
+        return "error" if self.first_failure else self.level
+
+    @property
+    def sentence(self) -> str:
+        how = f"was killed by {self.signal}" if self.signal else f"exited with status {self.status}"
+        oom = ", because memory ran out (OOM kill)" if self.oom_killed else ""
+        first = "; this is the first failure" if self.first_failure else ""
+        return (
+            f"{who(self.rank, self.program)} {how}{oom} after {self.runtime_seconds:.1f} s{first}"
+        )
+
+
+class GenerationEnded(Event, frozen=True):
+    name: ClassVar[str] = "generation.ended"
+    generation: int
+    outcome: str
+    first_failed_rank: int | None
+    duration_seconds: float
+    next: Literal["restart", "stop"]
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"generation {self.generation} ended after {self.duration_seconds:.1f} s "
+            f"({self.outcome}); next: {self.next}"
+        )
+
+
+class RestartScheduled(Event, frozen=True):
+    name: ClassVar[str] = "restart.scheduled"
+    delay_seconds: float
+    restarts_left: int
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"all ranks restart in {self.delay_seconds:.1f} s; "
+            f"restarts left after that: {self.restarts_left}"
+        )

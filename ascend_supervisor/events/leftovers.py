@@ -1,0 +1,41 @@
+"""What holds up a start or an end: held devices, and processes that are still there."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ascend_supervisor.events import Event, Level
+from ascend_supervisor.events.words import counted
+
+
+class ReleaseWaiting(Event, frozen=True):
+    name: ClassVar[str] = "release.waiting"
+    remaining: tuple[str, ...]
+    waited_seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return "the devices are still held by: " + "; ".join(self.remaining)
+
+
+class StopWaiting(Event, frozen=True):
+    name: ClassVar[str] = "stop.waiting"
+    level: ClassVar[Level] = "warning"
+    remaining: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        return "still waiting for the end of: " + "; ".join(self.remaining)
+
+
+class OrphansKilled(Event, frozen=True):
+    name: ClassVar[str] = "orphans.killed"
+    level: ClassVar[Level] = "warning"
+    count: int
+    pids: tuple[int, ...]
+    earlier_start: bool
+
+    @property
+    def sentence(self) -> str:
+        whose = "an earlier start of the supervisor" if self.earlier_start else "the ranks"
+        return f"killed {counted(self.count, 'process', 'processes')} that {whose} had left behind"

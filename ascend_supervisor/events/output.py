@@ -1,0 +1,99 @@
+"""The ranks' output: its lines, and what is missing of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ascend_supervisor.events import Event, Level
+from ascend_supervisor.events.words import counted, who
+
+
+class OutputDropped(Event, frozen=True):
+    name: ClassVar[str] = "output.dropped"
+    level: ClassVar[Level] = "warning"
+    rank: int | None
+    lines: int
+    reason: str
+    program: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        lines = counted(self.lines, "line")
+        subject = who(self.rank, self.program)
+        return f"{lines} of {subject} not copied to stdout ({self.reason}); the log has them"
+
+
+class OutputUnread(Event, frozen=True):
+    name: ClassVar[str] = "output.unread"
+    level: ClassVar[Level] = "warning"
+    rank: int | None
+    path: str
+    reason: str
+    program: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"the end of {self.path}, the log of {who(self.rank, self.program)}, is missing on "
+            f"stdout: {self.reason}"
+        )
+
+
+class LogBlocked(Event, frozen=True):
+    name: ClassVar[str] = "log.blocked"
+    level: ClassVar[Level] = "error"
+    rank: int | None
+    path: str
+    reason: str
+    program: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        subject = who(self.rank, self.program)
+        return (
+            f"{self.path} cannot be written ({self.reason}); {subject} goes on, 1 MiB of what it "
+            "says is kept, and the rest is discarded and counted until the log can be written again"
+        )
+
+
+class LogLost(Event, frozen=True):
+    name: ClassVar[str] = "log.lost"
+    level: ClassVar[Level] = "error"
+    rank: int | None
+    bytes: int
+    reason: str
+    program: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        size = counted(self.bytes, "byte")
+        whose = who(self.rank, self.program)
+        return f"missing in the log of {whose}: {size}, because of this: {self.reason}"
+
+
+class LogRotated(Event, frozen=True):
+    name: ClassVar[str] = "log.rotated"
+    rank: int | None
+    path: str
+    program: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        subject = who(self.rank, self.program)
+        return f"{subject} has a new log file {self.path}; the full one is {self.path}.1"
+
+
+class Output(Event, frozen=True):
+    """A mirrored line of a rank; written by the console itself, far too often for a report."""
+
+    name: ClassVar[str] = "output"
+    rank: int | None
+    local_rank: int | None
+    generation: int
+    message: str
+    partial: bool
+    program: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        return f"{who(self.rank, self.program)} wrote a line"

@@ -1,0 +1,62 @@
+"""The rank table, from waiting to ready."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ascend_supervisor.events import Event, Level
+from ascend_supervisor.events.words import counted
+
+
+class RankTableWaiting(Event, frozen=True):
+    name: ClassVar[str] = "rank_table.waiting"
+    path: str
+    reason: str
+    waited_seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"waiting for the rank table {self.path}: {self.reason} "
+            f"({self.waited_seconds:.0f} s so far)"
+        )
+
+
+class RankTableUnwatched(Event, frozen=True):
+    name: ClassVar[str] = "rank_table.unwatched"
+    level: ClassVar[Level] = "warning"
+    path: str
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"no file events for {self.path} ({self.reason}); "
+            "it is looked at every second all the same"
+        )
+
+
+class RankTableReady(Event, frozen=True):
+    name: ClassVar[str] = "rank_table.ready"
+    path: str
+    format: str
+    world_size: int
+    servers: int
+    this_server: str
+    local_ranks: tuple[int, ...]
+    sha256: str
+    warnings: tuple[str, ...]
+
+    @property
+    def severity(self) -> Level:
+        return "warning" if self.warnings else self.level
+
+    @property
+    def sentence(self) -> str:
+        ranks = ", ".join(map(str, self.local_ranks)) or "none"
+        doubts = "".join(f"; {warning}" for warning in self.warnings)
+        return (
+            f"the rank table {self.path} ({self.format}) holds "
+            f"{counted(self.world_size, 'device')} on {counted(self.servers, 'server')}; "
+            f"this is {self.this_server}, with ranks {ranks}{doubts}"
+        )
