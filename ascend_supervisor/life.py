@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
@@ -50,38 +50,90 @@ Equip = Callable[[ProcessSpec], ProcessSpec]
 Processes that a launcher starts get the variables as the launcher passes them on."""
 
 
+Chunk = bytes
+"""A part of the output; ``Activity.bytes`` hides the builtin name there."""
+
+TAIL_BYTES = 8 * 1024
+"""How much of the end is kept, to show why a process failed."""
+
+
 class Activity(Struct):
     """How many ``bytes`` a process has written, the last at ``spoke_at`` (the clock's seconds).
 
-    If it has written nothing, ``spoke_at`` is just before its start.
+    If it has written nothing, ``spoke_at`` is just before its start. ``has_ended`` is false for
+    workers that a launcher started, whatever became of them.
     """
 
     spoke_at: float
     bytes: int = 0
+    has_ended: bool = False
+    tail: Chunk = b""
 
     def note(self, size: int, now: float) -> None:
+        """Count ``size`` bytes that were written but not read."""
         self.bytes += size
         self.spoke_at = now
+
+    def take(self, chunk: Chunk, now: float) -> None:
+        """Count ``chunk``, and keep the end of it."""
+        self.tail = (self.tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
+        self.note(len(chunk), now)
+
+    @property
+    def last_lines(self) -> tuple[str, ...]:
+        """The last lines of what was read so far."""
+        text = self.tail.decode("utf-8", "backslashreplace").replace("\0", "")
+        lines = text.rstrip("\n").split("\n")
+        return tuple(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+    @property
+    def last_line(self) -> str:
+        """The last one that is not blank; empty if there is none. It may hold escape sequences."""
+        return next((line for line in reversed(self.last_lines) if line.strip()), "")
+
+
+class Notified(Struct):
+    """What a rank has said over its notify socket (sd_notify(3)); times are the clock's seconds.
+
+    ``heard_at`` is its last message, ``watchdog_at`` its last WATCHDOG=1, ``watchdog_seconds`` its
+    WATCHDOG_USEC. EXTEND_TIMEOUT_USEC moves no limit before ``extended_until``. ``gave_up_at`` is
+    WATCHDOG=trigger: the rank itself says that it hangs.
+    """
+
+    heard_at: float
+    status: str = ""
+    ready_at: float | None = None
+    watchdog_at: float | None = None
+    watchdog_seconds: float | None = None
+    extended_until: float = 0.0
+    gave_up_at: float | None = None
+    is_stopping: bool = False
 
 
 class Living(Struct, frozen=True):
     """A process that was started.
 
     ``activity_of_workers`` belongs to a launcher's workers that write logs of their own, in the
-    order of its ``worker_logs``.
+    order of its ``worker_logs``. ``ranks_of_workers`` maps the pids of a launcher's workers to
+    ranks, as they are seen.
     """
 
     spec: ProcessSpec
     pid: int
     activity: Activity
     activity_of_workers: tuple[Activity, ...] = ()
+    ranks_of_workers: Mapping[int, int] = field(default_factory=dict)
 
 
 class Life(Struct):
-    """A generation while it runs; ``processes`` grows as they are started."""
+    """A generation while it runs; ``processes`` grows as they are started.
+
+    ``notified`` holds what ranks have said over their notify socket, by rank.
+    """
 
     plan: Plan
     processes: list[Living] = field(default_factory=list)
+    notified: dict[int, Notified] = field(default_factory=dict)
 
     @property
     def generation(self) -> int:

@@ -119,8 +119,9 @@ class Stage:
         self.plans.append(plan)
         return plan
 
-    async def _look(self, life: Life) -> None:
+    async def _look(self, life: Life) -> str:
         self.told.append("look")
+        return ""
 
     async def _generation(self, life: Life, company: Company) -> Ended:
         """As run_generation does it, without processes."""

@@ -56,7 +56,13 @@ WORLDLY = frozenset(
         "ctypes",
     }
 )
-NOT_WORLDLY = frozenset({("outcome", "signal.Signals"), ("stop_requests", "signal.Signals")})
+NOT_WORLDLY = frozenset(
+    {
+        ("outcome", "signal.Signals"),
+        ("stop_requests", "signal.Signals"),
+        ("settings.hang_dump", "signal.Signals"),
+    }
+)
 """A table of names, no act."""
 
 OF_THE_PROGRAM = frozenset(

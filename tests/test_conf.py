@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.settings.options import OPTIONS, Option
+from ascend_supervisor.settings.option import Option
+from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.precedence import Settings, read_settings
 
 CONF = (Path(__file__).parents[1] / "conf" / "supervisor.toml").read_text(encoding="utf-8")

@@ -24,7 +24,8 @@ from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.reporters.event_log import json_log
-from ascend_supervisor.settings.options import OPTIONS, Option
+from ascend_supervisor.settings.option import Option
+from ascend_supervisor.settings.options import OPTIONS
 from tests.test_events import EVENTS
 
 ROOT = Path(__file__).parents[1]

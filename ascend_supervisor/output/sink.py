@@ -7,9 +7,6 @@ from ascend_supervisor.output.log_thread import LogWriter
 from ascend_supervisor.output.mirror import CHUNK_BYTES, Mirror
 from ascend_supervisor.tasks.clock import Clock
 
-TAIL_BYTES = 8 * 1024
-"""How much of the end is kept, to show why a process failed."""
-
 
 class Sink:
     """``log`` is None if the process writes its log itself, ``mirror`` if it is not shown.
@@ -22,7 +19,6 @@ class Sink:
         self._log = log
         self._mirror = mirror
         self._clock = clock
-        self._tail = b""
 
     @property
     def portion(self) -> int:
@@ -40,8 +36,7 @@ class Sink:
             await self._mirror.room()
 
     def take(self, chunk: bytes) -> None:
-        self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
-        self.heard(len(chunk))
+        self.activity.take(chunk, self._clock.now())
         if self._log:
             self._log.take(chunk)
         if self._mirror:
@@ -59,6 +54,4 @@ class Sink:
     @property
     def last_lines(self) -> tuple[str, ...]:
         """The last lines of the output so far."""
-        text = self._tail.decode("utf-8", "backslashreplace").replace("\0", "")
-        lines = text.rstrip("\n").split("\n")
-        return tuple(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+        return self.activity.last_lines

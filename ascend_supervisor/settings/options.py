@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
-from msgspec import Struct
+from typing import get_args
 
 from ascend_supervisor import errors
+from ascend_supervisor.settings.hang_dump import read_hang_dump
+from ascend_supervisor.settings.option import COMMAND_LINE, NOT_IN_A_FILE, Option
 from ascend_supervisor.settings.rank_variables import read_rank_variables, shown_variable
 from ascend_supervisor.settings.values import (
     CODES,
@@ -30,50 +30,8 @@ from ascend_supervisor.settings.values import (
     whole,
 )
 
-Source = Literal["command line", "environment", "file"]
-
-PREFIX = "ASCEND_SUPERVISOR_"
-EVERYWHERE: frozenset[Source] = frozenset(get_args(Source))
-COMMAND_LINE: frozenset[Source] = frozenset({"command line"})
-NOT_IN_A_FILE: frozenset[Source] = EVERYWHERE - {"file"}
-
 METHODS: tuple[Method, ...] = get_args(Method)
 DEFAULT_METHOD: Method = "ranktable"
-
-
-class Option(Struct, frozen=True):
-    """One option: its name, its kind of value, its help, and its default.
-
-    ``default`` is written as a user would write it; None means that the value is None.
-    ``otherwise`` describes a default that is not fixed. An option that repeats has none.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    default: str | None = None
-    otherwise: str = ""
-    places: frozenset[Source] = EVERYWHERE
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name}"
-
-    @property
-    def variable(self) -> str:
-        return PREFIX + self.key.upper()
-
-    @property
-    def key(self) -> str:
-        """The name in a TOML file and in Settings."""
-        return self.name.replace("-", "_")
-
-    @property
-    def default_value(self) -> object:
-        if self.kind.repeats:
-            return ()
-        return None if self.default is None else self.kind.read(self.default)
-
 
 GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
     (
@@ -221,6 +179,42 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
                 DURATION,
                 "from the end of the last process to the next start",
                 otherwise="10 where /dev/davinci* exist, else 0",
+            ),
+        ),
+    ),
+    (
+        "Hangs",
+        (
+            Option(
+                "hang-timeout",
+                PERIOD,
+                "end the generation if no rank has written anything for this long",
+                otherwise="off",
+            ),
+            Option(
+                "rank-hang-timeout",
+                PERIOD,
+                "end the generation if one rank has not, even if others write",
+                otherwise="off",
+            ),
+            Option(
+                "watchdog",
+                PERIOD,
+                "end the generation if a rank has not sent WATCHDOG=1 (sd_notify) for this long",
+                otherwise="off",
+            ),
+            Option(
+                "startup-timeout",
+                PERIOD,
+                "limit until a rank's first sign of life, in place of the three above",
+                otherwise="the same limits as later",
+            ),
+            Option(
+                "hang-dump",
+                Kind("HOW", read_hang_dump),
+                "how stacks are taken before a hung generation is ended: auto (py-spy if it is "
+                "installed, else /proc), pyspy, none, or a signal such as SIGUSR1",
+                default="auto",
             ),
         ),
     ),

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.command_words import command_fault
-from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS, Source
+from ascend_supervisor.settings.hang_dump import HangDump
+from ascend_supervisor.settings.option import Source
+from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
 from ascend_supervisor.settings.rank_variables import RankVariable, without_rank
 from ascend_supervisor.settings.sources import (
     Given,
@@ -65,6 +67,11 @@ class Settings(Struct, frozen=True):
     grace: float
     drain: float
     release_delay: float | None
+    hang_timeout: float | None  # None, of these four: off
+    rank_hang_timeout: float | None
+    watchdog: float | None
+    startup_timeout: float | None
+    hang_dump: HangDump
     console: Console
     console_ranks: RankSet
     log_max_size: int

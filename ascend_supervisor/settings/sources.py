@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ascend_supervisor.settings.options import OPTIONS, PREFIX, Option, Source
+from ascend_supervisor.settings.option import PREFIX, Option, Source
+from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.settings.values import read_duration
 from ascend_supervisor.untrusted_text import nearest, plain, unknown

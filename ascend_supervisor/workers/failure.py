@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from ascend_supervisor.files.regular_file import open_regular_file
 from ascend_supervisor.launchers.testimony import Exhibit, Testimony, raised
+from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import ExitStatus, Failure
-from ascend_supervisor.output.sink import TAIL_BYTES
 from ascend_supervisor.workers.process import Process
 
 HEAD_BYTES = 64 * 1024

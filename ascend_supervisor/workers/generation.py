@@ -13,6 +13,7 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.errors import UNAVAILABLE, Refusal, Unavailable
 from ascend_supervisor.events import Report
@@ -42,12 +43,12 @@ from ascend_supervisor.workers.shutdown import Shutdown
 LAST_WORDS_SECONDS = 5.0
 """How long the mirroring of workers' own logs may take at the end, if a disk hangs."""
 ANNOUNCE_SECONDS = 1.0
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 20.0
 
 Announce = Callable[[Outcome, float], Awaitable[None]]
 """Tells others how this generation ends, and how many seconds it ran."""
-Look = Callable[[Life], Awaitable[None]]
-"""Inspects the processes before they are told to stop."""
+Look = Callable[[Life], Awaitable[str]]
+"""Inspects the processes before they are told to stop; says what was seen, in half a sentence."""
 
 
 class Company(Struct, frozen=True):
@@ -55,7 +56,8 @@ class Company(Struct, frozen=True):
 
     ``endings`` are asked whether it must end. ``announce`` is called before the first signal to its
     processes, and may take ANNOUNCE_SECONDS. ``look`` is called before TERM, if a fault asks for a
-    last look, and may take LOOK_SECONDS. Exceptions of these two are reported, and change nothing.
+    last look, and may take LOOK_SECONDS; what it saw is added to the reason of the fault.
+    Exceptions of these two are reported, and change nothing.
     """
 
     endings: Sequence[Ending]
@@ -74,6 +76,12 @@ async def run_generation(
 
     async def interrupted() -> Outcome:
         return Interrupted(await interrupts.stop())
+
+    seen = ""
+
+    async def look() -> None:
+        nonlocal seen
+        seen = await company.look(life)
 
     group = WorkerGroup(life, runtime, interrupts.explain)
     faults = Faults(company.endings, runtime.clock)
@@ -94,7 +102,6 @@ async def run_generation(
                         uptime = runtime.clock.now() - began
                         announce = partial(company.announce, outcome, uptime)
                         await _bounded(announce, ANNOUNCE_SECONDS, runtime.report)
-                        look = partial(company.look, life)
                         left = await shutdown.run(
                             outcome, partial(_bounded, look, LOOK_SECONDS, runtime.report)
                         )
@@ -106,7 +113,7 @@ async def run_generation(
     failure = await group.failure()
     stop = await interrupts.stop_within(_patience(outcome, failure, runtime.clock))
     later = tuple(fault for fault in faults.told if fault is not outcome)
-    return Ended(_final(outcome, failure, stop), uptime, later, left)
+    return Ended(_final(_with_look(outcome, seen), failure, stop), uptime, later, left)
 
 
 async def _live(group: WorkerGroup, plan: Plan, tasks: TaskGroup) -> Outcome:
@@ -128,6 +135,12 @@ async def _bounded(act: Callable[[], Awaitable[None]], seconds: float, report: R
             await act()
     except Exception as error:  # noqa: BLE001
         report(defect(error))
+
+
+def _with_look(outcome: Outcome, seen: str) -> Outcome:
+    if seen and isinstance(outcome, Fault):
+        return replace(outcome, reason=f"{outcome.reason}; {seen}")
+    return outcome
 
 
 def _patience(outcome: Outcome, failure: Failure | None, clock: Clock) -> float:

@@ -68,15 +68,21 @@ class WorkerGroup:
                 spec, output, runtime.children, runtime.environ, runtime.clock.elapsed()
             )
             self._processes.append(process)
+            launched = LaunchedWorkers(process, runtime)
             self._life.processes.append(
-                Living(spec, process.pid, output.activity, output.activity_of_workers)
+                Living(
+                    spec,
+                    process.pid,
+                    output.activity,
+                    output.activity_of_workers,
+                    launched.ranks,
+                )
             )
             if process.identity is not None:
                 runtime.guardian.watch(process.identity)
             tasks.start_soon(self._watch, process)
             tasks.start_soon(output.run)
             if spec.workers:
-                launched = LaunchedWorkers(process, runtime)
                 self._launched.append(launched)
                 tasks.start_soon(launched.take_the_census)
             runtime.report(
@@ -241,6 +247,7 @@ class WorkerGroup:
         process.note_end()
         self._tell_guardian(process)
         process.output.drain()
+        process.output.activity.has_ended = True
         clock = self._runtime.clock
         now, runtime = clock.now(), clock.elapsed() - process.started_at
         oom = self._oom_killed(status)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ascend_supervisor.settings.options import GROUPS, OPTIONS, Option
+from ascend_supervisor.settings.option import Option
+from ascend_supervisor.settings.options import GROUPS, OPTIONS
 from ascend_supervisor.settings.usage import help_text
 
 

@@ -122,9 +122,10 @@ class Stage:
             report=self.events.append,
         )
 
-    async def _look(self, life: Life) -> None:
+    async def _look(self, life: Life) -> str:
         self.looks.append([process.pid for process in life.processes])
         self.alive_when_looked.append(not self.exits)
+        return "all ranks wait in main"
 
     async def up(self, *ranks: int) -> None:
         """Wait until these ranks have said so."""
