@@ -7,6 +7,7 @@ import json
 import random
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_training_that_lost_a_rank_ends_bit_identical_to_one_that_did_not(superv
     assert digests(job, 1) == digests(alone, 0)
     assert len(set(digests(job, 1))) == 1
 
-    assert "dies in step 6" in job.said(2)
+    assert "SIGKILL in step 6" in job.said(2)
     deaths = job.all("process.exited", generation=0, first_failure=True)
     assert [(death["rank"], death["signal"]) for death in deaths] == [(2, "SIGKILL")]
     assert begun(job, 1) == ["generation 1 of 4 ranks begins at step 4"] * 4
@@ -49,13 +50,13 @@ def test_training_that_lost_a_rank_ends_bit_identical_to_one_that_did_not(superv
     assert not alone.survivors()
 
 
-def train(supervised, root: Path, *victim: str) -> Running:
+def train(supervised, root: Path, *victim: str, options: Sequence[str] = ()) -> Running:
     """The training on a cluster of one pod with four devices, as ModelArts describes it."""
     config = root / "user" / "config"
     config.mkdir(parents=True)
     (config / "jobstart_hccl.json").write_text(json.dumps(rank_table()))
     job: Running = supervised(
-        *("--restarts", "1", "--restart-delay", "0", "--release-delay", "0"),
+        *("--restarts", "1", "--restart-delay", "0", "--release-delay", "0", *options),
         *("--", sys.executable, str(SCRIPT), str(root / "checkpoint.pt"), *victim),
         root=root,
         environ={

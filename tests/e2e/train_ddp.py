@@ -1,9 +1,9 @@
 """One rank of a real training: PyTorch's DistributedDataParallel with gloo, on CPU.
 
-    train_ddp.py CHECKPOINT [VICTIM STEP]
+    train_ddp.py CHECKPOINT [VICTIM STEP [SIGNAL]]
 
-In generation 0 rank VICTIM kills itself with SIGKILL in STEP, in the middle of the backward pass,
-when the gradients of the last layers are on their way through the collective already.
+In generation 0 rank VICTIM sends itself SIGNAL (SIGKILL) in STEP, in the middle of the backward
+pass, when the gradients of the last layers are on their way through the collective already.
 """
 
 # mypy: ignore-errors
@@ -56,7 +56,12 @@ def save(checkpoint: Path, document: dict[str, object]) -> None:
     new.replace(checkpoint)
 
 
-def main(checkpoint: Path, victim: int | None = None, fatal_step: int | None = None) -> None:
+def main(
+    checkpoint: Path,
+    victim: int | None = None,
+    fatal_step: int | None = None,
+    fatal_signal: int = signal.SIGKILL,
+) -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(mode=True)
     torch.manual_seed(SEED)
@@ -84,9 +89,9 @@ def main(checkpoint: Path, victim: int | None = None, fatal_step: int | None = N
 
     for step in range(first, STEPS):
         if (generation, rank, step) == (0, victim, fatal_step):
-            print(f"dies in step {step}")
+            print(f"{signal.Signals(fatal_signal).name} in step {step}")
             # The first layer's gradient is the last to be computed.
-            model[0].weight.register_hook(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+            model[0].weight.register_hook(lambda _: os.kill(os.getpid(), fatal_signal))
         features, labels = batch(step, rank)
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(ddp(features), labels)
