@@ -125,15 +125,23 @@ class Living(Struct, frozen=True):
     ranks_of_workers: Mapping[int, int] = field(default_factory=dict)
 
 
+def _to_nobody() -> None:
+    """Nobody waits for what ranks say."""
+
+
 class Life(Struct):
     """A generation while it runs; ``processes`` grows as they are started.
 
-    ``notified`` holds what ranks have said over their notify socket, by rank.
+    ``notified`` holds what ranks have said over their notify socket, by rank. ``tell_notified`` is
+    to be called after each change of it; one who waits for changes replaces it. ``is_ending``: the
+    first reason to end it is known.
     """
 
     plan: Plan
     processes: list[Living] = field(default_factory=list)
     notified: dict[int, Notified] = field(default_factory=dict)
+    tell_notified: Callable[[], None] = _to_nobody
+    is_ending: bool = False
 
     @property
     def generation(self) -> int:

@@ -24,7 +24,10 @@ from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.launchers.choice import launcher_of, meeting_here
 from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.outcome import Ended, Patience
+from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
+from ascend_supervisor.probes.limits import Limits
+from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
@@ -98,7 +101,7 @@ async def job_of(
     plan = planner(settings, launcher, place, changes)
     return Job(
         coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
-        probes=[Devices(devices, runtime.clock, runtime.report)] if devices else [],
+        probes=[*_for_devices(devices, runtime), _for_hangs(settings, runtime)],
         sweep=partial(_end_leftovers, runtime),
         plan=plan,
         prepare=partial(_prepare, place, runtime, plan),
@@ -109,6 +112,21 @@ async def job_of(
         clock=runtime.clock,
         report=runtime.report,
     )
+
+
+def _for_devices(devices: Sequence[str], runtime: Runtime) -> Sequence[Probe]:
+    return [Devices(devices, runtime.clock, runtime.report)] if devices else []
+
+
+def _for_hangs(settings: Settings, runtime: Runtime) -> Probe:
+    """Also without limits: a rank may say itself that it hangs."""
+    limits = Limits(
+        hang=settings.hang_timeout,
+        rank_hang=settings.rank_hang_timeout,
+        watchdog=settings.watchdog,
+        startup=settings.startup_timeout,
+    )
+    return Silence(limits, runtime.clock, runtime.report)
 
 
 async def _end_leftovers(runtime: Runtime) -> None:

@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.words import counted
 
-HangSource = Literal["silence", "rank_silence", "watchdog", "startup"]
+HangSource = Literal["silence", "rank_silence", "watchdog", "startup", "trigger"]
 
 
 class HangNoticed(Event, frozen=True):
     """``ranks`` hang, the one that stopped first ahead; ``last_lines`` are theirs, in this order.
 
-    ``silent_seconds`` is how long the first one has given no sign of life.
+    Ranks that share a launcher's pipe share one last line. ``silent_seconds`` is how long the first one has given no sign of life.
     """
 
     name: ClassVar[str] = "hang.noticed"

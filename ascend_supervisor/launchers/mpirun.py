@@ -94,6 +94,7 @@ class MpirunLauncher(Struct, frozen=True):
             title=title,
             testimony=testimony,
             explanation=explanation,
+            relays_ranks=here.node_rank == 0,
         )
 
     def _keepalive(self) -> dict[str, str]:

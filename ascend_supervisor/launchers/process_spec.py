@@ -45,6 +45,9 @@ class ProcessSpec(Struct, frozen=True):
     If it ``leads_ranks``, its descendants may be ranks, in whatever session they are: they get the
     signals that end a group, and drain and grace last until they have ended.
 
+    If it ``relays_ranks``, it starts ranks in a way that we do not follow, and its output is
+    theirs.
+
     If its words or variables hold ``host_names`` that its program may not understand, it is planned
     again with their addresses.
     """
@@ -66,6 +69,7 @@ class ProcessSpec(Struct, frozen=True):
     files: Mapping[PurePath, bytes] = field(default_factory=dict)
     descriptors: tuple[int, ...] = ()
     leads_ranks: bool = False
+    relays_ranks: bool = False
     host_names: tuple[HostName, ...] = ()
 
     @property
@@ -74,6 +78,11 @@ class ProcessSpec(Struct, frozen=True):
         if self.title is not None:
             return self.title
         return PurePath(self.argv[0]).name if self.rank is None else f"rank {self.rank}"
+
+    @property
+    def speaks_for_ranks(self) -> bool:
+        """Whether its output is that of ranks: its own, or that of the ranks that it starts."""
+        return self.rank is not None or self.workers > 0 or self.leads_ranks or self.relays_ranks
 
     @property
     def program(self) -> str | None:

@@ -19,23 +19,34 @@ OPTIONS: Mapping[HangSource, str] = {
     "rank_silence": "--rank-hang-timeout",
     "watchdog": "--watchdog",
     "startup": "--startup-timeout",
+    "trigger": "WATCHDOG=trigger",
 }
 
 
-class SilentRank(Struct, frozen=True):
-    """A rank that has given no sign of life for ``seconds``, and the last line that it wrote."""
+class Silent(Struct, frozen=True):
+    """A rank, or a program that passes on the output of ``ranks`` (empty: they are unknown).
 
-    rank: int
+    It has given no sign of life for ``seconds``; ``last_line`` is the last one that it wrote.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
     seconds: float
     last_line: str = ""
 
 
 class Hang(Struct, frozen=True):
-    """``ranks`` have been silent for longer than ``limit`` seconds, by the option of ``source``."""
+    """The ``silent`` have passed the ``limit``, in seconds, of the option of ``source``.
+
+    Another rank here gave its last sign of life ``others`` seconds ago; None if there is no other.
+    At the start ``awaited`` says what a rank should have done.
+    """
 
     source: HangSource
     limit: float
-    ranks: tuple[SilentRank, ...]
+    silent: tuple[Silent, ...]
+    others: float | None = None
+    awaited: str = ""
 
     def event(self, generation: int) -> HangNoticed:
         ahead = self._by_silence
@@ -43,9 +54,9 @@ class Hang(Struct, frozen=True):
             generation=generation,
             source=self.source,
             limit_seconds=self.limit,
-            ranks=tuple(rank.rank for rank in ahead),
+            ranks=self._ranks,
             silent_seconds=round(ahead[0].seconds, 3),
-            last_lines=tuple(rank.last_line for rank in ahead),
+            last_lines=tuple(one.last_line for one in ahead),
             reason=self.reason,
         )
 
@@ -56,31 +67,56 @@ class Hang(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        ahead = self._by_silence
         option = OPTIONS[self.source]
         seconds = f"{self.limit:g} s"
-        ranks = _ranks([rank.rank for rank in ahead])
-        has = "has" if len(ahead) == 1 else "have"
+        who = self._who
         match self.source:
             case "silence":
-                first = f"; rank {ahead[0].rank} stopped first" if len(ahead) > 1 else ""
-                return f"no rank has written anything for {seconds} ({option}){first}"
+                return f"{self._nobody} written anything for {seconds} ({option}){self._first}"
             case "rank_silence":
-                return f"{ranks} {has} written nothing for {seconds} ({option}), others have"
+                return f"{who} written nothing for {seconds} ({option}){self._latest_of_others}"
             case "watchdog":
-                return f"{ranks} {has} not sent WATCHDOG=1 for {seconds} ({option})"
+                return f"{who} not sent WATCHDOG=1 for {seconds} ({option})"
             case "startup":
-                start = "its start" if len(ahead) == 1 else "the start"
-                return f"{ranks} {has} given no sign of life within {seconds} of {start} ({option})"
+                start = "the start" if len(self._ranks) > 1 else "its start"
+                return f"{who} not {self.awaited} within {seconds} of {start} ({option})"
+            case "trigger":
+                return f"{who} reported that it hangs ({option})"
 
     @property
-    def _by_silence(self) -> Sequence[SilentRank]:
-        return sorted(self.ranks, key=lambda rank: (-rank.seconds, rank.rank))
+    def _by_silence(self) -> Sequence[Silent]:
+        return sorted(self.silent, key=lambda one: (-one.seconds, one.ranks))
 
+    @property
+    def _ranks(self) -> tuple[int, ...]:
+        return tuple(rank for one in self._by_silence for rank in one.ranks)
 
-def _ranks(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if len(ranks) > MOST_NAMED:
-        return f"{counted(len(ranks), 'rank')}, rank {ranks[0]} first,"
-    return f"ranks {', '.join(map(str, ranks))}"
+    @property
+    def _who(self) -> str:
+        """The subject of a sentence, with its verb."""
+        ranks = self._ranks
+        if not ranks:
+            return f"{self._by_silence[0].name} has"
+        if len(ranks) == 1:
+            return f"rank {ranks[0]} has"
+        if len(ranks) > MOST_NAMED:
+            return f"{counted(len(ranks), 'rank')}, rank {ranks[0]} first, have"
+        return f"ranks {', '.join(map(str, ranks))} have"
+
+    @property
+    def _nobody(self) -> str:
+        ranks = self._ranks
+        return "no rank on this server has" if ranks else f"{self._by_silence[0].name} has not"
+
+    @property
+    def _first(self) -> str:
+        """Which rank stopped first, if only one did."""
+        ahead = self._by_silence
+        is_first = len(ahead) > 1 and ahead[0].seconds > ahead[1].seconds
+        return f"; {ahead[0].name} stopped first" if is_first else ""
+
+    @property
+    def _latest_of_others(self) -> str:
+        if self.others is None:
+            return ""
+        return f"; the last sign of life of another rank came {self.others:.1f} s ago"

@@ -168,6 +168,10 @@ def _with_value(word: Given, faults: list[str]) -> Given | None:
         return None
 
 
+SHARED_OUTPUT: frozenset[Method] = frozenset({"torchrun", "mpirun", "once"})
+"""What the ranks write comes through one pipe, without saying whose it is."""
+
+
 def _contradictions(given: Mapping[str, Given]) -> Iterator[str]:
     alone, table = given.get("standalone"), given.get("rank-table")
     if alone and alone.value is not None and table:
@@ -179,6 +183,12 @@ def _contradictions(given: Mapping[str, Given]) -> Iterator[str]:
     if method and variables:
         for fault in without_rank(variables.value, method.value):
             yield f"{variables.where}: {fault}"
+    silence = given.get("rank-hang-timeout")
+    if silence and method and method.value in SHARED_OUTPUT:
+        yield (
+            f"{silence.where}: with --method {method.value} all ranks write to one pipe, so that "
+            "one silent rank cannot be noticed; use --hang-timeout or --watchdog"
+        )
     delay, most = given.get("restart-delay"), given.get("restart-delay-max")
     if delay and most and delay.value > most.value:
         yield (

@@ -98,6 +98,7 @@ async def run_generation(
                     live = partial(_live, group, life.plan, tasks)
                     outcome = await first(live, interrupted, faults.first)
                 finally:
+                    life.is_ending = True
                     with anyio.CancelScope(shield=True):
                         uptime = runtime.clock.now() - began
                         announce = partial(company.announce, outcome, uptime)

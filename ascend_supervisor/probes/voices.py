@@ -1,0 +1,140 @@
+"""Who can give signs of life in a generation: what it writes and what it notifies; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from msgspec import Struct
+
+from ascend_supervisor.life import Activity, Life, Living, Notified
+from ascend_supervisor.output.terminal_escapes import harmless_text
+
+LINE_CHARACTERS = 200
+"""How much of a last line is told."""
+
+
+class Voice(Struct, frozen=True):
+    """A rank, or a program through which its ``ranks`` speak (empty: they are unknown).
+
+    ``activities`` are those of all its output, at least one.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    activities: tuple[Activity, ...]
+    notified: tuple[Notified, ...] = ()
+    has_ended: bool = False
+
+    @property
+    def heard_at(self) -> float:
+        """Its last sign of life, in seconds of the clock; without any, just before its start."""
+        written = (activity.spoke_at for activity in self.activities)
+        return max((*written, *(one.heard_at for one in self.notified)))
+
+    @property
+    def has_been_heard(self) -> bool:
+        return bool(self.notified) or any(activity.bytes for activity in self.activities)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has notified that its start is over."""
+        return any(
+            one.ready_at is not None or one.watchdog_at is not None or one.is_stopping
+            for one in self.notified
+        )
+
+    @property
+    def extended_until(self) -> float:
+        """No limit of it passes before this moment."""
+        return max((one.extended_until for one in self.notified), default=0.0)
+
+    @property
+    def last_line(self) -> str:
+        """The last line that was read of it; harmless to show."""
+        spoken = sorted(self.activities, key=lambda one: one.spoke_at, reverse=True)
+        line = next(filter(None, (activity.last_line for activity in spoken)), "")
+        return harmless_text(line)[:LINE_CHARACTERS]
+
+
+class Voices(Struct, frozen=True):
+    """Those of the significant processes; schedulers and servers of parameters do not count.
+
+    ``outputs`` has one for each output, also of ranks that have ended; ``ranks`` has the ranks that
+    are known to live, one by one. A program whose ranks are not known yet is in both.
+    """
+
+    outputs: tuple[Voice, ...]
+    ranks: tuple[Voice, ...]
+
+
+def voices(life: Life, gone: Collection[int]) -> Voices:
+    """The voices now; ``gone`` are pids of a launcher's workers that have ended."""
+    speaking = [one for one in life.processes if one.spec.significant and one.spec.speaks_for_ranks]
+    return Voices(
+        tuple(voice for living in speaking for voice in _outputs(living, life, gone)),
+        tuple(
+            voice
+            for living in speaking
+            if not living.activity.has_ended
+            for voice in _ranks(living, life, gone)
+        ),
+    )
+
+
+def _outputs(living: Living, life: Life, gone: Collection[int]) -> Iterator[Voice]:
+    known = _lives_by_rank(living, gone)
+    if not living.spec.worker_logs:
+        all_ended = 0 < living.spec.workers <= len(known) and not any(known.values())
+        yield _whole(living, life, has_ended=living.activity.has_ended or all_ended)
+    for log in living.spec.worker_logs:
+        has_ended = living.activity.has_ended or not known.get(log.rank, True)
+        yield _rank(log.rank, living, life, has_ended=has_ended)
+
+
+def _ranks(living: Living, life: Life, gone: Collection[int]) -> Iterator[Voice]:
+    """A launcher's rank is known to live if its process does; or by its messages, until then."""
+    if living.spec.rank is not None:
+        yield _whole(living, life)
+        return
+    known = _lives_by_rank(living, gone)
+    ranks = [rank for rank in {**known, **life.notified} if known.get(rank, True)]
+    if not known and not ranks:
+        yield _whole(living, life)
+    for rank in sorted(ranks):
+        yield _rank(rank, living, life)
+
+
+def _lives_by_rank(living: Living, gone: Collection[int]) -> dict[int, bool]:
+    """Whether the workers that were seen live, by rank."""
+    found: dict[int, bool] = {}
+    for pid, rank in living.ranks_of_workers.items():
+        found[rank] = found.get(rank, False) or pid not in gone
+    return found
+
+
+def _whole(living: Living, life: Life, *, has_ended: bool = False) -> Voice:
+    """The process that we have started, with all that comes through it."""
+    spec = living.spec
+    ranks = life.plan.start.local_ranks if spec.rank is None else (spec.rank,)
+    notified = life.notified if spec.rank is None else {spec.rank}
+    return Voice(
+        spec.name,
+        () if spec.leads_ranks else ranks,
+        (living.activity, *living.activity_of_workers),
+        tuple(life.notified[rank] for rank in notified if rank in life.notified),
+        has_ended,
+    )
+
+
+def _rank(rank: int, living: Living, life: Life, *, has_ended: bool = False) -> Voice:
+    """A rank that a launcher has started; it may have a log of its own."""
+    logs = zip(living.spec.worker_logs, living.activity_of_workers, strict=True)
+    own = tuple(activity for log, activity in logs if log.rank == rank)
+    notified = life.notified.get(rank)
+    return Voice(
+        f"rank {rank}",
+        (rank,),
+        own or (living.activity,),
+        () if notified is None else (notified,),
+        has_ended,
+    )
