@@ -45,7 +45,8 @@ PURE = (
         "files.untrusted_json",
         "files.json_defects",
     ),
-    *("files.to_json", "reporters.state_file", "ctl.text", "probes.hang", "probes.limits", "probes.voices"),
+    *("files.to_json", "reporters.state_file", "ctl.text"),
+    *("probes.hang", "probes.limits", "probes.voices"),
 )
 IMPURE = frozenset({"launchers.choice"})
 """Looks up what is installed here."""

@@ -15,7 +15,7 @@ from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Start
 from ascend_supervisor.settings.options import METHODS
-from ascend_supervisor.settings.precedence import Settings, read_settings
+from ascend_supervisor.settings.precedence import SHARED_OUTPUT, Settings, read_settings
 from ascend_supervisor.wiring import plan_of
 
 
@@ -26,6 +26,26 @@ def notified(spec: ProcessSpec) -> ProcessSpec:
 
 def bound(spec: ProcessSpec) -> ProcessSpec:
     return replace(spec, environ={**spec.environ, "CPUS": f"{spec.local_rank}"})
+
+
+def planned(method: str) -> tuple[ProcessSpec, ...]:
+    """The processes of a machine with two devices."""
+    if method == "mpirun" and which("mpirun") is None:
+        pytest.skip("mpirun is not installed (Debian's package openmpi-bin)")
+    found = standalone_table(2)
+    place = place_of({}, "here", mounted_log_exists=False, here=PurePath("/"))
+    settings = read_settings(("--method", method, "--", "train.py"), {}, lambda _: b"")
+    assert isinstance(settings, Settings)
+    start = Start(0, found, 0, found.table.entries[0], 0)
+    return plan_of(launcher_of(settings, os.environ), place, (), start).specs
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_silence_of_one_rank_is_limited_where_ranks_have_outputs_of_their_own(method):
+    speaking = [spec for spec in planned(method) if spec.speaks_for_ranks]
+    assert speaking
+    have_own = all(spec.rank is not None or spec.worker_logs for spec in speaking)
+    assert have_own == (method not in SHARED_OUTPUT)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -105,8 +105,9 @@ class Hang(Struct, frozen=True):
 
     @property
     def _nobody(self) -> str:
-        ranks = self._ranks
-        return "no rank on this server has" if ranks else f"{self._by_silence[0].name} has not"
+        if len(self._ranks) > 1:
+            return "no rank on this server has"
+        return f"{self._by_silence[0].name} has not"
 
     @property
     def _first(self) -> str:

@@ -117,6 +117,24 @@ def test_of_two_delays_the_default_gives_way(
     assert (read.restart_delay, read.restart_delay_max) == (first, longest)
 
 
+@pytest.mark.parametrize("method", ["torchrun", "mpirun", "once"])
+@pytest.mark.parametrize("says", ["option", "platform"])
+def test_one_silent_rank_is_not_looked_for_where_all_write_to_one_pipe(
+    method: str, says: str
+) -> None:
+    options = ("--method", method) if says == "option" else ()
+    environ = {"MA_RUN_METHOD": method} if says == "platform" else {}
+    assert only_fault("--rank-hang-timeout=60", *options, env=environ) == (
+        f"--rank-hang-timeout: with --method {method} all ranks write to one pipe, so that one "
+        "silent rank cannot be noticed; use --hang-timeout or --watchdog"
+    )
+
+
+@pytest.mark.parametrize("method", ["ranktable", "msrun", "mindspore", "torch-ddp", "tensorflow"])
+def test_one_silent_rank_is_looked_for_where_it_can_be_heard(method: str) -> None:
+    assert settings("--rank-hang-timeout=60", "--method", method).rank_hang_timeout == 60
+
+
 def test_a_delay_above_the_longest_is_a_fault_if_both_were_given() -> None:
     assert only_fault("--restart-delay=1m", toml="restart_delay_max = 5") == (
         "--restart-delay is 60 seconds, more than the 5 of job.toml: restart_delay_max; "

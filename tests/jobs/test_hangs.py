@@ -1,0 +1,220 @@
+"""Hung jobs, from outside: noticed, told, ended, and started again or given up with 124.
+
+A rank has a minute for its start, so that a slow machine is not taken for a hang.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.running import Running, python, wait_until
+
+Start = Callable[..., Running]
+
+LIMITS = ("--hang-timeout", "1", "--startup-timeout", "60")
+BEGIN = "import os, signal, sys, time\nrank = os.environ.get('RANK')\nos.write(1, b'begun\\n')\n"
+READS = BEGIN + "os.read(os.pipe()[0], 1)"
+COMPUTES = BEGIN + "end = time.monotonic() + 30\nwhile time.monotonic() < end: pass"
+WAITS_FOR_A_LOCK = BEGIN + "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()"
+IN_UNINTERRUPTIBLE_SLEEP = (
+    BEGIN + "os.mkfifo('never-opened')\n"
+    # The parent waits in vfork until its child has executed; the child waits before that.
+    "opens = [(os.POSIX_SPAWN_OPEN, 0, 'never-opened', os.O_RDONLY, 0)]\n"
+    "os.posix_spawn('/bin/true', ['true'], {}, file_actions=opens)"
+)
+
+
+def spoken(job: Running) -> str:
+    """Why it ended, as the last event says it."""
+    return str(job.events[-1]["root_cause"])
+
+
+@pytest.mark.parametrize("source", [READS, COMPUTES, WAITS_FOR_A_LOCK, IN_UNINTERRUPTIBLE_SLEEP])
+def test_a_job_whose_ranks_are_all_silent_ends_with_124_and_says_why(supervised, source):
+    job = supervised("--standalone", "2", *LIMITS, "--grace", "2", *python(source))
+    assert job.end() == 124
+    (hang,) = job.all("hang.noticed")
+    assert hang["source"] == "silence"
+    assert (set(hang["ranks"]), hang["last_lines"]) == ({0, 1}, ["begun", "begun"])
+    assert hang["reason"].startswith(
+        "no rank on this server has written anything for 1 s (--hang-timeout)"
+    )
+    assert spoken(job).startswith(hang["reason"])
+    assert [end["outcome"] for end in job.all("generation.ended")] == ["fault"]
+    assert not job.survivors()
+
+
+def test_a_rank_in_uninterruptible_sleep_is_one(supervised):
+    """The case above is what it says."""
+    job = supervised("--standalone", "1", *python(IN_UNINTERRUPTIBLE_SLEEP))
+    pid = job.wait_for("process.started")["child_pid"]
+    wait_until(lambda: " D " in Path(f"/proc/{pid}/stat").read_text())
+    job.send(signal.SIGQUIT)
+    job.send(signal.SIGQUIT)
+    assert job.end() == 131
+
+
+def test_one_silent_rank_is_noticed_while_the_others_write(supervised):
+    source = (
+        BEGIN + "if rank == '1': os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "while True:\n    os.write(1, b'step\\n')\n    time.sleep(0.1)"
+    )
+    job = supervised(
+        *("--standalone", "3", "--rank-hang-timeout", "3", "--startup-timeout", "60"),
+        *python(source),
+    )
+    assert job.end() == 124
+    (hang,) = job.all("hang.noticed")
+    assert (hang["source"], hang["ranks"]) == ("rank_silence", [1])
+    assert spoken(job).startswith(
+        "rank 1 has written nothing for 3 s (--rank-hang-timeout); the last sign of life of another"
+    )
+    assert not job.survivors()
+
+
+def test_ranks_that_begin_late_are_waited_for(supervised):
+    source = "import time\ntime.sleep(2.5)\nprint('compiled')"
+    job = supervised("--standalone", "2", *LIMITS, *python(source))
+    assert job.end() == 0
+    assert job.all("hang.noticed") == []
+
+
+def test_a_rank_that_never_begins_ends_the_job(supervised):
+    source = "import os, time\nwhile True:\n    os.environ['RANK'] == '0' and os.write(1, b'.')\n"
+    source += "    time.sleep(0.1)"
+    job = supervised("--standalone", "2", "--startup-timeout", "3", *python(source))
+    assert job.end() == 124
+    assert spoken(job).startswith(
+        "rank 1 has not given a sign of life within 3 s of its start (--startup-timeout)"
+    )
+
+
+def test_without_a_limit_for_the_start_the_others_count_from_it(supervised):
+    job = supervised("--standalone", "1", "--hang-timeout", "1", *python("import time; time.sleep(60)"))
+    assert job.end() == 124
+    (hang,) = job.all("hang.noticed")
+    assert hang["last_lines"] == [""]
+
+
+def test_a_watchdog_that_hears_nothing_ends_the_job_although_ranks_write(supervised):
+    source = BEGIN + "while True:\n    os.write(1, b'step\\n')\n    time.sleep(0.1)"
+    job = supervised("--standalone", "2", "--watchdog", "2", *python(source))
+    assert job.end() == 124
+    assert spoken(job).startswith("ranks 0, 1 have not sent WATCHDOG=1 for 2 s (--watchdog)")
+
+
+def test_a_hung_generation_is_followed_by_another_at_the_cost_of_a_restart(supervised):
+    source = BEGIN + "os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and time.sleep(600)"
+    job = supervised(
+        *("--standalone", "2", "--restarts", "1", "--restart-delay", "0", *LIMITS), *python(source)
+    )
+    assert job.end() == 0
+    assert len(job.all("hang.noticed")) == 1
+    assert job.all("restart.scheduled")[0]["restarts_left"] == 0
+    assert [end["outcome"] for end in job.all("generation.ended")] == ["fault", "completed"]
+
+
+def test_a_spent_budget_gives_the_code_and_the_cause(supervised):
+    job = supervised(
+        *("--standalone", "1", "--restarts", "1", "--restart-delay", "0", *LIMITS), *python(READS)
+    )
+    assert job.end() == 124
+    assert [hang["generation"] for hang in job.all("hang.noticed")] == [0, 1]
+    assert "the restart budget of 1 is used up" in job.events[-1]["reason"]
+    assert spoken(job).startswith("rank 0 has not written anything for 1 s (--hang-timeout)")
+    (record,) = job.log_dir.glob("*-supervisor-*.json")
+    assert json.loads(record.read_text())["root_cause"] == spoken(job)
+
+
+def test_a_drain_is_not_taken_for_a_hang(supervised):
+    """Rank 0 writes a last checkpoint, for longer than it may be silent."""
+    source = BEGIN + "if rank == '1': sys.exit(3)\ntime.sleep(4)\nprint('saved')"
+    job = supervised("--standalone", "2", "--drain", "60", *LIMITS, *python(source))
+    assert job.end() == 3
+    assert job.all("hang.noticed") == []
+    assert "saved" in job.said(0)
+
+
+def test_a_grace_is_not_taken_for_a_hang(supervised):
+    source = BEGIN + (
+        "def save(*_):\n    time.sleep(3)\n    os.write(1, b'saved\\n')\n    os._exit(0)\n"
+        "signal.signal(signal.SIGTERM, save)\nos.write(1, b'ready\\n')\n"
+        "while True:\n    os.write(1, b'step\\n')\n    time.sleep(0.1)"
+    )
+    job = supervised("--standalone", "1", *LIMITS, *python(source))
+    job.wait_for("output", message="ready")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert job.all("hang.noticed") == []
+    assert "saved" in job.said(0)
+
+
+# Ranks that a launcher starts.
+
+LAUNCHER = """#!{python}
+import os, subprocess, sys
+logs = [word.partition("=")[2] for word in sys.argv if word.startswith("--log_dir=")]
+workers = [
+    subprocess.Popen(
+        [sys.executable, "-c", {source!r}],
+        env={{**os.environ, "RANK_ID": str(rank), "RANK": str(rank)}},
+        stdout=open(f"{{logs[0]}}/worker_{{rank}}.log", "wb") if {has_logs} else None,
+        start_new_session=True,
+    )
+    for rank in range(2)
+]
+sys.exit(max(worker.wait() for worker in workers))
+"""
+"""As torchrun and msrun do it: workers that lead sessions; those of msrun have logs."""
+
+
+@pytest.fixture
+def launched(supervised: Start, tmp_path: Path) -> Start:
+    """``launched(method, source, *options)``: our own launcher of this name, with two workers."""
+
+    def start(method: str, source: str, *options: str) -> Running:
+        program = tmp_path / method
+        has_logs = method == "msrun"
+        program.write_text(LAUNCHER.format(python=sys.executable, source=source, has_logs=has_logs))
+        program.chmod(0o755)
+        words = ("--standalone", "2", "--method", method, *options, "--", "train.py")
+        return supervised(*words, environ={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+
+    return start
+
+
+@pytest.mark.parametrize(("method", "lines"), [("torchrun", 1), ("msrun", 2)])
+def test_a_launchers_workers_that_are_silent_hang(launched, method, lines):
+    job = launched(method, READS, *LIMITS)
+    assert job.end() == 124
+    (hang,) = job.all("hang.noticed")
+    assert (set(hang["ranks"]), hang["last_lines"]) == ({0, 1}, ["begun"] * lines)
+    assert not job.survivors()
+
+
+def test_a_worker_that_is_silent_is_told_from_one_that_has_ended(launched):
+    source = BEGIN + (
+        "if rank == '0': sys.exit(0)\n"
+        "for _ in range(60):\n    os.write(1, b'step\\n')\n    time.sleep(0.1)\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    options = ("--rank-hang-timeout", "3", "--startup-timeout", "60")
+    job = launched("msrun", source, *options)
+    assert job.end() == 124
+    (hang,) = job.all("hang.noticed")
+    assert (hang["source"], hang["ranks"]) == ("rank_silence", [1])
+
+
+def test_a_command_whose_ranks_are_unknown_hangs_as_a_whole(supervised):
+    job = supervised("--standalone", "2", "--method", "once", *LIMITS, *python(READS))
+    assert job.end() == 124
+    (hang,) = job.all("hang.noticed")
+    assert (hang["ranks"], hang["last_lines"]) == ([], ["begun"])
+    assert spoken(job).startswith("the command has not written anything for 1 s (--hang-timeout)")

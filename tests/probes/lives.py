@@ -1,0 +1,56 @@
+"""Generations as probes see them, without processes; times are seconds of a clock that began at 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
+from ascend_supervisor.life import Activity, Life, Living, Notified, Plan, Start
+
+
+def wrote(at: float, line: bytes = b"loss 1.9\n") -> Activity:
+    """The activity of what has last written ``line``."""
+    return Activity(at, len(line), tail=line)
+
+
+def rank(number: int, activity: Activity, *, has_ended: bool = False) -> Living:
+    """A rank that is our own process."""
+    activity.has_ended = has_ended
+    return Living(_spec(rank=number, local_rank=number), 100 + number, activity)
+
+
+def scheduler(activity: Activity, *, significant: bool = False) -> Living:
+    return Living(_spec(title="the scheduler", significant=significant), 99, activity)
+
+
+def command(activity: Activity) -> Living:
+    """As ``once`` starts it."""
+    return Living(_spec(title="the command", leads_ranks=True), 100, activity)
+
+
+def mpirun(activity: Activity) -> Living:
+    return Living(_spec(title="mpirun", relays_ranks=True), 100, activity)
+
+
+def torchrun(activity: Activity, seen: Mapping[int, int], *, workers: int = 2) -> Living:
+    """A launcher whose workers share its pipe; ``seen`` are their ranks by pid."""
+    return Living(_spec(title="torchrun", workers=workers), 100, activity, (), seen)
+
+
+def msrun(activity: Activity, of_workers: tuple[Activity, ...], seen: Mapping[int, int]) -> Living:
+    """A launcher whose workers write logs of their own."""
+    logs = tuple(WorkerLog(PurePath(f"{n}.log"), n, n) for n in range(len(of_workers)))
+    spec = _spec(title="msrun", workers=len(logs), worker_logs=logs)
+    return Living(spec, 100, activity, of_workers, seen)
+
+
+def _spec(**more) -> ProcessSpec:
+    return ProcessSpec(("train",), PurePath("/w"), PurePath("/l"), **more)
+
+
+def life(*processes: Living, ranks: int = 2, notified: Mapping[int, Notified] | None = None) -> Life:
+    found = standalone_table(ranks)
+    plan = Plan(Start(0, found, 0, found.table.entries[0], 0), ())
+    return Life(plan, list(processes), dict(notified or {}))
