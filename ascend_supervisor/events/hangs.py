@@ -13,7 +13,8 @@ HangSource = Literal["silence", "rank_silence", "watchdog", "startup", "trigger"
 class HangNoticed(Event, frozen=True):
     """``ranks`` hang, the one that stopped first ahead; ``last_lines`` are theirs, in this order.
 
-    Ranks that share a launcher's pipe share one last line. ``silent_seconds`` is how long the first one has given no sign of life.
+    Ranks that share a launcher's pipe share one last line. ``silent_seconds`` is how long the
+    first one has given no sign of life.
     """
 
     name: ClassVar[str] = "hang.noticed"

@@ -80,7 +80,10 @@ class Silence(Probe):
 def _gone(life: Life) -> frozenset[int]:
     """The workers of launchers that have ended; raises OSError at EMFILE and the like."""
     return frozenset(
-        pid for living in life.processes for pid in living.ranks_of_workers if not _lives(pid, living)
+        pid
+        for living in life.processes
+        for pid in living.ranks_of_workers
+        if not _lives(pid, living)
     )
 
 

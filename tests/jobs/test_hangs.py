@@ -22,11 +22,13 @@ LIMITS = ("--hang-timeout", "1", "--startup-timeout", "60")
 BEGIN = "import os, signal, sys, time\nrank = os.environ.get('RANK')\nos.write(1, b'begun\\n')\n"
 READS = BEGIN + "os.read(os.pipe()[0], 1)"
 COMPUTES = BEGIN + "end = time.monotonic() + 30\nwhile time.monotonic() < end: pass"
-WAITS_FOR_A_LOCK = BEGIN + "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()"
+WAITS_FOR_A_LOCK = (
+    BEGIN + "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()"
+)
 IN_UNINTERRUPTIBLE_SLEEP = (
-    BEGIN + "os.mkfifo('never-opened')\n"
+    BEGIN + "fifo = f'never-opened-{rank}'\nos.mkfifo(fifo)\n"
     # The parent waits in vfork until its child has executed; the child waits before that.
-    "opens = [(os.POSIX_SPAWN_OPEN, 0, 'never-opened', os.O_RDONLY, 0)]\n"
+    "opens = [(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)]\n"
     "os.posix_spawn('/bin/true', ['true'], {}, file_actions=opens)"
 )
 
@@ -53,12 +55,11 @@ def test_a_job_whose_ranks_are_all_silent_ends_with_124_and_says_why(supervised,
 
 def test_a_rank_in_uninterruptible_sleep_is_one(supervised):
     """The case above is what it says."""
-    job = supervised("--standalone", "1", *python(IN_UNINTERRUPTIBLE_SLEEP))
+    job = supervised("--standalone", "1", "--grace", "0", *python(IN_UNINTERRUPTIBLE_SLEEP))
     pid = job.wait_for("process.started")["child_pid"]
     wait_until(lambda: " D " in Path(f"/proc/{pid}/stat").read_text())
-    job.send(signal.SIGQUIT)
-    job.send(signal.SIGQUIT)
-    assert job.end() == 131
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
 
 
 def test_one_silent_rank_is_noticed_while_the_others_write(supervised):
@@ -97,7 +98,9 @@ def test_a_rank_that_never_begins_ends_the_job(supervised):
 
 
 def test_without_a_limit_for_the_start_the_others_count_from_it(supervised):
-    job = supervised("--standalone", "1", "--hang-timeout", "1", *python("import time; time.sleep(60)"))
+    job = supervised(
+        "--standalone", "1", "--hang-timeout", "1", *python("import time; time.sleep(60)")
+    )
     assert job.end() == 124
     (hang,) = job.all("hang.noticed")
     assert hang["last_lines"] == [""]

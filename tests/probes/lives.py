@@ -1,4 +1,4 @@
-"""Generations as probes see them, without processes; times are seconds of a clock that began at 0."""
+"""Generations as probes see them, without processes; times are seconds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def _spec(**more) -> ProcessSpec:
     return ProcessSpec(("train",), PurePath("/w"), PurePath("/l"), **more)
 
 
-def life(*processes: Living, ranks: int = 2, notified: Mapping[int, Notified] | None = None) -> Life:
+def life(
+    *processes: Living, ranks: int = 2, notified: Mapping[int, Notified] | None = None
+) -> Life:
     found = standalone_table(ranks)
     plan = Plan(Start(0, found, 0, found.table.entries[0], 0), ())
     return Life(plan, list(processes), dict(notified or {}))

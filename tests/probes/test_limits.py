@@ -76,7 +76,12 @@ NOT_YET = {
         60.0,
         30.0,
     ),
-    "an extension does not shorten": (two(0, 20, {1: said(20, extended_until=30)}), ALL, 30.0, 50.0),
+    "an extension does not shorten": (
+        two(0, 20, {1: said(20, extended_until=30)}),
+        ALL,
+        30.0,
+        50.0,
+    ),
     "the last words of a rank that has ended": (
         life(rank(0, wrote(0)), rank(1, wrote(50), has_ended=True)),
         ALL,
@@ -132,8 +137,18 @@ NOT_YET = {
         70.0,
         60.0,
     ),
-    "WATCHDOG=1 has come": (two(0, 0, {0: said(50, watchdog_at=50), 1: said(9, watchdog_at=9)}), DOG, 60.0, 9.0),
-    "READY=1 begins it": (life(rank(0, wrote(0)), notified={0: said(50, ready_at=50)}), DOG, 60.0, 50.0),
+    "WATCHDOG=1 has come": (
+        two(0, 0, {0: said(50, watchdog_at=50), 1: said(9, watchdog_at=9)}),
+        DOG,
+        60.0,
+        9.0,
+    ),
+    "READY=1 begins it": (
+        life(rank(0, wrote(0)), notified={0: said(50, ready_at=50)}),
+        DOG,
+        60.0,
+        50.0,
+    ),
     "a limit of its own, longer": (
         life(rank(0, wrote(0)), notified={0: said(0, watchdog_seconds=90)}),
         DOG,
@@ -248,7 +263,14 @@ HANGS = {
         "rank_silence",
         60.0,
     ),
-    "no WATCHDOG=1, although it writes": (life(rank(0, wrote(60))), DOG, 60.0, (0,), "watchdog", 60.0),
+    "no WATCHDOG=1, although it writes": (
+        life(rank(0, wrote(60))),
+        DOG,
+        60.0,
+        (0,),
+        "watchdog",
+        60.0,
+    ),
     "no WATCHDOG=1 any more": (
         life(rank(0, wrote(0)), notified={0: said(75, watchdog_at=10)}),
         DOG,
@@ -370,7 +392,10 @@ SENTENCES = {
         ALL,
     ),
     "no rank on this server has written anything for 60 s (--hang-timeout)": (two(0, 0), ALL),
-    "the command has not written anything for 60 s (--hang-timeout)": (life(command(wrote(0))), ALL),
+    "the command has not written anything for 60 s (--hang-timeout)": (
+        life(command(wrote(0))),
+        ALL,
+    ),
     "rank 1 has written nothing for 60 s (--rank-hang-timeout); "
     "the last sign of life of another rank came 20.0 s ago": (two(50, 0), ONE),
     "ranks 1, 0 have written nothing for 60 s (--rank-hang-timeout)": (two(5, 0), ONE),
