@@ -66,13 +66,14 @@ class Children:
         environ: Mapping[str, str],
         cwd: str,
         output: int,
+        errors: int | None = None,
         descriptors: Sequence[int] = (),
     ) -> Child:
         """Start a process in a session of its own, with ``output`` as its stdout and stderr.
 
         Raises OSError when it cannot be started. Signal handlers, ignored signals and the mask are
-        back to their defaults in it; its stdin is /dev/null. Of other descriptors it inherits only
-        ``descriptors``, with their numbers.
+        back to their defaults in it; its stdin is /dev/null. ``errors`` is its stderr if that is to
+        be another one. Of other descriptors it inherits only ``descriptors``, with their numbers.
         """
         popen = subprocess.Popen(
             (*self._prefix, *argv),
@@ -80,7 +81,7 @@ class Children:
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=output,
+            stderr=output if errors is None else errors,
             start_new_session=True,
             pass_fds=tuple(descriptors),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
@@ -15,6 +15,7 @@ import anyio
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.processes.pipe import Pipe, open_pipe
 from ascend_supervisor.processes.proc import description
 from ascend_supervisor.processes.secrets import MASK, masked
 from ascend_supervisor.processes.sweep import sweep_descendants
@@ -25,7 +26,6 @@ SECONDS = 60.0
 SWEEP_SECONDS = 10.0
 LAST_LINES = 3
 LINE_CHARACTERS = 160
-CHUNK_BYTES = 65536
 OUTPUT_BYTES = 16384
 
 ENDED_WITH_1 = (
@@ -68,7 +68,7 @@ async def sourced(
     if bash is None or env is None:
         raise ShellFileFailed(f"bash and env are needed, and not both are in PATH ({search})")
     inherited = {name: value for name, value in environ.items() if name != "BASH_ENV"}
-    with _pipe(OUTPUT_BYTES) as output, _pipe() as result:
+    with open_pipe(OUTPUT_BYTES) as output, open_pipe() as result:
         child = children.spawn(
             (bash, "-c", _script(file, env, result.write_end)),
             environ=inherited,
@@ -109,55 +109,9 @@ def changes(before: Mapping[str, str], listed: bytes) -> Changes:
     }
 
 
-class _Pipe:
-    """What came through a pipe, or the last ``most`` bytes of it."""
-
-    def __init__(self, read_end: int, write_end: int, most: int | None) -> None:
-        self.content = bytearray()
-        self.write_end = write_end
-        self._read_end = read_end
-        self._most = most
-
-    @property
-    def name(self) -> str:
-        """As in /proc/PID/fd of the processes that hold an end."""
-        return f"pipe:[{os.fstat(self._read_end).st_ino}]"
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the start of it may be missing."""
-        return len(self.content) == self._most
-
-    async def keep_reading(self) -> None:
-        while self.read():
-            await anyio.wait_readable(self._read_end)
-
-    def read(self) -> bool:
-        """Take what is there now; False if that was the end."""
-        try:
-            while chunk := os.read(self._read_end, CHUNK_BYTES):
-                self.content += chunk
-                if self._most is not None:
-                    del self.content[: -self._most]
-        except BlockingIOError:
-            return True
-        return False
-
-
-@contextmanager
-def _pipe(most: int | None = None) -> Iterator[_Pipe]:
-    read_end, write_end = os.pipe2(os.O_CLOEXEC)
-    try:
-        os.set_blocking(read_end, False)
-        yield _Pipe(read_end, write_end, most)
-    finally:
-        os.close(read_end)
-        os.close(write_end)
-
-
 async def _run(
     child: Child,
-    pipes: tuple[_Pipe, ...],
+    pipes: tuple[Pipe, ...],
     children: Children,
     ownership: Ownership,
     seconds: float,
@@ -208,14 +162,14 @@ def _end(status: int | None, seconds: float) -> str:
     return f"it ended with status {status}"
 
 
-def _last_words(output: _Pipe, status: int | None) -> str:
+def _last_words(output: Pipe, status: int | None) -> str:
     if last := _last_lines(output):
         return f"; its last output: {last}"
     hint = ENDED_WITH_1 if status == 1 else ""
     return f"; it has written nothing{hint}"
 
 
-def _last_lines(output: _Pipe) -> str:
+def _last_lines(output: Pipe) -> str:
     """The end of it on one line, without secrets: ``set -x`` shows values."""
     lines = output.content.decode(errors="backslashreplace").splitlines()
     if output.is_cut:
