@@ -35,6 +35,7 @@ from ascend_supervisor.rank_environment import rank_variables, sourced_variables
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.sourced_files import sourced_files
+from ascend_supervisor.stacks.look import Stacks
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, run_generation
 from ascend_supervisor.workers.host_addresses import addresses_of
@@ -106,7 +107,7 @@ async def job_of(
         plan=plan,
         prepare=partial(_prepare, place, runtime, plan),
         run=run,
-        look=_see_nothing,
+        look=Stacks(settings.hang_dump, place, runtime, interrupts).look,
         release=release,
         interrupts=interrupts,
         clock=runtime.clock,
@@ -185,8 +186,3 @@ async def _prepare(place: Place, runtime: Runtime, again: Planner, plan: Plan) -
     if plan.start.generation == 0 and without_address(plan.specs):
         runtime.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
     return await prepare(plan, place.table_file, runtime)
-
-
-async def _see_nothing(life: Life) -> str:  # noqa: ARG001
-    """No option inspects the processes before they are told to stop, yet."""
-    return ""

@@ -47,6 +47,8 @@ PURE = (
     ),
     *("files.to_json", "reporters.state_file", "ctl.text"),
     *("probes.hang", "probes.limits", "probes.voices"),
+    *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.page"),
+    *("stacks.system_calls", "stacks.faulthandler_text"),
 )
 IMPURE = frozenset({"launchers.choice"})
 """Looks up what is installed here."""

@@ -33,6 +33,8 @@ class HangNoticed(Event, frozen=True):
 
 
 class StacksTaken(Event, frozen=True):
+    """``summary`` says who waits where, and why files are missing, if any are."""
+
     name: ClassVar[str] = "stacks.taken"
     level: ClassVar[Level] = "warning"
     generation: int
@@ -43,4 +45,6 @@ class StacksTaken(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
+        if not self.files:
+            return self.summary
         return f"{self.summary}; {counted(len(self.files), 'file')} in {self.directory}"

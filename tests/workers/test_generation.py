@@ -46,7 +46,7 @@ from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.faults import Ending
-from ascend_supervisor.workers.generation import Announce, Company, run_generation
+from ascend_supervisor.workers.generation import Announce, Company, Look, run_generation
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
 
@@ -69,6 +69,7 @@ class Stage:
     announce: Announce = silent
     looks: list[list[int]] = field(default_factory=list)
     alive_when_looked: list[bool] = field(default_factory=list)
+    look: Look | None = None
     clock: Clock = field(default_factory=MonotonicClock)
 
     def __post_init__(self) -> None:
@@ -97,7 +98,7 @@ class Stage:
     async def live(
         self, plan: Plan, *endings: Ending, drain: float = 0.0, grace: float = 20.0
     ) -> Outcome:
-        company = Company(endings, self.announce, self._look)
+        company = Company(endings, self.announce, self.look or self._look)
         self.lived = Life(plan)
         with anyio.fail_after(40):
             self.ended = await run_generation(

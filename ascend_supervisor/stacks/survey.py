@@ -1,0 +1,121 @@
+"""Looks at all ranks at the same time: /proc first, then py-spy or the user's signal."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from signal import Signals
+
+import anyio
+
+from ascend_supervisor.life import Life
+from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.scarcity import NoThread, scarcity
+from ascend_supervisor.settings.hang_dump import HangDump
+from ascend_supervisor.stacks import pyspy
+from ascend_supervisor.stacks.kernel_side import look_at
+from ascend_supervisor.stacks.pyspy import PySpy, PySpyFailed
+from ascend_supervisor.stacks.ranks_below import with_ranks_below
+from ascend_supervisor.stacks.seen import STOPPED, STUCK, Looked, SeenProcess, Subject
+from ascend_supervisor.stacks.signalled import ask
+from ascend_supervisor.stacks.subjects import subjects_of
+from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.workers.runtime import Runtime
+
+AT_ONCE = 16
+"""How many calls of py-spy, and how many threads that read /proc."""
+KERNEL_SECONDS = 5.0
+"""How long /proc, or the search for py-spy, may take to answer."""
+
+NO_PYSPY = "py-spy is not installed: neither on PATH nor beside the supervisor's Python"
+
+
+class Survey:
+    """``looks`` is filled by ``run``; what is in it counts even if that is cancelled.
+
+    ``threads`` bounds those that may be stuck in /proc, over all surveys.
+    """
+
+    def __init__(self, how: HangDump, runtime: Runtime, threads: anyio.CapacityLimiter) -> None:
+        self.looks: list[Looked] = []
+        self._how = how
+        self._runtime = runtime
+        self._threads = threads
+        self._calls = anyio.Semaphore(AT_ONCE)
+
+    async def run(self, life: Life) -> None:
+        with self._runtime.children.spare_descriptor():
+            await self._find(life)
+            spy = await self._py_spy()
+            async with anyio.create_task_group() as tasks:
+                for looked in self.looks:
+                    tasks.start_soon(self._look_at, looked, spy)
+
+    async def _find(self, life: Life) -> None:
+        for subject in subjects_of(life):
+            subjects: tuple[Subject, ...] = (subject,)
+            if subject.leads_ranks:
+                with suppress(OSError, NoThread), anyio.move_on_after(KERNEL_SECONDS):
+                    subjects = await in_thread(partial(with_ranks_below, subject), self._threads)
+            self.looks += map(Looked, subjects)
+
+    async def _py_spy(self) -> PySpy | None:
+        if isinstance(self._how, Signals):
+            return None
+        children, environ = self._runtime.children, self._runtime.environ
+        program = None
+        with suppress(NoThread), anyio.move_on_after(KERNEL_SECONDS):
+            program = await in_thread(partial(pyspy.installed, environ), self._threads)
+        return None if program is None else PySpy(program, children, environ)
+
+    async def _look_at(self, looked: Looked, spy: PySpy | None) -> None:
+        await self._read_proc(looked)
+        if isinstance(self._how, Signals):
+            await ask(looked, self._how, self._runtime.clock)
+        elif spy is not None:
+            for process in tuple(looked.processes):
+                await self._read_python(process, spy)
+        elif self._how == "pyspy":
+            looked.notes.append(NO_PYSPY)
+
+    async def _read_proc(self, looked: Looked) -> None:
+        try:
+            with anyio.move_on_after(KERNEL_SECONDS) as scope:
+                await in_thread(partial(look_at, looked), self._threads)
+        except (OSError, NoThread) as error:
+            looked.notes.append(f"/proc cannot be read: {scarcity(error) or error}")
+        else:
+            if scope.cancelled_caught:
+                looked.notes.append(f"/proc has not answered within {KERNEL_SECONDS:g} s")
+
+    async def _read_python(self, process: SeenProcess, spy: PySpy) -> None:
+        pid = Pid(process.pid, process.start)
+        async with self._calls:
+            if not _lives(pid):
+                return
+            is_movable = _may_be_paused(process, pid)
+            for way in (spy.paused, spy.unpaused) if is_movable else (spy.unpaused,):
+                try:
+                    process.python = await way(pid)
+                except PySpyFailed as failed:
+                    _note(process, f"py-spy: {failed}")
+                else:
+                    return
+
+
+def _lives(pid: Pid) -> bool:
+    with suppress(OSError):
+        return pid.lives
+    return False
+
+
+def _may_be_paused(process: SeenProcess, pid: Pid) -> bool:
+    """Not if it is stopped already, or has a thread in state D, for which ptrace would wait."""
+    immovable = STOPPED | {STUCK}
+    is_stopped = pyspy.is_stopped(pid)
+    return not is_stopped and all(thread.state not in immovable for thread in process.threads)
+
+
+def _note(process: SeenProcess, note: str) -> None:
+    if note not in process.notes:
+        process.notes.append(note)

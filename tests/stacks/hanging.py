@@ -1,0 +1,42 @@
+"""Programs of ranks that hang, each in a way of its own, after their first word ``up``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+
+from ascend_supervisor.processes import proc
+from ascend_supervisor.stacks.system_calls import system_call
+from tests.running import DEADLINE_SECONDS
+
+UP = "import os, threading, time; os.write(1, b'up\\n')\n"
+SLEEPS = UP + "time.sleep(600)"
+LOCKED = UP + "lock = threading.Lock(); lock.acquire(); lock.acquire()"
+READS = UP + "read_end, write_end = os.pipe(); os.read(read_end, 1)"
+LOOPS = UP + f"end = time.monotonic() + {DEADLINE_SECONDS}\nwhile time.monotonic() < end: pass"
+STOPPED = UP + "import signal; os.kill(os.getpid(), signal.SIGSTOP); time.sleep(600)"
+STUCK = (
+    UP + "import ctypes; clone = {'x86_64': 56, 'aarch64': 220}[os.uname().machine]\n"
+    "ctypes.PyDLL(None).syscall(clone, 0x4111, 0, 0, 0, 0); time.sleep(600)"
+)
+"""In state D: the parent of vfork(2) (CLONE_VFORK, CLONE_VM, SIGCHLD) waits for its child."""
+
+
+def state(pid: int) -> str:
+    found = proc.stat(pid)
+    assert found is not None
+    return found.state
+
+
+def call(pid: int) -> str:
+    return system_call(Path(f"/proc/{pid}/syscall").read_text(), os.uname().machine)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Look, often, until something holds that makes no event."""
+    with anyio.fail_after(DEADLINE_SECONDS):
+        while not holds():
+            await anyio.sleep(0.005)

@@ -1,0 +1,357 @@
+"""The last look at a generation, with real ranks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path, PurePath
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from ascend_supervisor.errors import HANG
+from ascend_supervisor.events.hangs import StacksTaken
+from ascend_supervisor.job_files import place_of
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.outcome import Fault, Interrupted, Outcome
+from ascend_supervisor.processes.proc import descendants
+from ascend_supervisor.settings.hang_dump import HangDump
+from ascend_supervisor.stacks.look import Stacks
+from ascend_supervisor.stacks.pyspy import installed
+from tests.stacks.hanging import (
+    LOCKED,
+    LOOPS,
+    READS,
+    SLEEPS,
+    STOPPED,
+    STUCK,
+    UP,
+    call,
+    state,
+    until,
+)
+from tests.workers.test_generation import Stage
+
+DENIED = "echo 'Error: Permission Denied' >&2; exit 1"
+"""What a stub in the place of py-spy does, so that only /proc is left."""
+LISTENS = (
+    "import faulthandler, signal; faulthandler.register(signal.SIGUSR1, all_threads=True)\n" + UP
+)
+
+Ready = Callable[[], object]
+
+
+def taker(
+    stage: Stage, how: HangDump = "auto", stub: str = DENIED, log_dir: Path | None = None
+) -> Stacks:
+    """Takes stacks with a ``stub`` as py-spy."""
+    program = stage.root / "bin" / "py-spy"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{stub}\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    runtime = replace(stage.runtime, environ={**os.environ, "PATH": path})
+    return Stacks(how, place(stage, log_dir), runtime, stage.interrupts)
+
+
+def place(stage: Stage, log_dir: Path | None = None):
+    return place_of(
+        {"JOB_ID": "job"},
+        "here",
+        mounted_log_exists=False,
+        here=PurePath(stage.root),
+        log_dir=log_dir or PurePath("logs"),
+    )
+
+
+async def lived(
+    stage: Stage, look, specs: Sequence[ProcessSpec], ready: Ready = lambda: True
+) -> Outcome:
+    """The outcome of these ranks, which hang, with a last look as soon as they are ``ready``."""
+
+    async def hang() -> Fault:
+        await stage.up(*(spec.rank for spec in specs if spec.rank is not None))
+        await until(ready)
+        return Fault("no progress", HANG, last_look=True)
+
+    stage.look = look
+    return await stage.run(specs, hang, grace=0.1)
+
+
+async def hung(
+    stage: Stage, look, specs: Sequence[ProcessSpec], ready: Ready = lambda: True
+) -> str:
+    """What the reason of the fault says of these ranks."""
+    outcome = await lived(stage, look, specs, ready)
+    assert isinstance(outcome, Fault), outcome
+    assert outcome.reason.startswith("no progress; ")
+    return outcome.reason.removeprefix("no progress; ")
+
+
+def rank(stage: Stage, rank: int) -> int:
+    """Its pid."""
+    return stage.lived.processes[rank].pid
+
+
+def taken(stage: Stage) -> StacksTaken:
+    (event,) = (event for event in stage.events if isinstance(event, StacksTaken))
+    return event
+
+
+def text(stage: Stage, rank: int = 0) -> str:
+    return Path(taken(stage).directory, f"rank-{rank}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected", "told"),
+    [
+        (SLEEPS, "S", "rank 0 waits in {wchan}"),
+        (LOCKED, "S", "rank 0 waits in {wchan}"),
+        (READS, "S", "rank 0 waits in {wchan}"),
+        (LOOPS, "R", "rank 0 is running"),
+        (STOPPED, "T", "rank 0 is stopped (state T)"),
+        (STUCK, "D", "rank 0 is in uninterruptible sleep (state D) in {wchan}"),
+    ],
+)
+async def test_where_only_proc_can_be_read_it_says_where_a_rank_is(stage, source, expected, told):
+    wchan = ""
+
+    def ready() -> bool:
+        nonlocal wchan
+        pid = rank(stage, 0)
+        wchan = Path(f"/proc/{pid}/wchan").read_text()
+        is_read = source is not READS or call(pid) == "read"
+        return state(pid) == expected and is_read and (wchan != "0") == (expected != "R")
+
+    said = await hung(stage, taker(stage).look, [stage.spec(0, source)], ready)
+    assert said == told.format(wchan=wchan)
+    assert "py-spy: Error: Permission Denied; the container needs the capability" in text(stage)
+
+
+async def test_all_ranks_are_told_in_one_sentence_and_a_file_for_each(stage):
+    specs = [*(stage.spec(rank, LOCKED) for rank in range(3)), stage.spec(3, STOPPED)]
+
+    def ready() -> bool:
+        return state(rank(stage, 3)) == "T" and all(
+            call(rank(stage, n)) == "futex" for n in range(3)
+        )
+
+    said = await hung(stage, taker(stage).look, specs, ready)
+    assert said.startswith("3 of 4 ranks wait in futex")
+    assert said.endswith("; rank 3 is stopped (state T)")
+    event = taken(stage)
+    assert event.summary == said
+    assert event.directory == str(stage.root / "logs" / "job-hang-0")
+    assert event.files == tuple(f"rank-{rank}.txt" for rank in range(4))
+    assert event.sentence == f"{said}; 4 files in {event.directory}"
+    assert "called by futex" in text(stage, 2)
+    assert ": state T" in text(stage, 3)
+
+
+async def test_behind_a_shell_the_process_that_it_waits_for_is_told(stage):
+    argv = ("sh", "-c", 'python=$1; "$python" -c "$2"; true', "sh", sys.executable, STOPPED)
+    child = partial(lambda: descendants(rank(stage, 0)))
+    said = await hung(
+        stage,
+        taker(stage).look,
+        [stage.spec(0, "", argv=argv)],
+        lambda: [state(pid) for pid in child()] == ["T"],
+    )
+    assert said == "rank 0 is stopped (state T)"
+    assert text(stage).count("\nProcess ") == 2
+
+
+async def test_a_rank_that_has_ended_is_told_as_such(stage):
+    specs = [stage.spec(0, SLEEPS), stage.spec(1, UP)]
+    said = await hung(stage, taker(stage).look, specs, lambda: 1 in stage.exits)
+    assert "rank 1 has ended" in said
+    assert "The process has ended." in text(stage, 1)
+
+
+async def test_python_calls_of_a_stub_are_told(stage):
+    frames = '[{"name": "all_reduce", "filename": "/code/train.py", "line": 88}]'
+    stub = f"""echo '[{{"thread_name": "MainThread", "frames": {frames}}}]'"""
+    said = await hung(stage, taker(stage, stub=stub).look, [stage.spec(0, LOCKED)])
+    assert said.endswith("in all_reduce (train.py:88)")
+    assert "    all_reduce (/code/train.py:88)\n" in text(stage)
+
+
+async def test_secrets_of_command_lines_are_not_in_the_files(stage):
+    argv = (sys.executable, "-c", SLEEPS, "--token=abcdef")
+    await hung(stage, taker(stage).look, [stage.spec(0, "", argv=argv)])
+    assert "--token=***" in text(stage)
+    assert "abcdef" not in text(stage)
+
+
+async def test_none_looks_at_nothing(stage):
+    outcome = await lived(stage, taker(stage, "none").look, [stage.spec(0, SLEEPS)])
+    assert outcome == Fault("no progress", HANG, last_look=True)
+    assert not (stage.root / "logs").exists()
+
+
+# What goes wrong meanwhile.
+
+
+async def test_told_to_stop_it_ends_at_once_with_what_was_seen(stage):
+    attached = stage.root / "attached"
+    stub = f"touch {attached}; exec sleep 600"
+
+    async with anyio.create_task_group() as tasks:
+
+        async def stop() -> None:
+            await until(attached.exists)
+            stage.interrupts.hear(signal.SIGTERM)
+
+        tasks.start_soon(stop)
+        specs = [stage.spec(0, SLEEPS), stage.spec(1, STOPPED)]
+        ready = lambda: state(rank(stage, 1)) == "T"  # noqa: E731
+        outcome = await lived(stage, taker(stage, stub=stub).look, specs, ready)
+    assert isinstance(outcome, Interrupted)
+    assert "rank 1 is stopped (state T)" in taken(stage).summary
+    assert taken(stage).duration_seconds < 5
+    assert text(stage, 0).count("Process ") == 1
+
+
+def fill(path: Path) -> None:
+    """Until its disk has no room for another byte."""
+    with suppress(OSError), path.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+
+
+async def test_on_a_full_disk_the_sentence_comes_all_the_same(stage, small_disk):
+    fill(small_disk / "filling")
+    look = taker(stage, log_dir=small_disk).look
+    said = await hung(stage, look, [stage.spec(0, STOPPED)], lambda: state(rank(stage, 0)) == "T")
+    assert said.startswith(f"rank 0 is stopped (state T) (no file could be written to {small_disk}")
+    assert said.endswith(": No space left on device)")
+    assert taken(stage).files == ()
+    assert taken(stage).sentence == said
+
+
+async def test_where_there_can_be_no_log_directory_the_sentence_comes_all_the_same(stage):
+    (stage.root / "file").write_text("")
+    look = taker(stage, log_dir=stage.root / "file").look
+    said = await hung(stage, look, [stage.spec(0, STOPPED)], lambda: state(rank(stage, 0)) == "T")
+    assert said.startswith("rank 0 is stopped (state T) (no file could be written to ")
+
+
+# What an operator asks for.
+
+
+async def test_an_operator_may_ask_at_any_time_and_nothing_is_ended(stage):
+    stacks = taker(stage)
+    specs = [stage.spec(rank, SLEEPS) for rank in range(2)]
+    events = []
+
+    async def ask() -> Fault:
+        await stage.up(0, 1)
+        events.extend([await stacks.take(stage.lived, "dump") for _ in range(2)])
+        assert [state(rank(stage, n)) for n in range(2)] == ["S", "S"]
+        assert not stage.exits
+        return Fault("enough", HANG)
+
+    await stage.run(specs, ask)
+    told = [event for event in stage.events if isinstance(event, StacksTaken)]
+    assert [Path(event.directory).name for event in told] == ["job-dump-0", "job-dump-0-2"]
+    assert events == told
+
+
+async def test_who_asks_during_a_look_gets_the_result_of_that(stage):
+    stacks = taker(stage)
+    events = []
+
+    async def take() -> None:
+        events.append(await stacks.take(stage.lived, "dump"))
+
+    async def ask() -> Fault:
+        await stage.up(0)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(take)
+        return Fault("enough", HANG)
+
+    await stage.run([stage.spec(0, SLEEPS)], ask)
+    assert events == 3 * [taken(stage)]
+
+
+# A signal that the user names.
+
+
+async def test_a_rank_that_handles_the_signal_tells_its_stacks_itself(stage):
+    source = LISTENS + "def next_batch(): time.sleep(600)\nnext_batch()"
+    specs = [stage.spec(0, source), stage.spec(1, SLEEPS)]
+    said = await hung(
+        stage, taker(stage, signal.SIGUSR1).look, specs, lambda: state(rank(stage, 0)) == "S"
+    )
+    assert "rank 0 waits in next_batch (<string>:3)" in said
+    assert '|   File "<string>", line 3 in next_batch' in text(stage, 0)
+    assert "SIGUSR1 was not sent: it has no handler, and would die of it" in text(stage, 1)
+    assert {event.signal for event in stage.exits.values()} == {"SIGTERM"}
+
+
+async def test_behind_a_shell_the_first_process_with_a_handler_gets_the_signal(stage):
+    source = LISTENS + "time.sleep(600)"
+    argv = ("sh", "-c", 'python=$1; "$python" -c "$2"; true', "sh", sys.executable, source)
+    await hung(stage, taker(stage, signal.SIGUSR1).look, [stage.spec(0, "", argv=argv)])
+    assert "(most recent call first)" in text(stage)
+
+
+async def test_a_process_that_serves_ranks_gets_no_signal(stage):
+    server = replace(
+        stage.spec(1, LISTENS + "time.sleep(600)"), rank=None, title="sshd", significant=False
+    )
+    ready = (stage.root / "rank1.txt").exists
+    said = await hung(
+        stage, taker(stage, signal.SIGUSR1).look, [stage.spec(0, SLEEPS), server], ready
+    )
+    assert said.startswith("rank 0 ")
+    directory = Path(taken(stage).directory)
+    assert taken(stage).files == ("rank-0.txt", "sshd.txt")
+    assert "SIGUSR1 was" not in (directory / "sshd.txt").read_text()
+
+
+# With the real py-spy.
+
+TRAIN = f"""{UP}
+lock = threading.Lock()
+def all_reduce():
+    lock.acquire()
+lock.acquire()
+all_reduce()
+"""
+DATA = f"""{UP}
+def next_batch():
+    os.kill(os.getpid(), 19)
+    time.sleep(600)
+next_batch()
+"""
+
+
+async def test_with_pyspy_it_says_which_line_each_rank_is_in(stage):
+    if installed(os.environ) is None:
+        pytest.skip("py-spy is not installed")
+    train, data = stage.root / "train.py", stage.root / "data.py"
+    train.write_text(TRAIN)
+    data.write_text(DATA)
+    specs = [stage.spec(n, "", argv=(sys.executable, str(train))) for n in range(3)]
+    specs.append(stage.spec(3, "", argv=(sys.executable, str(data))))
+    look = Stacks("auto", place(stage), stage.runtime, stage.interrupts).look
+
+    def ready() -> bool:
+        return state(rank(stage, 3)) == "T" and all(
+            call(rank(stage, n)) == "futex" for n in range(3)
+        )
+
+    said = await hung(stage, look, specs, ready)
+    if "SYS_PTRACE" in text(stage):
+        pytest.skip("py-spy may not be used here")
+    assert said == (
+        "3 of 4 ranks wait in all_reduce (train.py:5); "
+        "rank 3 is stopped (state T) in next_batch (data.py:4)"
+    )
