@@ -8,8 +8,9 @@ PYTHON := .venv/bin/python
 PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
 # `make test E2E=no` leaves the end-to-end tests out, and so PyTorch and TensorFlow.
 E2E := yes
-# What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others.
-PACKAGES := libfaketime bindfs logrotate
+# What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others,
+# a look at every system call.
+PACKAGES := libfaketime bindfs logrotate strace
 # So long, at most, may the environment with MindSpore take to be made; none: as long as it takes.
 MINDSPORE_SECONDS :=
 # Tests wait more than they compute. Those with frameworks keep both cores busy: one at a time.

@@ -24,7 +24,7 @@ from ascend_supervisor.output.file_tail import POLL_SECONDS, Tail
 from ascend_supervisor.output.mirror import Mirror
 from ascend_supervisor.output.sink import Sink
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.clock import TICK_SECONDS, Clock
+from ascend_supervisor.tasks.clock import Clock, whole_second
 from ascend_supervisor.tasks.threads import Errand, in_thread
 
 PIECES_AT_ONCE = 16
@@ -99,7 +99,7 @@ class WorkerLogs:
                 found = await in_thread(lambda: [log.look() for log in self._unshown])
                 for log, now in zip(self._unshown, found, strict=True):
                     log.note(now)
-            await anyio.sleep(TICK_SECONDS)
+            await whole_second()
 
 
 class _Look(Struct, frozen=True):

@@ -70,6 +70,11 @@ class LogWriter:
     def path(self) -> Path:
         return self._file.path
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether anything is not written yet."""
+        return self._writer.queued > 0
+
     async def opened(self) -> None:
         """Wait until the file is open, or report that the disk does not answer; raises OSError.
 
@@ -85,8 +90,9 @@ class LogWriter:
     def look(self) -> None:
         """Report, once, a disk that has written nothing for ``stall_seconds``.
 
-        It is reported again if the disk has written in between. To be called every TICK_SECONDS;
-        otherwise a rank with little output would learn of it only at the end.
+        It is reported again if the disk has written in between. To be called every TICK_SECONDS
+        while it ``is_writing``; otherwise a rank with little output would learn of it only at the
+        end.
         """
         if stall := self._writer.stall():
             self._tell_blocked(stall)

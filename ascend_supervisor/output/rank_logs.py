@@ -20,7 +20,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.log_file import LogFile, Rotation
 from ascend_supervisor.output.log_thread import LogWriter
 from ascend_supervisor.scarcity import scarcity
-from ascend_supervisor.tasks.clock import TICK_SECONDS
+from ascend_supervisor.tasks.clock import TICK_SECONDS, whole_second
 
 OURS = "[ascend_supervisor]"
 """The beginning of every line of ours in a rank's log."""
@@ -89,7 +89,8 @@ class RankLogs:
     async def watch(self) -> NoReturn:
         """Report logs that cannot be written, even if ranks write little; never returns."""
         while True:
-            await anyio.sleep(TICK_SECONDS)
+            is_writing = any(log.is_writing for log in self._logs.values())
+            await (anyio.sleep(TICK_SECONDS) if is_writing else whole_second())
             for log in self._logs.values():
                 log.look()
 

@@ -17,9 +17,7 @@ import anyio
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.processes.death_order import DeathOrder
 from ascend_supervisor.processes.ptrace import let_go
-
-SWEEP_SECONDS = 1.0
-"""After a lost SIGCHLD, children are reaped within this time."""
+from ascend_supervisor.tasks.clock import whole_second
 
 
 class Child:
@@ -133,7 +131,7 @@ class Children:
         await self._change.wait()
 
     async def keep_reaping(self) -> None:
-        """Reap at intervals, in case a SIGCHLD is lost; never returns."""
+        """Reap every second, in case a SIGCHLD is lost; never returns."""
         while True:
-            await anyio.sleep(SWEEP_SECONDS)
+            await whole_second()
             self.reap()

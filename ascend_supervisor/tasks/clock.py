@@ -9,15 +9,32 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import floor
 from typing import Protocol
 
 import anyio
+from msgspec import Struct
 
 TICK_SECONDS = 0.5
-"""RunningTime must be asked at least this often."""
-LOOK_SECONDS = TICK_SECONDS / 2
-"""How often the event loop asks: twice per tick, so that a small delay is not a gap."""
+"""RunningTime must be asked at least this often, unless it was given another tick."""
+
+
+class Pace(Struct, frozen=True):
+    """How often the event loop reads the clock (``look``), and how much of a longer gap counts.
+
+    Both in seconds. ``tick`` is longer than ``look``, so that a small delay is not a gap.
+    """
+
+    look: float
+    tick: float
+
+
+CLOSE = Pace(TICK_SECONDS / 2, TICK_SECONDS)
+"""For waits of seconds: of a stop, half a second counts at most."""
+SELDOM = Pace(1.0, 1.5)
+"""While a generation just runs: a look each second, together with ``whole_second``."""
 
 
 class Clock(Protocol):
@@ -53,13 +70,19 @@ class RunningTime:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._asked = self._began = clock()
+        self._tick = TICK_SECONDS
 
     def now(self) -> float:
         """Seconds since this was made."""
         moment = self._clock()
-        self._began += max(0.0, moment - self._asked - TICK_SECONDS)
+        self._began += max(0.0, moment - self._asked - self._tick)
         self._asked = moment
         return moment - self._began
+
+    def expect(self, tick: float) -> None:
+        """From now on this is asked at least every ``tick`` seconds."""
+        self.now()  # the time up to here is measured with the tick that it was asked with
+        self._tick = tick
 
 
 class RunningLoop(asyncio.SelectorEventLoop):
@@ -70,14 +93,52 @@ class RunningLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._running = RunningTime(clock)
-        super().__init__(_Watchful())
+        self._watchful = _Watchful()
+        super().__init__(self._watchful)
 
     def time(self) -> float:
         return self._running.now()
 
+    @contextmanager
+    def paced(self, pace: Pace) -> Iterator[None]:
+        """Read the clock at this pace meanwhile; afterwards at the one before."""
+        before = self._watchful.pace
+        self._follow(pace)
+        try:
+            yield
+        finally:
+            self._follow(before)
+
+    def _follow(self, pace: Pace) -> None:
+        self._running.expect(pace.tick)
+        self._watchful.pace = pace
+
 
 class _Watchful(selectors.EpollSelector):
-    """Makes the loop ask for the time at least every LOOK_SECONDS."""
+    """Makes the loop ask for the time as often as its pace says."""
+
+    pace = CLOSE
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return super().select(LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS))
+        look = self.pace.look
+        return super().select(look if timeout is None else min(timeout, look))
+
+
+@contextmanager
+def seldom_looks() -> Iterator[None]:
+    """Read the clock once a second meanwhile, to wake up seldom; for long waits only.
+
+    Of a stop, SELDOM.tick seconds count at most. Changes nothing in other loops than RunningLoop.
+    """
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, RunningLoop):
+        yield
+        return
+    with loop.paced(SELDOM):
+        yield
+
+
+async def whole_second() -> None:
+    """Sleep until the next whole second of the loop's time: who does so shares one wake-up."""
+    now = anyio.current_time()
+    await anyio.sleep(floor(now) + 1 - now)

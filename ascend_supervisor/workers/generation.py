@@ -33,7 +33,7 @@ from ascend_supervisor.outcome import (
 )
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.stop_requests import explainable_until, explains
-from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.clock import Clock, seldom_looks
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Ending, Faults
 from ascend_supervisor.workers.group import WorkerGroup
@@ -96,7 +96,8 @@ async def run_generation(
             with interrupts.forwarding(group.send):
                 try:
                     live = partial(_live, group, life.plan, tasks)
-                    outcome = await first(live, interrupted, faults.first)
+                    with seldom_looks():
+                        outcome = await first(live, interrupted, faults.first)
                 finally:
                     life.is_ending = True
                     with anyio.CancelScope(shield=True):

@@ -1,0 +1,178 @@
+"""While the ranks are silent, so are we: a platform may watch what the container writes.
+
+``QUIET_SECONDS=60`` looks for longer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.running import DEADLINE_SECONDS, Running, wait_until
+
+QUIET_SECONDS = float(os.environ.get("QUIET_SECONDS", "10"))
+A_SECOND = 2
+"""Wake-ups that are allowed in a second, by all our threads and the guardian together."""
+SETTLED_SECONDS = 2.0
+"""Without a write for so long, the start is over."""
+SILENT = (
+    *("--standalone", "2", "--console", "json", "--hang-timeout", "600", "--watchdog", "600"),
+    *("--", "sh", "-c", "echo up; exec sleep 600"),
+)
+
+pytestmark = pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+
+CALL = re.compile(r"^(\d+) +(?:<\.\.\. )?(\w+)(.*)$")
+WAITS = frozenset(
+    {
+        *("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6"),
+        *("nanosleep", "clock_nanosleep", "restart_syscall", "rt_sigtimedwait", "futex", "pause"),
+    }
+)
+WRITES = frozenset(
+    {
+        *("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg"),
+        *("sendfile", "splice", "copy_file_range", "rename", "renameat", "renameat2", "unlink"),
+        *("unlinkat", "mkdir", "mkdirat", "rmdir", "link", "linkat", "symlink", "symlinkat"),
+        *("truncate", "ftruncate", "fallocate", "fsync", "fdatasync", "sync", "syncfs"),
+        *("utimensat", "chmod", "fchmod", "fchmodat", "creat", "mknod", "mknodat"),
+    }
+)
+AT_ONCE = re.compile(r"epoll_wait\(.*, 0\) += ")
+"""A look that does not wait."""
+FOR_WRITING = re.compile(r"\bO_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND)\b")
+
+
+def writes_in(trace: Iterable[str]) -> list[str]:
+    """The calls that write, or open something for it."""
+    return [
+        call
+        for call in trace
+        if (found := CALL.match(call))
+        and (found[2] in WRITES or (found[2].startswith("open") and FOR_WRITING.search(found[3])))
+    ]
+
+
+def wake_ups_in(trace: Iterable[str]) -> list[str]:
+    """The returns of calls that wait."""
+    return [
+        call
+        for call in trace
+        if (found := CALL.match(call))
+        and found[2] in WAITS
+        and "<unfinished" not in call
+        and "FUTEX_WAKE" not in call
+        and not AT_ONCE.search(call)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "writes", "wakes"),
+    [
+        ('7 write(1, "x", 1) = 1', 1, 0),
+        ('7 openat(AT_FDCWD, "/a", O_WRONLY|O_CREAT|O_CLOEXEC, 0666) = 3', 1, 0),
+        ('7 openat(AT_FDCWD, "/a", O_RDONLY|O_CLOEXEC) = 3', 0, 0),
+        ('7 rename("/a", "/b") = 0', 1, 0),
+        ("7 epoll_wait(3, [], 4, 987) = 0", 0, 1),
+        ("7 epoll_wait(3, [], 4, 0)           = 0", 0, 0),
+        ("7 epoll_wait(3,  <unfinished ...>", 0, 0),
+        ("7 <... epoll_wait resumed>[], 4, 987) = 0", 0, 1),
+        ("7 futex(0x7f, FUTEX_WAKE_PRIVATE, 1) = 1", 0, 0),
+        ("8 <... futex resumed>) = 0", 0, 1),
+        ('8 stat("/a", {st_mode=S_IFREG|0644, ...}) = 0', 0, 0),
+        ("8 +++ exited with 0 +++", 0, 0),
+    ],
+)
+def test_a_call_is_known_for_what_it_is(way, call, writes, wakes):
+    assert (len(writes_in([call])), len(wake_ups_in([call]))) == (writes, wakes)
+
+
+def silent(job: Running) -> list[int]:
+    """The supervisor and its guardian, once all ranks are silent and the start is over."""
+    for rank in (0, 1):
+        job.wait_for("output", rank=rank, message="up")
+    ours = [job.pid, *job.guardians]
+    assert len(ours) == 2
+    since, before = time.monotonic(), written(ours)
+    end = since + DEADLINE_SECONDS
+    while time.monotonic() - since < SETTLED_SECONDS:
+        time.sleep(0.1)
+        assert time.monotonic() < end
+        if (now := written(ours)) != before:
+            since, before = time.monotonic(), now
+    return ours
+
+
+def written(pids: Iterable[int]) -> list[dict[str, str]]:
+    """How often and how much these processes have written."""
+    found = []
+    for pid in pids:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        facts = dict(line.split(": ") for line in lines)
+        found.append({name: facts[name] for name in ("syscw", "wchar", "write_bytes")})
+    return found
+
+
+def switches(pids: Iterable[int]) -> int:
+    """How often all their threads have gone to sleep so far."""
+    return sum(
+        int(line.split()[1])
+        for pid in pids
+        for status in Path(f"/proc/{pid}/task").glob("*/status")
+        for line in status.read_text().splitlines()
+        if line.startswith("voluntary_ctxt_switches")
+    )
+
+
+def test_threads_and_guardian_sleep_while_the_ranks_are_silent(bad_day):
+    job = bad_day(*SILENT)
+    ours = silent(job)
+    before, slept, began = written(ours), switches(ours), time.monotonic()
+    time.sleep(QUIET_SECONDS)
+    slept, took = switches(ours) - slept, time.monotonic() - began
+    assert written(ours) == before
+    assert slept <= A_SECOND * took + 1
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+
+
+def test_while_the_ranks_are_silent_nothing_is_written_and_we_sleep(bad_day, tmp_path):
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is missing (Debian's package strace)")
+    job = bad_day(*SILENT)
+    ours = silent(job)
+    path = tmp_path / "trace"
+    words = [strace, "-f", "-o", str(path), *(word for pid in ours for word in ("-p", str(pid)))]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
+        try:
+            wait_until(lambda: tracer.poll() is not None or all(map(is_traced, ours)))
+            if tracer.poll() is not None:
+                assert tracer.stderr is not None
+                pytest.skip(f"strace cannot attach here: {tracer.stderr.read().strip()}")
+            time.sleep(0.2)  # a wait that the attaching has interrupted begins anew
+            skipped, began = len(path.read_text().splitlines()), time.monotonic()
+            time.sleep(QUIET_SECONDS)
+            calls = path.read_text().splitlines()[skipped:]
+            took = time.monotonic() - began
+        finally:
+            tracer.send_signal(signal.SIGINT)
+    assert writes_in(calls) == []
+    assert 1 <= len(wake_ups_in(calls)) <= A_SECOND * took + 1
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+
+
+def is_traced(pid: int) -> bool:
+    return all(
+        "TracerPid:\t0\n" not in status.read_text()
+        for status in Path(f"/proc/{pid}/task").glob("*/status")
+    )
