@@ -17,6 +17,7 @@ from ascend_supervisor.events.generations import (
     GenerationStarted,
     RestartScheduled,
 )
+from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.rank_table import RankTableReady
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.interrupts import Interrupts
@@ -165,8 +166,13 @@ async def _back_off(job: Job, restart: Restart) -> None:
     seconds = max(restart.delay, job.release)
     left = restart.budget.left(job.clock.now())
     job.report(RestartScheduled(round(seconds, 3), left))
-    if seconds:
+    if not seconds:
+        return
+    began = job.clock.elapsed()
+    try:
         await first(partial(job.clock.sleep, seconds), job.interrupts.stop)
+    finally:
+        job.report(WaitEnded(round(job.clock.elapsed() - began, 3)))
 
 
 def _rank_table_ready(start: Start) -> RankTableReady:

@@ -15,7 +15,7 @@ from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import (
     Unavailable,
 )
-from ascend_supervisor.events.leftovers import OrphansKilled, StopWaiting
+from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.job_files import Place
@@ -29,6 +29,7 @@ from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.limits import Limits
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.processes.guardian_link import earlier_guardians
+from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.rank_environment import rank_variables, sourced_variables
@@ -41,6 +42,7 @@ from ascend_supervisor.workers.generation import Company, run_generation
 from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
+from ascend_supervisor.workers.shutdown import waiting_for
 
 
 class Planner(Protocol):
@@ -133,8 +135,8 @@ def _for_hangs(settings: Settings, runtime: Runtime) -> Probe:
 async def _end_leftovers(runtime: Runtime) -> None:
     """End processes of an earlier start with our state file; raises Unavailable if any is left."""
 
-    def tell_left(left: tuple[str, ...]) -> None:
-        runtime.report(StopWaiting(left))
+    def tell_left(left: Left) -> None:
+        runtime.report(waiting_for(left))
 
     mark = runtime.ownership.mark
     with runtime.children.spare_descriptor():

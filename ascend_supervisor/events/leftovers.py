@@ -12,6 +12,7 @@ class ReleaseWaiting(Event, frozen=True):
     name: ClassVar[str] = "release.waiting"
     remaining: tuple[str, ...]
     waited_seconds: float
+    limit_seconds: float | None = None
 
     @property
     def sentence(self) -> str:
@@ -22,10 +23,26 @@ class StopWaiting(Event, frozen=True):
     name: ClassVar[str] = "stop.waiting"
     level: ClassVar[Level] = "warning"
     remaining: tuple[str, ...]
+    waited_seconds: float = 0.0
+    limit_seconds: float | None = None
+    given_up: bool = False
 
     @property
     def sentence(self) -> str:
-        return "still waiting for the end of: " + "; ".join(self.remaining)
+        what = "SIGKILL has not ended" if self.given_up else "still waiting for the end of"
+        return f"{what}: {'; '.join(self.remaining)}"
+
+
+class WaitEnded(Event, frozen=True):
+    """The end of a wait that an event told of, whatever ended it."""
+
+    name: ClassVar[str] = "wait.ended"
+    level: ClassVar[Level] = "debug"
+    waited_seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return f"the wait is over after {self.waited_seconds:.1f} s"
 
 
 class OrphansKilled(Event, frozen=True):

@@ -13,6 +13,7 @@ class RankTableWaiting(Event, frozen=True):
     path: str
     reason: str
     waited_seconds: float
+    limit_seconds: float | None = None
 
     @property
     def sentence(self) -> str:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.leftovers import ReleaseWaiting
+from ascend_supervisor.events.leftovers import ReleaseWaiting, WaitEnded
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.processes import proc
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.intervals import RELEASE
 from ascend_supervisor.tasks.threads import aside
 
 LOOK_AGAIN_SECONDS = 0.5
-TELL_SECONDS = 10.0
 MOST_SECONDS = 600.0
 """A chip reset takes up to 150 s; a process that holds a device after this will not release it."""
 
@@ -36,21 +36,49 @@ class Devices(Probe):
 
     async def released(self) -> None:
         """Raises Unavailable after MOST_SECONDS, or OSError at EMFILE and the like."""
-        began, asked = self._clock.now(), self._clock.elapsed()
-        told = -TELL_SECONDS
         if not self._paths:
             return
-        while holders := await aside(partial(_holders, self._paths)):
-            if self._clock.now() - began > MOST_SECONDS:
-                raise Unavailable(
-                    f"the devices were not released within {MOST_SECONDS:g} s; they are held by: "
-                    + "; ".join(holders)
-                )
-            waited = self._clock.elapsed() - asked
-            if waited - told >= TELL_SECONDS:
-                told = waited
-                self._report(ReleaseWaiting(holders, round(waited, 3)))
-            await self._clock.sleep(LOOK_AGAIN_SECONDS)
+        telling = _Telling(self._clock, self._report)
+        began = self._clock.now()
+        try:
+            while holders := await aside(partial(_holders, self._paths)):
+                if self._clock.now() - began > MOST_SECONDS:
+                    raise Unavailable(
+                        f"the devices were not released within {MOST_SECONDS:g} s; "
+                        "they are held by: " + "; ".join(holders)
+                    )
+                telling.tell(holders)
+                await self._clock.sleep(LOOK_AGAIN_SECONDS)
+        finally:
+            telling.end()
+
+
+class _Telling:
+    """Reports who is waited for: at once, at growing intervals, and the end of the wait."""
+
+    def __init__(self, clock: Clock, report: Report) -> None:
+        self._clock = clock
+        self._report = report
+        self._began = clock.elapsed()
+        self._next_at = 0.0
+        self._interval = RELEASE
+        self._has_told = False
+
+    @property
+    def _waited(self) -> float:
+        return round(self._clock.elapsed() - self._began, 3)
+
+    def tell(self, holders: tuple[str, ...]) -> None:
+        waited = self._waited
+        if waited >= self._next_at:
+            self._next_at = waited + self._interval.seconds
+            self._interval = self._interval.longer
+            self._has_told = True
+            self._report(ReleaseWaiting(holders, waited, MOST_SECONDS))
+
+    def end(self) -> None:
+        if self._has_told:
+            self._report(WaitEnded(self._waited))
 
 
 def _holders(paths: frozenset[str]) -> tuple[str, ...]:

@@ -9,20 +9,20 @@ import os
 import re
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
 
 from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.left import Telling, TellLeft
 from ascend_supervisor.processes.ownership import Mark
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.threads import aside
 
 NAME = "asv-guardian"
 LOOK_AGAIN_SECONDS = 0.02
-TELL_SECONDS = 3.0
 HELD = re.compile(r"/proc/(\d+)/stat", re.ASCII)
 DISMISS_SECONDS = 1.0
 DISMISS_LOOK_SECONDS = 0.002
@@ -68,22 +68,19 @@ class Guardian:
                 os.write(self._pipe, f"{line}\n".encode())
 
 
-async def earlier_guardians(
-    mark: Mark, seconds: float, tell_left: Callable[[tuple[str, ...]], None]
-) -> tuple[str, ...]:
+async def earlier_guardians(mark: Mark, seconds: float, tell_left: TellLeft) -> tuple[str, ...]:
     """Wait until the guardians of earlier supervisors with our state file have finished.
 
     Returns descriptions of processes that they could not end within ``seconds``.
     """
-    end = anyio.current_time() + seconds
-    tell_at = anyio.current_time() + TELL_SECONDS
+    telling = Telling(seconds, tell_left)
     while left := await aside(lambda: tuple(_left(mark))):
-        if anyio.current_time() > tell_at:
-            tell_left(left)
-            tell_at += TELL_SECONDS
-        if anyio.current_time() > end:
+        if telling.is_due:
+            telling.tell(left)
+        if telling.is_over:
             break
         await anyio.sleep(LOOK_AGAIN_SECONDS)
+    telling.end()
     return left
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.left import Telling, TellLeft
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.threads import aside
@@ -19,8 +20,6 @@ from ascend_supervisor.tasks.threads import aside
 LOOK_AGAIN_SECONDS = 0.001
 LOOK_AGAIN_SECONDS_AT_MOST = 0.05
 """The death of a process that is not our child causes no event: poll, at growing intervals."""
-TELL_SECONDS = 3.0
-"""How often to report processes that do not end."""
 FREEZE_ROUNDS = 100
 QUIET_LOOKS = 3
 """How many scans in a row must find nothing if there may be foreign children: a scan can miss a
@@ -43,12 +42,13 @@ async def sweep_descendants(
     ownership: Ownership,
     known: Known,
     seconds: float,
-    tell_left: Callable[[tuple[str, ...]], None],
+    tell_left: TellLeft,
 ) -> Swept:
     """Kill all descendants that are ours, in any session; give up after ``seconds``.
 
-    ``known`` holds at least the processes that we started ourselves. ``tell_left`` is called every
-    few seconds with those that do not end (such as a process inside a driver).
+    ``known`` holds at least the processes that we started ourselves. ``tell_left`` is called at
+    growing intervals with those that do not end (such as a process inside a driver), and once more
+    at the end of such a wait.
     """
 
     def remaining() -> list[Pid]:
@@ -65,9 +65,7 @@ async def sweep_descendants(
         return await _sweep(end, looks, seconds, tell_left)
 
 
-async def sweep_leftovers(
-    mark: Mark, seconds: float, tell_left: Callable[[tuple[str, ...]], None]
-) -> Swept:
+async def sweep_leftovers(mark: Mark, seconds: float, tell_left: TellLeft) -> Swept:
     """Kill the processes of dead supervisors with our state file (by ``mark``)."""
     seen: set[Pid] = set()
 
@@ -99,14 +97,13 @@ async def _sweep(
     end_all: Callable[[], Awaitable[Found]],
     looks: int,
     seconds: float,
-    tell_left: Callable[[tuple[str, ...]], None],
+    tell_left: TellLeft,
 ) -> Swept:
     """Repeat until ``looks`` scans in a row find nothing."""
     killed: set[int] = set()
     quiet = 0
     pause = LOOK_AGAIN_SECONDS
-    end = anyio.current_time() + seconds
-    tell_at = anyio.current_time() + TELL_SECONDS
+    telling = Telling(seconds, tell_left)
     while True:
         found: list[Pid] = []
         blind: tuple[str, ...] = ()
@@ -117,13 +114,14 @@ async def _sweep(
             blind = (f"whoever is left, which cannot be seen: {error.strerror}",)
         quiet = 0 if found or blind else quiet + 1
         if quiet == looks:
+            telling.end()
             return Swept(tuple(sorted(killed)))
         await anyio.sleep(pause)
         pause = min(pause * 2, LOOK_AGAIN_SECONDS_AT_MOST)
-        if anyio.current_time() > tell_at:
-            tell_left((*await _descriptions(found), *blind))
-            tell_at += TELL_SECONDS
-        if anyio.current_time() > end:
+        if telling.is_due and (found or blind):
+            telling.tell((*await _descriptions(found), *blind))
+        if telling.is_over:
+            telling.end()
             return Swept(tuple(sorted(killed)), (*await _descriptions(found), *blind))
 
 

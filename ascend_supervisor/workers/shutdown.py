@@ -10,19 +10,19 @@ from typing import NoReturn
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.events.leftovers import OrphansKilled, StopWaiting
+from ascend_supervisor.events.leftovers import OrphansKilled, StopWaiting, WaitEnded
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
+from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.sweep import sweep_descendants
+from ascend_supervisor.tasks.intervals import STOP
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Faults
 from ascend_supervisor.workers.group import WorkerGroup
 from ascend_supervisor.workers.runtime import Runtime
 
-TELL_SECONDS = 5.0
-"""How often to report which processes are still running."""
 MOST_TOLD = 5
 """How many of the processes that a command has left are described."""
 
@@ -112,9 +112,19 @@ class Shutdown:
             self._runtime.report(Diagnostic("once", message, None))
 
     async def _tell_remaining(self) -> NoReturn:
-        while True:
-            await self._runtime.clock.sleep(TELL_SECONDS)
-            self._runtime.report(StopWaiting(await self._group.remaining()))
+        began = self._runtime.clock.elapsed()
+        interval = STOP
+        try:
+            while True:
+                await self._runtime.clock.sleep(interval.seconds)
+                interval = interval.longer
+                remaining = await self._group.remaining()
+                waited = self._runtime.clock.elapsed() - began
+                limit = waited + self._until - self._now
+                self._runtime.report(StopWaiting(remaining, round(waited, 3), round(limit, 3)))
+        finally:
+            if interval != STOP:
+                self._runtime.report(WaitEnded(round(self._runtime.clock.elapsed() - began, 3)))
 
     async def _sweep(self, seconds: float) -> tuple[str, ...]:
         runtime, report = self._runtime, self._runtime.report
@@ -123,15 +133,23 @@ class Shutdown:
             runtime.ownership,
             self._group.known,
             seconds,
-            lambda left: report(StopWaiting(left)),
+            lambda left: report(waiting_for(left)),
         )
         started = self._group.pids
         orphans = tuple(pid for pid in swept.killed if pid not in started)
         if orphans:
             report(OrphansKilled(len(orphans), orphans, earlier_start=False))
         if swept.left:
-            report(StopWaiting(swept.left))
+            report(StopWaiting(swept.left, given_up=True))
         return swept.left
+
+
+def waiting_for(left: Left) -> StopWaiting | WaitEnded:
+    """The event that tells what does not end, or that it is not waited for any more."""
+    waited = round(left.waited, 3)
+    if not left.descriptions:
+        return WaitEnded(waited)
+    return StopWaiting(left.descriptions, waited, left.limit)
 
 
 def _patience_for(outcome: Outcome, usual: Patience) -> Patience:

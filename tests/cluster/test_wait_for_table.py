@@ -25,13 +25,19 @@ from ascend_supervisor.cluster.table_file import (
     read_table,
     table_places,
 )
-from ascend_supervisor.cluster.wait_for_table import TableFile, standalone_table
+from ascend_supervisor.cluster.wait_for_table import (
+    TableFile,
+    Unready,
+    _Waiting,
+    standalone_table,
+)
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
 from ascend_supervisor.events import Event
+from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.rank_table import RankTableUnwatched, RankTableWaiting
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
-from tests.clocks import StridingClock
+from tests.clocks import LeapingClock, StridingClock
 from tests.rank_tables import COMMENTED, data
 
 DATA = Path(__file__).parents[1] / "data" / "rank_tables"
@@ -431,3 +437,20 @@ def test_a_directory_holds_the_table_under_either_name(tmp_path):
     assert read_table([tmp_path]).path == tmp_path / "hccl.json"
     shutil.copy(tmp_path / "hccl.json", tmp_path / "jobstart_hccl.json")
     assert read_table([tmp_path]).path == tmp_path / "jobstart_hccl.json"
+
+
+async def test_an_unchanged_reason_is_told_at_growing_intervals():
+    events: list[Event] = []
+    clock = LeapingClock()
+    unready = Unready(Path("table"), NotReady("status is 'initializing'"))
+    waiting = _Waiting(unready, 1800.0, clock, events.append)
+    while clock.time <= 1800:
+        waiting.tell(unready)
+        await clock.sleep(1)
+    waiting.end()
+    *told, end = events
+    assert [event.waited_seconds for event in told if isinstance(event, RankTableWaiting)] == [
+        *(0, 10, 30, 70, 150, 310, 610, 910, 1210, 1510)
+    ]
+    assert {event.limit_seconds for event in told if isinstance(event, RankTableWaiting)} == {1800}
+    assert end == WaitEnded(1801.0)

@@ -11,7 +11,7 @@ import pytest
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Event
-from ascend_supervisor.events.leftovers import ReleaseWaiting
+from ascend_supervisor.events.leftovers import ReleaseWaiting, WaitEnded
 from ascend_supervisor.probes.devices import MOST_SECONDS, Devices, npus
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock
@@ -44,8 +44,9 @@ async def test_a_device_that_is_held_is_waited_for_and_the_holder_told(tmp_path)
 
         with anyio.fail_after(20):
             await Devices(npus(tmp_path), MonotonicClock(), report).released()
-    (event,) = events
+    event, end = events
     assert isinstance(event, ReleaseWaiting)
+    assert isinstance(end, WaitEnded)
     assert event.remaining[0].startswith(f"{process.pid} (state ")
 
 
@@ -66,6 +67,20 @@ async def test_a_device_that_is_never_released_is_unavailable(tmp_path):
         process.kill()
 
 
+async def test_holders_are_told_at_growing_intervals(tmp_path):
+    events: list[Event] = []
+    with holder(tmp_path) as process:
+        with anyio.fail_after(60), pytest.raises(Unavailable):
+            await Devices(npus(tmp_path), LeapingClock(9.5), events.append).released()
+        process.kill()
+    *told, end = events
+    assert isinstance(end, WaitEnded)
+    assert [event.waited_seconds for event in told if isinstance(event, ReleaseWaiting)] == [
+        *(0, 10, 30, 70, 130, 190, 250, 310, 370, 430, 490, 550)
+    ]
+    assert end.waited_seconds > MOST_SECONDS
+
+
 class Stopped(LeapingClock):
     """A clock on which we stand still for ten minutes in every sleep."""
 
@@ -81,6 +96,8 @@ async def test_time_in_which_we_stood_still_is_not_the_holders_but_is_told(tmp_p
     with holder(tmp_path) as process:
 
         def report(event: Event) -> None:
+            if isinstance(event, WaitEnded):
+                return
             assert isinstance(event, ReleaseWaiting)
             waited.append(event.waited_seconds)
             if len(waited) == 2:

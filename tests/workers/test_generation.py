@@ -21,6 +21,7 @@ from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
+from ascend_supervisor.events.leftovers import StopWaiting, WaitEnded
 from ascend_supervisor.events.supervisor import Defect
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
@@ -49,6 +50,7 @@ from ascend_supervisor.workers.faults import Ending
 from ascend_supervisor.workers.generation import Announce, Company, Look, run_generation
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
+from tests.clocks import LeapingClock
 
 WAIT = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
@@ -314,6 +316,21 @@ async def test_a_drain_lets_the_others_finish_what_they_do(stage):
     assert stage.exits[0].status == 0
     await stage.logs.finish()
     assert (stage.root / "rank0.txt").read_bytes().endswith(b"saved\n")
+
+
+async def test_processes_that_do_not_end_are_told_at_growing_intervals(stage):
+    stage.clock = LeapingClock()
+    log = stage.root / "rank0.txt"
+    fails = (
+        f"import pathlib, time; log = pathlib.Path({str(log)!r})\n"
+        "while b'\\nup\\n' not in log.read_bytes(): time.sleep(0.01)\n"
+        "raise SystemExit(1)"
+    )
+    await stage.run([stage.spec(0, STUBBORN), stage.spec(1, fails)], grace=0.5)
+    told = [event for event in stage.events if isinstance(event, (StopWaiting, WaitEnded))]
+    assert [event.waited_seconds for event in told[:6]] == [5, 15, 35, 75, 135, 195]
+    assert {type(event) for event in told[:-1]} == {StopWaiting}
+    assert isinstance(told[-1], WaitEnded)
 
 
 async def test_told_to_stop_in_a_drain_the_ranks_keep_the_rest_of_it(stage):
