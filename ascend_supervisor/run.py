@@ -131,7 +131,8 @@ def _parts(
     become_subreaper()
     ownership = Ownership.from_now_on(mark)
     origin = Origin(place.job_id, place.pod, os.getpid())
-    outlets = Outlets(_console(settings), settings.console_ranks, settings.log_level, origin)
+    console, terminal = _console(settings), environ.get("TERM", "")
+    outlets = Outlets(console, settings.console_ranks, settings.log_level, origin, terminal)
     children = Children(prefix)
     reserve = Reserve()  # only now: it may take the last descriptor
     records = Records(place, ourselves.start_time, settings.termination_log, outlets, reserve)
@@ -174,6 +175,7 @@ async def _main(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(runtime.children.keep_reaping)
         tasks.start_soon(parts.records.keep)
+        tasks.start_soon(parts.outlets.keep_current)
         tasks.start_soon(runtime.outputs.logs.watch)
         job = partial(job_of, settings, environ, place, cluster, runtime, interrupts)
         end = await _exited(partial(_claim, ourselves, place, parts), job, runtime)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
+import struct
+import termios
 import threading
 import tty
 from contextlib import suppress
 from unicodedata import bidirectional, category
+
+import pyte
 
 from tests.running import DEADLINE_SECONDS
 
@@ -58,3 +63,56 @@ class Screen:
         with suppress(OSError):  # EIO: nobody has it open any more
             while piece := os.read(self._master, 1 << 16):
                 self._shown += piece
+
+
+class Window:
+    """A terminal of ``columns`` and ``rows``, as somebody sees it; give ``stdout`` to a process."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        self._master, self.stdout = pty.openpty()
+        tty.setraw(self.stdout)
+        self._lock = threading.Lock()
+        self._screen = pyte.HistoryScreen(columns or 80, rows or 24, history=10_000)
+        self._screen.set_mode(pyte.modes.LNM)  # the terminal is raw, and LF begins a line
+        self._stream = pyte.ByteStream(self._screen)
+        self._shown = bytearray()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._tell_size(columns, rows)
+        self._reader.start()
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that are shown or were scrolled away, without empty ones."""
+        with self._lock:
+            gone = [
+                "".join(row[column].data for column in range(self._screen.columns))
+                for row in self._screen.history.top
+            ]
+            return [line.rstrip() for line in (*gone, *self._screen.display) if line.strip()]
+
+    @property
+    def data(self) -> bytes:
+        """All bytes that were written so far."""
+        with self._lock:
+            return bytes(self._shown)
+
+    def resize(self, columns: int, rows: int) -> None:
+        with self._lock:
+            self._screen.resize(rows, columns)
+        self._tell_size(columns, rows)
+
+    def close(self) -> None:
+        """To be called when nobody else has the terminal any more."""
+        os.close(self.stdout)
+        self._reader.join(DEADLINE_SECONDS)
+        os.close(self._master)
+
+    def _tell_size(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def _read(self) -> None:
+        with suppress(OSError):  # EIO: nobody has it open any more
+            while piece := os.read(self._master, 1 << 16):
+                with self._lock:
+                    self._shown += piece
+                    self._stream.feed(piece)

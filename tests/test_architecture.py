@@ -49,6 +49,7 @@ PURE = (
     *("probes.hang", "probes.limits", "probes.voices"),
     *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.page"),
     *("stacks.system_calls", "stacks.faulthandler_text"),
+    *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),
 )
 IMPURE = frozenset({"launchers.choice"})
 """Looks up what is installed here."""

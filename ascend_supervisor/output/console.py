@@ -17,6 +17,7 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.files.writer_thread import Writer
+from ascend_supervisor.output.last_line import LastLine, Words
 from ascend_supervisor.output.stream import Stream
 
 MIRROR_BYTES = 8 * 1024 * 1024
@@ -82,18 +83,26 @@ class Console:
         # The writing thread's own:
         self._next_seq = 0
         self._at_line_start = True
+        self._last_line = LastLine(fd)
         self._gone = False
         self._refusing = False
         self._dropping = False
         self._dropped: Counter[Dropped] = Counter()
         """How many lines of a rank ``drop_output`` has dropped; it only grows."""
-        self._writer: Writer[Plain | Numbered | _Said] = Writer(self._write, f"console {fd}")
+        self._writer: Writer[Plain | Numbered | _Said | LastLine] = Writer(
+            self._write, f"console {fd}"
+        )
 
     def put(self, line: Plain | Numbered) -> None:
         """Write a line of ours, from any thread; it is never dropped."""
         if isinstance(line, Numbered):
             self._seq += 1
         self._writer.put(line, len(line.line))
+
+    def keep_last(self, words: Words | None) -> None:
+        """Show ``words`` below all lines of a terminal, until the next output; None: no more."""
+        if self._last_line.change(words):
+            self._writer.put(self._last_line)
 
     def show(self, render: Render, ends: Callable[[Rendered], int], dropped: Dropped) -> Rendered:
         """Write rank output if there is no ``obstacle``; returns the rendered lines.
@@ -172,7 +181,11 @@ class Console:
         if self._kept_waiting > READER_SECONDS:
             self._limit = MIRROR_BYTES // 2  # it has to take this much before anything is shown
 
-    def _write(self, item: Plain | Numbered | _Said) -> None:
+    def _write(self, item: Plain | Numbered | _Said | LastLine) -> None:
+        if isinstance(item, LastLine):
+            self._steer(item.drawing(self._at_line_start))
+            return
+        self._steer(self._last_line.erasure())
         if isinstance(item, _Said):
             self._write_said(item)
             return
@@ -181,6 +194,12 @@ class Console:
             line = b'{"seq":%d,%b' % (self._next_seq, line[1:])
             self._next_seq += 1
         self._insist(line if self._at_line_start else b"\n" + line)
+
+    def _steer(self, sequence: bytes) -> None:
+        """Write what leaves the cursor at the start of a line."""
+        if sequence:
+            self._insist(sequence)
+            self._at_line_start = True
 
     def _insist(self, data: bytes) -> None:
         view = memoryview(data)

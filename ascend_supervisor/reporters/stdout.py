@@ -20,11 +20,15 @@ from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.output.terminal_escapes import coloured, harmless
 from ascend_supervisor.reporters.event_log import json_log, text_log
 from ascend_supervisor.reporters.python_warnings import unshown
+from ascend_supervisor.reporters.wait_line import WaitLine
 from ascend_supervisor.settings.values import LogLevel, RankSet
+from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.untrusted_text import printable
 
 Format = Literal["json", "text", "raw", "none"]
+PLAIN_TERMINALS = frozenset({"", "dumb"})
+"""Terminals that cannot erase, and those of which nothing is known."""
 HURRIED_SECONDS = 1.0
 """How long rank output is still written after an impatient signal."""
 
@@ -36,10 +40,19 @@ class Outlets:
     for people on stderr. none: nothing on stdout, warnings and errors on stderr.
     """
 
-    def __init__(self, console: Format, ranks: RankSet, level: LogLevel, origin: Origin) -> None:
+    def __init__(
+        self,
+        console: Format,
+        ranks: RankSet,
+        level: LogLevel,
+        origin: Origin,
+        terminal: str = "",
+    ) -> None:
+        """``terminal``: the kind of terminal that stdout is, if it is one (TERM)."""
         self._format = console
         self._ranks = ranks
         self._origin = origin
+        self._waits: WaitLine | None = None
         if os.path.sameopenfile(1, 2):  # one thread writes, so lines stay whole
             self._stdout = self._stderr = Console(1)
         else:
@@ -49,7 +62,12 @@ class Outlets:
             self.report: Report = json_log(self._events, origin, level)
         else:
             quiet = console == "none" and level in {"debug", "info"}
-            self.report = text_log(self._events, origin, "warning" if quiet else level)
+            self.report = self._for_people("warning" if quiet else level, terminal)
+
+    async def keep_current(self) -> None:
+        """Keep the words of long waits current; returns if they are not kept in one line."""
+        if self._waits is not None:
+            await self._waits.keep_current()
 
     def mirror(self, spec: ProcessSpec, generation: int) -> Mirror | None:
         shown = spec.rank is None or spec.rank in self._ranks
@@ -114,6 +132,13 @@ class Outlets:
         """Wait until all is written, unless the reader is gone."""
         await self._stdout.finish()
         await self._stderr.finish()
+
+    def _for_people(self, level: LogLevel, terminal: str) -> Report:
+        report = text_log(self._events, self._origin, level)
+        if self._format == "text" and terminal not in PLAIN_TERMINALS and os.isatty(1):
+            self._waits = WaitLine(self._stdout, report, level, MonotonicClock())
+            return self._waits.report
+        return report
 
     def _refused(self, why: str) -> None:
         self.complain(f"stdout cannot be written: {why}; it is tried again until the end")

@@ -1,0 +1,118 @@
+"""What is waited for just now, as the events tell it, in the words of one line; pure."""
+
+from __future__ import annotations
+
+from math import ceil
+from unicodedata import east_asian_width
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.generations import (
+    GenerationEnded,
+    GenerationStarted,
+    ProcessExited,
+    RestartScheduled,
+)
+from ascend_supervisor.events.leftovers import ReleaseWaiting, StopWaiting, WaitEnded
+from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
+from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.untrusted_text import printable
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+FEWEST_WORDS = 20
+"""Columns; in a narrower window the time is left out."""
+CUT = "..."
+
+
+class Wait(Struct, frozen=True):
+    """A wait for ``words``, after ``waited`` seconds of at most ``limit`` (None: no limit)."""
+
+    words: str
+    waited: float
+    limit: float | None
+
+
+def wait_after(wait: Wait | None, event: Event) -> Wait | None:
+    """What is waited for after ``event``; None if nothing is."""
+    match event:
+        case RankTableWaiting():
+            words = f"waiting for the rank table {event.path}: {event.reason}"
+            return Wait(words, event.waited_seconds, event.limit_seconds)
+        case ReleaseWaiting():
+            words = f"waiting for the release of the devices by {'; '.join(event.remaining)}"
+            return Wait(words, event.waited_seconds, event.limit_seconds)
+        case StopWaiting(given_up=False):
+            words = f"waiting for the end of {'; '.join(event.remaining)}"
+            return Wait(words, event.waited_seconds, event.limit_seconds)
+        case ProcessExited() if wait is not None:  # one of those that were named, perhaps
+            return replace(wait, words="waiting for the end of the other processes")
+        case RestartScheduled() if event.delay_seconds:
+            return Wait("waiting before the restart of all ranks", 0.0, event.delay_seconds)
+        case (
+            WaitEnded()
+            | StopWaiting()
+            | RankTableReady()
+            | GenerationStarted()
+            | GenerationEnded()
+            | RestartScheduled()
+            | SupervisorExited()
+        ):
+            return None
+        case _:
+            return wait
+
+
+def is_only_a_wait(event: Event) -> bool:
+    """Whether ``event`` says nothing but what is waited for, and why."""
+    match event:
+        case RankTableWaiting() | ReleaseWaiting() | StopWaiting(given_up=False):
+            return True
+        case _:
+            return False
+
+
+def line(wait: Wait, waited: float, columns: int) -> str:
+    """The line after ``waited`` seconds, at most ``columns`` wide; the words are cut first."""
+    words = printable(wait.words)
+    until = "" if wait.limit is None else f", until {duration(ceil(wait.limit))}"
+    time = f" ({duration(int(waited))}{until})"
+    if columns < len(time) + FEWEST_WORDS:
+        return cut(words, columns)
+    return cut(words, columns - len(time)) + time
+
+
+def duration(seconds: int) -> str:
+    """In the two largest units: 45 s, 2 min 10 s, 1 h 5 min, 3 d 1 h."""
+    if seconds < MINUTE:
+        return f"{seconds} s"
+    for unit, name, part, part_name in (
+        (DAY, "d", HOUR, "h"),
+        (HOUR, "h", MINUTE, "min"),
+        (MINUTE, "min", 1, "s"),
+    ):
+        if seconds >= unit:
+            rest = seconds % unit // part
+            return f"{seconds // unit} {name}" + (f" {rest} {part_name}" if rest else "")
+    raise AssertionError
+
+
+def cut(text: str, columns: int) -> str:
+    """The beginning of ``text``, at most ``columns`` wide, with dots where some is missing."""
+    if sum(map(_width, text)) <= columns:
+        return text
+    dots = CUT[: max(columns, 0)]
+    left = columns - len(dots)
+    shown = 0
+    for one in text:
+        left -= _width(one)
+        if left < 0:
+            break
+        shown += 1
+    return text[:shown] + dots
+
+
+def _width(character: str) -> int:
+    """In columns; 2 also where it depends on the font (A, ambiguous)."""
+    return 2 if east_asian_width(character) in {"W", "F", "A"} else 1
