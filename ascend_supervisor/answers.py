@@ -18,6 +18,7 @@ from ascend_supervisor.interrupts import Listen
 from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import changed
+from ascend_supervisor.notify.addresses import planned_address
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.plan_as_json import plan_as_json
@@ -63,7 +64,7 @@ async def _planned(
     launcher = launcher_of(settings, environ, changes, cluster.source)
     found = await table_now(settings, environ, cluster)
     whoami = identity(settings, environ, cluster)
-    planned = planner(settings, launcher, place, changes)
+    planned = planner(settings, launcher, place, changes, planned_address(place.state_file))
     plan, specs = plan_as_json(cluster, found, whoami, place, planned, settings.non_defaults)
     for spec in specs:
         check_command(spec, changed(environ, spec.environ))

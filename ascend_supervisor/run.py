@@ -28,6 +28,9 @@ from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.lock_holder import Holder
+from ascend_supervisor.notify.kinship import rank_names
+from ascend_supervisor.notify.listener import Listener
+from ascend_supervisor.notify.senders import Senders
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
@@ -109,6 +112,7 @@ class _Parts(Struct, frozen=True):
     reserve: Reserve
     runtime: Runtime
     interrupts: Interrupts
+    notify: Listener
 
     async def last_words(self, end: Exit) -> None:
         """Write everything that is left, the last event at the end; takes a bounded time."""
@@ -150,7 +154,10 @@ def _parts(
         report=report,
         guardian=guardian,
     )
-    return _Parts(outlets, records, reserve, runtime, Interrupts(report, logs.reopen, clock))
+    interrupts = Interrupts(report, logs.reopen, clock)
+    senders = partial(Senders, mark=mark, names=rank_names(settings.method))
+    notify = Listener(senders, children.spare_descriptor, clock, report)
+    return _Parts(outlets, records, reserve, runtime, interrupts, notify)
 
 
 async def _main(
@@ -177,15 +184,19 @@ async def _main(
         tasks.start_soon(parts.records.keep)
         tasks.start_soon(parts.outlets.keep_current)
         tasks.start_soon(runtime.outputs.logs.watch)
-        job = partial(job_of, settings, environ, place, cluster, runtime, interrupts)
+        tasks.start_soon(parts.notify.listen)
+        job = partial(job_of, settings, environ, place, cluster, runtime, interrupts, parts.notify)
         end = await _exited(partial(_claim, ourselves, place, parts), job, runtime)
+        await parts.notify.remove_file()
         await parts.last_words(end)
         tasks.cancel_scope.cancel()
     leave(end.event.exit_code)
 
 
 async def _claim(ourselves: Holder, place: Place, parts: _Parts) -> None:
-    """Begin the records once no other supervisor uses this state file; raises Unavailable.
+    """Begin the records, and listen, once no other supervisor uses this state file.
+
+    Raises Unavailable if one does, or OSError at EMFILE and the like.
 
     If we are told to stop while we wait for the other one, nothing is written.
     """
@@ -193,6 +204,7 @@ async def _claim(ourselves: Holder, place: Place, parts: _Parts) -> None:
     instance = SingleInstance(Path(place.state_file), ourselves, parts.reserve, clock, report)
     if await instance.claim(parts.interrupts.stop):
         parts.records.begin()
+        await parts.notify.open(place.state_file)
 
 
 async def _exited(

@@ -23,6 +23,8 @@ from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.launchers.choice import launcher_of, meeting_here
 from ascend_supervisor.life import Equip, Life, Plan, Start
+from ascend_supervisor.notify.environment import notify_variables
+from ascend_supervisor.notify.listener import Listener
 from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
@@ -71,6 +73,7 @@ async def job_of(
     cluster: Cluster,
     runtime: Runtime,
     interrupts: Interrupts,
+    notify: Listener,
 ) -> Job:
     devices = npus(DEVICES)
     release = settings.release_delay
@@ -99,9 +102,10 @@ async def job_of(
     patience = Patience(drain=settings.drain, grace=settings.grace)
 
     async def run(life: Life, company: Company) -> Ended:
+        notify.attend(life)
         return await run_generation(life, runtime, interrupts, patience, company)
 
-    plan = planner(settings, launcher, place, changes)
+    plan = planner(settings, launcher, place, changes, notify.address)
     return Job(
         coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
         probes=[*_for_devices(devices, runtime), _for_hangs(settings, runtime)],
@@ -148,12 +152,18 @@ async def _end_leftovers(runtime: Runtime) -> None:
         raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
 
 
-def planner(settings: Settings, launcher: Launcher, place: Place, changes: Changes) -> Planner:
-    """A function that plans a generation, with what the options add to every process."""
+def planner(
+    settings: Settings, launcher: Launcher, place: Place, changes: Changes, notify: str | None
+) -> Planner:
+    """A function that plans a generation, with what the options add to every process.
+
+    ``notify`` is the address of the notify socket.
+    """
 
     def plan(start: Start, addresses: Mapping[str, str] | None = None) -> Plan:
         equips = (
             sourced_variables(changes),
+            notify_variables(settings, notify, start),
             rank_variables(settings.rank_env, place, start),
         )
         return plan_of(launcher, place, equips, start, addresses)

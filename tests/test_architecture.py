@@ -45,11 +45,11 @@ PURE = (
         "files.untrusted_json",
         "files.json_defects",
     ),
-    *("files.to_json", "reporters.state_file", "ctl.text"),
     *("probes.hang", "probes.limits", "probes.voices"),
     *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.page"),
     *("stacks.system_calls", "stacks.faulthandler_text"),
     *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),
+    *("notify.messages", "notify.kinship", "notify.addresses", "notify.environment"),
 )
 IMPURE = frozenset({"launchers.choice"})
 """Looks up what is installed here."""

@@ -1,0 +1,129 @@
+"""Reads the notify socket from the first process of a run to the end of the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path, PurePath
+from typing import NoReturn
+
+import anyio
+
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
+from ascend_supervisor.life import Life
+from ascend_supervisor.notify.addresses import file_beside
+from ascend_supervisor.notify.bound_socket import (
+    BoundSocket,
+    Datagram,
+    bound_to_file,
+    bound_to_name,
+)
+from ascend_supervisor.notify.messages import after
+from ascend_supervisor.notify.senders import Senders
+from ascend_supervisor.scarcity import scarcity
+from ascend_supervisor.tasks.clock import Clock
+
+ANSWER_SECONDS = 2.0
+"""How long the file system may take to make or to remove the file of the socket."""
+MOST_AT_ONCE = 16
+"""Messages between two turns of everything else in the event loop, however many are sent."""
+PAUSE_SECONDS = 0.1
+"""After an error of the kernel, such as too little memory."""
+
+
+class Listener:
+    """``senders`` tells whose the messages of a generation are; ``room`` makes /proc readable."""
+
+    def __init__(
+        self,
+        senders: Callable[[Life], Senders],
+        room: Callable[[], AbstractContextManager[None]],
+        clock: Clock,
+        report: Report,
+    ) -> None:
+        self._make_senders = senders
+        self._room = room
+        self._clock = clock
+        self._report = report
+        self._files = SlowFiles(ANSWER_SECONDS)
+        self._bound: BoundSocket | None = None
+        self._opened = anyio.Event()
+        self._life: Life | None = None
+        self._senders: Senders | None = None
+
+    @property
+    def address(self) -> str | None:
+        """For NOTIFY_SOCKET; None before ``open``, and if this machine allows no such socket."""
+        return self._bound and self._bound.address
+
+    async def open(self, state_file: PurePath) -> None:
+        """Make the socket beside the state file, or with an abstract name.
+
+        Raises OSError if no descriptor is left and the like.
+        """
+        self._bound = await self._in_a_file(state_file) or self._with_a_name()
+        if self._bound is not None:
+            self._opened.set()
+
+    async def _in_a_file(self, state_file: PurePath) -> BoundSocket | None:
+        """None if clients could not reach it there, or the file system does not allow it."""
+        path = file_beside(state_file)
+        if path is None:
+            return None
+        try:
+            return await self._files.ask(partial(bound_to_file, Path(path)))
+        except (OSError, FileSystemTimeout):
+            return None
+
+    def _with_a_name(self) -> BoundSocket | None:
+        try:
+            return bound_to_name()
+        except OSError as error:
+            if scarcity(error):
+                raise
+            reason = f"ranks get no NOTIFY_SOCKET: {error.strerror or error}"
+            self._report(Diagnostic("the notify socket", reason, None))
+            return None
+
+    def attend(self, life: Life) -> None:
+        """From now on messages are those of ``life``; to be called before its first process."""
+        self._life, self._senders = life, self._make_senders(life)
+
+    async def listen(self) -> NoReturn:
+        """Take in what ranks say, for ever; the socket is closed when this is cancelled."""
+        await self._opened.wait()
+        assert self._bound is not None  # noqa: S101  (set before the event)
+        with self._bound.socket:
+            while True:
+                await anyio.wait_readable(self._bound.socket)
+                try:
+                    await self._read(self._bound)
+                except OSError:
+                    await self._clock.sleep(PAUSE_SECONDS)
+
+    async def _read(self, bound: BoundSocket) -> None:
+        with self._room():
+            for datagram in bound.datagrams(MOST_AT_ONCE):
+                await self._take(datagram)
+
+    async def _take(self, datagram: Datagram) -> None:
+        life, senders = self._life, self._senders
+        if life is None or senders is None:
+            return
+        rank = await senders.rank_of(datagram.pid)
+        if rank is not None:
+            told = life.notified.get(rank)
+            life.notified[rank] = after(datagram.text, told, self._clock.now())
+
+    async def remove_file(self) -> None:
+        """Remove the socket's file, if there is one; to be called when no rank is left."""
+        file = self._bound and self._bound.file
+        if file is None:
+            return
+        try:
+            await self._files.ask(file.remove)
+        except FileSystemTimeout:
+            pass  # the next start replaces it

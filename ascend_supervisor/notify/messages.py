@@ -1,0 +1,63 @@
+"""A message of sd_notify(3), as what is known of its rank afterwards; pure.
+
+Lines that are unknown, or whose value is not as expected, are ignored.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ascend_supervisor.life import Notified
+from ascend_supervisor.output.terminal_escapes import harmless_text
+
+STATUS_CHARACTERS = 200
+MOST_MICROSECONDS = 2**64 - 1
+"""systemd's infinity."""
+
+
+def after(message: bytes, before: Notified | None, now: float) -> Notified:
+    """What is known of a rank after its ``message``, which came at ``now`` seconds."""
+    known = Notified(now) if before is None else replace(before, heard_at=now)
+    for line in message.split(b"\n"):
+        name, _, value = line.partition(b"=")
+        known = _after_line(name, value, known, now)
+    return known
+
+
+def _after_line(name: bytes, value: bytes, known: Notified, now: float) -> Notified:
+    match name, value:
+        case b"READY", b"1":
+            return replace(known, ready_at=_earliest(known.ready_at, now))
+        case b"STATUS", text:
+            return replace(known, status=_status(text))
+        case b"WATCHDOG", b"1":
+            return replace(known, watchdog_at=now)
+        case b"WATCHDOG", b"trigger":
+            return replace(known, gave_up_at=_earliest(known.gave_up_at, now))
+        case b"WATCHDOG_USEC", number:
+            return replace(known, watchdog_seconds=_seconds(number) or known.watchdog_seconds)
+        case b"EXTEND_TIMEOUT_USEC", number:
+            until = now + (_seconds(number) or 0.0)
+            return replace(known, extended_until=max(known.extended_until, until))
+        case b"STOPPING", b"1":
+            return replace(known, is_stopping=True)
+        case _:
+            return known
+
+
+def _earliest(before: float | None, now: float) -> float:
+    return now if before is None else before
+
+
+def _seconds(microseconds: bytes) -> float | None:
+    """None for what is not a number of microseconds above 0."""
+    if not microseconds.isdigit() or len(microseconds) > len(str(MOST_MICROSECONDS)):
+        return None
+    number = int(microseconds)
+    return number / 1e6 if 0 < number <= MOST_MICROSECONDS else None
+
+
+def _status(text: bytes) -> str:
+    """Harmless for terminals, on one line, at most STATUS_CHARACTERS long."""
+    begin = text.decode("utf-8", "backslashreplace")[:STATUS_CHARACTERS]
+    return harmless_text(begin).replace("\t", " ")[:STATUS_CHARACTERS].strip()
