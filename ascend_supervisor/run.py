@@ -17,20 +17,14 @@ from msgspec import Struct
 from ascend_supervisor import __version__
 from ascend_supervisor.answers import cannot_start, print_answer, print_plan, refuse
 from ascend_supervisor.cluster.cluster_source import Cluster
-from ascend_supervisor.errors import (
-    DEFECT,
-    Refusal,
-    Unavailable,
-)
+from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited, SupervisorStarted
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.lock_holder import Holder
-from ascend_supervisor.notify.kinship import rank_names
 from ascend_supervisor.notify.listener import Listener
-from ascend_supervisor.notify.senders import Senders
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
@@ -62,7 +56,7 @@ from ascend_supervisor.supervisor import Broken, Exit, Job, refused, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock, RunningLoop
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.usable_directories import place_here
-from ascend_supervisor.wiring import cluster_here, job_of
+from ascend_supervisor.wiring import cluster_here, job_of, listener_of
 from ascend_supervisor.workers.runtime import Runtime
 
 GUARDIAN = Path(__file__).with_name("programs") / "guardian.py"
@@ -155,8 +149,7 @@ def _parts(
         guardian=guardian,
     )
     interrupts = Interrupts(report, logs.reopen, clock)
-    senders = partial(Senders, mark=mark, names=rank_names(settings.method))
-    notify = Listener(senders, children.spare_descriptor, clock, report)
+    notify = listener_of(settings, runtime)
     return _Parts(outlets, records, reserve, runtime, interrupts, notify)
 
 

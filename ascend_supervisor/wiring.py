@@ -24,7 +24,9 @@ from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.launchers.choice import launcher_of, meeting_here
 from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.notify.environment import notify_variables
+from ascend_supervisor.notify.kinship import rank_names
 from ascend_supervisor.notify.listener import Listener
+from ascend_supervisor.notify.senders import Senders
 from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
@@ -64,6 +66,12 @@ def cluster_here(settings: Settings, environ: Mapping[str, str]) -> Cluster:
     """Where the cluster of this run comes from; raises a Refusal."""
     needs_file = launcher_of(settings, environ).needs_table_file
     return cluster_of(settings, environ, npus(DEVICES), needs_file)
+
+
+def listener_of(settings: Settings, runtime: Runtime) -> Listener:
+    """What hears the ranks, once it is opened."""
+    senders = partial(Senders, mark=runtime.ownership.mark, names=rank_names(settings.method))
+    return Listener(senders, runtime.children.spare_descriptor, runtime.clock, runtime.report)
 
 
 async def job_of(
