@@ -60,9 +60,9 @@ def _refuse_other_files(path: Path, directory: int) -> None:
 
 def _moved(temporary: str, path: Path, directory: int) -> SocketFile:
     try:
-        os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)  # noqa: PTH104
+        os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError:
-        os.unlink(temporary, dir_fd=directory)  # noqa: PTH108
+        os.unlink(temporary, dir_fd=directory)
         raise
     found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
     return SocketFile(path, found.st_dev, found.st_ino)

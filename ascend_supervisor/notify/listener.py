@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path, PurePath
 from typing import NoReturn
@@ -57,7 +57,7 @@ class Listener:
     @property
     def address(self) -> str | None:
         """For NOTIFY_SOCKET; None before ``open``, and if this machine allows no such socket."""
-        return self._bound and self._bound.address
+        return None if self._bound is None else self._bound.address
 
     async def open(self, state_file: PurePath) -> None:
         """Make the socket beside the state file, or with an abstract name.
@@ -120,10 +120,6 @@ class Listener:
 
     async def remove_file(self) -> None:
         """Remove the socket's file, if there is one; to be called when no rank is left."""
-        file = self._bound and self._bound.file
-        if file is None:
-            return
-        try:
-            await self._files.ask(file.remove)
-        except FileSystemTimeout:
-            pass  # the next start replaces it
+        if self._bound is not None and self._bound.file is not None:
+            with suppress(FileSystemTimeout):  # the next start replaces it
+                await self._files.ask(self._bound.file.remove)

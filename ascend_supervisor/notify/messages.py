@@ -37,8 +37,7 @@ def _after_line(name: bytes, value: bytes, known: Notified, now: float) -> Notif
         case b"WATCHDOG_USEC", number:
             return replace(known, watchdog_seconds=_seconds(number) or known.watchdog_seconds)
         case b"EXTEND_TIMEOUT_USEC", number:
-            until = now + (_seconds(number) or 0.0)
-            return replace(known, extended_until=max(known.extended_until, until))
+            return replace(known, extended_until=_extended(known.extended_until, number, now))
         case b"STOPPING", b"1":
             return replace(known, is_stopping=True)
         case _:
@@ -47,6 +46,12 @@ def _after_line(name: bytes, value: bytes, known: Notified, now: float) -> Notif
 
 def _earliest(before: float | None, now: float) -> float:
     return now if before is None else before
+
+
+def _extended(until: float, microseconds: bytes, now: float) -> float:
+    """Never earlier than it was."""
+    seconds = _seconds(microseconds)
+    return until if seconds is None else max(until, now + seconds)
 
 
 def _seconds(microseconds: bytes) -> float | None:

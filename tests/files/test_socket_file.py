@@ -90,6 +90,6 @@ def test_a_successor_is_not_removed(made, client, tmp_path: Path):
 
 def test_where_it_cannot_be_made_nothing_is_left(made, tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="Not a directory|File exists"):
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
         bind_at(made, tmp_path / "file" / "socket")
     assert [one.name for one in tmp_path.iterdir()] == ["file"]

@@ -6,7 +6,9 @@ import json
 import signal
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import indent
 
 import pytest
@@ -34,14 +36,13 @@ def shown(job: Running, rank: int = 0) -> list[str | None]:
 
 
 @pytest.fixture
-def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def short() -> Iterator[Path]:
     """A directory whose path is short enough for the socket to be a file."""
-    root = tmp_path_factory.mktemp("n")
-    assert len(str(root)) < 50
-    return root
+    with TemporaryDirectory(prefix="n-", dir="/tmp") as root:
+        yield Path(root)
 
 
-def test_ranks_find_a_socket_of_ours_and_nothing_that_was_inherited(supervised, short):
+def test_ranks_find_a_socket_of_ours_and_nothing_that_was_inherited(short, supervised):
     job = supervised("--standalone", "2", *SHOWS, environ=INHERITED, root=short)
     place = job.log_dir / "modelarts-job-test-supervisor-job-test-0.json.notify"
     assert shown(job) == json.loads(job.said(1)[0]) == [str(place), None, None]
@@ -85,7 +86,7 @@ def test_a_watchdog_is_refused_where_ranks_cannot_reach_the_socket(check: Check)
     assert "--watchdog cannot be used with --method mpirun on several servers" in sentence
 
 
-def test_only_its_user_may_write_to_its_file(supervised, short):
+def test_only_its_user_may_write_to_its_file(short, supervised):
     before = ("sh", "-c", 'umask 0; exec "$@"', "sh")
     job = supervised("--standalone", "1", *UP, root=short, before=before)
     job.wait_for("output", message="up")
@@ -104,7 +105,7 @@ def test_only_its_user_may_write_to_its_file(supervised, short):
     ],
     ids=str,
 )
-def test_the_file_of_the_socket_is_removed_at_every_end(supervised, short, options, code):
+def test_the_file_of_the_socket_is_removed_at_every_end(short, supervised, options, code):
     (short / "table").write_text('{"status": "completed", "version": "1.0"}')
     job = supervised(*options, root=short)
     assert job.end() == code
@@ -113,7 +114,7 @@ def test_the_file_of_the_socket_is_removed_at_every_end(supervised, short, optio
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_is_removed_when_we_are_told_to_stop(supervised, short, number):
+def test_it_is_removed_when_we_are_told_to_stop(short, supervised, number):
     job = supervised("--standalone", "1", *UP, root=short)
     job.wait_for("output", message="up")
     assert socket_of(job).is_socket()
@@ -122,7 +123,7 @@ def test_it_is_removed_when_we_are_told_to_stop(supervised, short, number):
     assert not list(job.log_dir.glob("*.notify"))
 
 
-def test_what_a_killed_supervisor_left_is_replaced(supervised, short):
+def test_what_a_killed_supervisor_left_is_replaced(short, supervised):
     job = supervised("--standalone", "1", *UP, root=short)
     job.wait_for("output", message="up")
     left = socket_of(job)
@@ -148,7 +149,7 @@ print("read", flush=True)
 """Ends when the supervisor has read the message: the kernel closes what came with it."""
 
 
-def test_messages_are_read_in_the_back_off(supervised, short):
+def test_messages_are_read_in_the_back_off(short, supervised):
     """Whoever still speaks must not wait."""
     options = ("--standalone", "1", "--restarts", "1", "--restart-delay", "600")
     job = supervised(*options, "--release-delay", "600", "--", "false", root=short)

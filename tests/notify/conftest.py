@@ -13,7 +13,7 @@ __all__ = ["stage"]
 
 
 @pytest.fixture
-async def hearing(stage: Stage) -> AsyncIterator[Hearing]:  # noqa: F811
+async def hearing(stage: Stage) -> AsyncIterator[Hearing]:
     """Its socket is open, and is read."""
     async with Hearing(stage).listening() as one:
         yield one

@@ -59,18 +59,21 @@ class Hearing:
     def __post_init__(self) -> None:
         children, clock = self.stage.children, self.stage.clock
         senders = partial(Senders, mark=MARK, names=rank_names("ranktable"))
-        self.listener = Listener(senders, children.spare_descriptor, clock, self.stage.events.append)
+        self.listener = Listener(
+            senders, children.spare_descriptor, clock, self.stage.events.append
+        )
 
     @asynccontextmanager
     async def listening(self, state_file: Path | None = None) -> AsyncIterator[Hearing]:
         """The socket is open and read; a task of asyncio, because fixtures change theirs."""
-        await self.listener.open(state_file or self.stage.root / "state.json")
         listens = asyncio.ensure_future(self.listener.listen())
+        await self.listener.open(state_file or self.stage.root / "state.json")
+        await asyncio.sleep(0)  # a turn for what reads it
         yield self
+        await self.listener.remove_file()
         listens.cancel()
         with suppress(asyncio.CancelledError):
             await listens
-        await self.listener.remove_file()
 
     @property
     def variables(self) -> dict[str, str]:

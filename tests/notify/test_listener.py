@@ -8,6 +8,8 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -35,7 +37,7 @@ def send(hearing: Hearing, text: str) -> None:
         one.sendto(text.encode(), f"\0{address[1:]}" if address[0] == "@" else address)
 
 
-async def test_a_rank_and_its_descendants_are_heard_as_that_rank(hearing):
+async def test_a_rank_and_its_descendants_are_heard_as_that_rank(hearing: Hearing):
     speaks = SAY + says("STATUS=grandchild") + "time.sleep(600)"
     await hearing.until(
         lambda: len(hearing.life.notified) == 4,
@@ -48,7 +50,7 @@ async def test_a_rank_and_its_descendants_are_heard_as_that_rank(hearing):
     assert statuses == ["rank", "child", "grandchild", "grandchild"]
 
 
-async def test_what_a_rank_has_said_is_kept_with_its_time(hearing):
+async def test_what_a_rank_has_said_is_kept_with_its_time(hearing: Hearing):
     began = hearing.stage.clock.now()
     speaks = says("STATUS=loading") + says("READY=1") + says("WATCHDOG=1\nWATCHDOG_USEC=2000000")
     await hearing.until(
@@ -62,7 +64,7 @@ async def test_what_a_rank_has_said_is_kept_with_its_time(hearing):
     assert began < told.ready_at <= told.watchdog_at == told.heard_at <= hearing.stage.clock.now()
 
 
-async def test_a_daemon_is_known_by_our_mark_and_its_rank(hearing):
+async def test_a_daemon_is_known_by_our_mark_and_its_rank(hearing: Hearing):
     """Its parents are gone, and its session is its own."""
     speaks = SAY + "wait_for('orphaned')\n" + says("STATUS=daemon") + "time.sleep(600)"
     forks = SAY + started(speaks, start_new_session=True)
@@ -73,7 +75,7 @@ async def test_a_daemon_is_known_by_our_mark_and_its_rank(hearing):
     )
 
 
-async def test_a_stranger_is_not_heard(hearing):
+async def test_a_stranger_is_not_heard(hearing: Hearing):
     """Not even one that says whose it is, and is a child of ours, as an orphan may be."""
 
     def all_have_spoken() -> bool:
@@ -82,6 +84,7 @@ async def test_a_stranger_is_not_heard(hearing):
             environ = {**os.environ, **hearing.variables, "RANK": "1", MARK.variable: "another's"}
             words = [sys.executable, "-c", stranger]
             strangers.append(subprocess.Popen(words, env=environ, stdout=subprocess.PIPE))
+            assert strangers[0].stdout is not None
             assert strangers[0].stdout.readline() == b"\n"
             (hearing.stage.root / "device0" / "go").touch()
         return hearing.status(0) == "after them"
@@ -98,7 +101,7 @@ async def test_a_stranger_is_not_heard(hearing):
     assert list(hearing.life.notified) == [0]
 
 
-async def test_a_sender_that_is_gone_is_not_heard(hearing):
+async def test_a_sender_that_is_gone_is_not_heard(hearing: Hearing):
     """Nothing tells any more whose it was: this one has left its message before anybody reads."""
     send_and_go = SAY + says("STATUS=gone")
     environ = {**os.environ, **hearing.variables, "RANK": "0"}
@@ -113,7 +116,9 @@ async def test_a_sender_that_is_gone_is_not_heard(hearing):
     await hearing.until(heard, hearing.rank(0, speaks))
 
 
-async def test_workers_of_a_launcher_are_known_by_the_census_or_by_their_variables(hearing):
+async def test_workers_of_a_launcher_are_heard_as_their_ranks(
+    hearing: Hearing,
+):
     begins = "os.environ['RANK'] = {rank!r}\n"
     worker = SAY + says("STATUS=worker") + "time.sleep(600)"
     launches = "".join(
@@ -125,12 +130,14 @@ async def test_workers_of_a_launcher_are_known_by_the_census_or_by_their_variabl
     assert sorted(hearing.life.notified) == [6, 7]
 
 
-async def test_what_serves_the_ranks_is_none(hearing):
+async def test_what_serves_the_ranks_is_none(hearing: Hearing):
     """A scheduler may have inherited the rank of the whole pod."""
     serves = says("STATUS=scheduler") + "open('../said', 'w').close()\n"
     speaks = "wait_for('../said')\n" + says("STATUS=rank")
     server = hearing.launcher(serves, significant=False, environ={"RANK": "0"})
-    server = replace(server, cwd=hearing.stage.root / "server", log=hearing.stage.root / "server.txt")
+    server = replace(
+        server, cwd=hearing.stage.root / "server", log=hearing.stage.root / "server.txt"
+    )
     await hearing.until(lambda: hearing.status(1) == "rank", server, hearing.rank(1, speaks))
     assert list(hearing.life.notified) == [1]
 
@@ -163,7 +170,7 @@ for _ in range(3): threading.Thread(target=flood, daemon=True).start()
 """
 
 
-async def test_a_flood_keeps_nobody_from_being_heard(hearing):
+async def test_a_flood_keeps_nobody_from_being_heard(hearing: Hearing):
     """And the generation ends, with its pumps and its signals."""
     speaks = "wait_for('go')\n" + says("STATUS=quiet") + "print('up', flush=True)\n"
 
@@ -176,21 +183,41 @@ async def test_a_flood_keeps_nobody_from_being_heard(hearing):
     await hearing.until(heard, hearing.rank(0, FLOOD), hearing.rank(1, speaks))
 
 
-async def test_at_emfile_ranks_are_heard_all_the_same(hearing):
+@contextmanager
+def every_descriptor_taken() -> Iterator[None]:
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 16, usual[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+async def test_at_emfile_ranks_are_heard_all_the_same(hearing: Hearing):
     speaks = says("STATUS=up") + "wait_for('go')\n"
     speaks += started(SAY + says("STATUS=child") + "time.sleep(600)", start_new_session=True)
 
     def heard() -> bool:
-        if hearing.status(0) == "up":
+        if hearing.status(0) == "up" and not emfile:
             (hearing.stage.root / "device0" / "go").touch()
-            resource.setrlimit(resource.RLIMIT_NOFILE, (3, usual[1]))
-        return hearing.status(0) == "child"
+            stack.enter_context(every_descriptor_taken())
+            emfile.append(True)
+        if hearing.status(0) != "child":
+            return False
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        stack.close()
+        return True
 
-    try:
+    emfile: list[bool] = []
+    with ExitStack() as stack:
         await hearing.until(heard, hearing.rank(0, speaks))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
 
 
 @pytest.fixture
@@ -201,7 +228,7 @@ def systemd_notify() -> str:
     return found
 
 
-async def test_systemd_notify_is_heard_and_need_not_wait(hearing, systemd_notify):
+async def test_systemd_notify_is_heard_and_need_not_wait(hearing: Hearing, systemd_notify):
     """It ends at once; its BARRIER=1 keeps it until its message was read."""
     script = f"{systemd_notify} --ready --status=up && echo told; sleep 600"
     spec = replace(hearing.rank(2, ""), argv=("sh", "-c", script))
@@ -226,7 +253,7 @@ async def test_systemd_notify_of_another_user_is_heard_by_name(stage, systemd_no
         assert hearing.status(2) == "up"
 
 
-async def test_between_generations_messages_are_read(hearing):
+async def test_between_generations_messages_are_read(hearing: Hearing):
     """Nobody waits because of us; after the end of a generation nothing is added to it."""
     await hearing.until(lambda: hearing.status(0), hearing.rank(0, says("STATUS=up")))
     for _ in range(1000):  # more than the queue holds

@@ -13,9 +13,12 @@ from tests.test_docs import between, page
 
 AROUND = {
     "pytorch": (
-        "class Loss(float):\n    def item(self): return float(self)\n"
-        "def train_step(batch): return Loss(batch)\n"
-        "loader = [4, 2, 1]\n",
+        """\
+class Loss(float):
+    def item(self): return float(self)
+def train_step(batch): return Loss(batch)
+loader = [4, 2, 1]
+""",
         "",
     ),
     "mindspore": (
