@@ -50,6 +50,7 @@ PURE = (
     *("stacks.system_calls", "stacks.faulthandler_text"),
     *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),
     *("notify.messages", "notify.kinship", "notify.addresses", "notify.environment"),
+    "control.protocol",
 )
 IMPURE = frozenset({"launchers.choice"})
 """Looks up what is installed here."""

@@ -1,0 +1,1 @@
+"""The control socket: how operators ask a running supervisor, and what it answers."""
