@@ -1,4 +1,4 @@
-"""The signals that we receive, as something to wait for; handled in every state."""
+"""The signals that we receive, and requests to stop, as something to wait for, in every state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import SignalReceived
-from ascend_supervisor.outcome import Failure, StopSignal, signal_name
+from ascend_supervisor.outcome import Failure, Requester, StopSignal, signal_name
 from ascend_supervisor.stop_requests import explains, is_impatient
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
@@ -37,10 +37,40 @@ class Interrupts:
         self._stop = anyio.Event()
         self._hurry = anyio.Event()
         self._first: StopSignal | None = None
+        self._grace: float | None = None
+        self._news_of_grace = anyio.Event()
 
     def hear(self, number: int) -> None:
         """To be called in the event loop's thread for every signal of HEARD."""
         self._report(SignalReceived(signal_name(number), self._obey(number)))
+
+    def ask_to_stop(self, by: Requester, grace: float | None) -> str:
+        """Stop as at SIGTERM, because an operator asks for it; says what this changes.
+
+        ``grace`` (seconds) stands in place of the job's, also if the ranks are being stopped
+        already; None leaves what holds now.
+        """
+        is_first = self._first is None
+        if is_first:
+            self._first = StopSignal(signal.SIGTERM, self._clock.now(), by)
+            self._stop.set()
+        if grace is not None:
+            self._grace = grace
+            self._news_of_grace.set()
+            self._news_of_grace = anyio.Event()
+            return f"stopping; what is left after a grace of {grace:g} s is killed"
+        return "stopping, with grace" if is_first else "stopping already; this changes nothing"
+
+    @property
+    def grace(self) -> float | None:
+        """What the latest request to stop says in place of the job's grace, in seconds."""
+        return self._grace
+
+    async def next_grace(self) -> float:
+        """The grace of the next request to stop that says one, in seconds."""
+        await self._news_of_grace.wait()
+        assert self._grace is not None  # noqa: S101  (set before the event)
+        return self._grace
 
     async def stop(self) -> StopSignal:
         """The first stopping signal, as soon as there is one."""

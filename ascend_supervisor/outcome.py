@@ -119,11 +119,28 @@ class Fault(Struct, frozen=True):
     cause: Failure | None = None
 
 
+class Requester(Struct, frozen=True):
+    """The process that has asked for something, and its user, as the kernel knows them.
+
+    ``pid`` is 0 for a process outside our PID namespace.
+    """
+
+    pid: int
+    uid: int
+
+    def __str__(self) -> str:
+        return f"process {self.pid} of user {self.uid}"
+
+
 class StopSignal(Struct, frozen=True):
-    """The first signal that told us to stop, and when it came, in seconds of the clock."""
+    """The first signal that told us to stop, and when it came, in seconds of the clock.
+
+    An operator's request to stop is a SIGTERM ``by`` somebody.
+    """
 
     number: int
     at: float
+    by: Requester | None = None
 
 
 class Interrupted(Struct, frozen=True):

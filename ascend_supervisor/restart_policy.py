@@ -28,6 +28,8 @@ STEADY_SECONDS = 60.0
 """A generation that ran this long ends a row of free restarts."""
 FREE_SECONDS = 3600.0
 """After a row of free restarts this long, the next one is charged: the cluster is unstable."""
+CONTROL_PROGRAM = "ascend-supervisorctl"
+"""What operators usually ask with."""
 
 
 class Backoff(Struct, frozen=True):
@@ -65,10 +67,14 @@ class RestartBudget(Struct, frozen=True):
 
 
 class Restart(Struct, frozen=True):
-    """Start the group again after ``delay`` seconds, with ``budget`` from then on."""
+    """Start the group again after ``delay`` seconds, with ``budget`` from then on.
+
+    ``is_free``: the budget was not charged.
+    """
 
     delay: float
     budget: RestartBudget
+    is_free: bool = False
 
 
 class Stop(Struct, frozen=True):
@@ -138,8 +144,9 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
 
 
 def stopped_by(stop: StopSignal) -> Stop:
-    """The end when we were told to stop by a signal."""
-    return Stop(SIGNAL_BASE + stop.number, f"told to stop by {signal_name(stop.number)}")
+    """The end when we were told to stop by a signal, or by an operator."""
+    told_by = signal_name(stop.number) if stop.by is None else f"{CONTROL_PROGRAM} ({stop.by})"
+    return Stop(SIGNAL_BASE + stop.number, f"told to stop by {told_by}")
 
 
 def _charged(
@@ -162,7 +169,8 @@ def _flaps(budget: RestartBudget, now: float) -> bool:
 def _free(budget: RestartBudget, now: float, jitter: float) -> Restart:
     since = budget.free_since if budget.free else now
     delay = _longest_delay(budget.backoff, budget.free) * jitter
-    return Restart(delay, replace(budget, free=budget.free + 1, free_since=since))
+    following = replace(budget, free=budget.free + 1, free_since=since)
+    return Restart(delay, following, is_free=True)
 
 
 def _with_death(budget: RestartBudget, death: ExitStatus, uptime: float) -> RestartBudget:

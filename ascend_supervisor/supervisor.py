@@ -38,7 +38,7 @@ from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.generation import Company, Look
-from ascend_supervisor.workers.root_cause import failure_text, root_cause
+from ascend_supervisor.workers.root_cause import cause_in_short, failure_text, root_cause
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ async def supervise(job: Job) -> Exit:
                 decision, ended = await _generation(job, servers, plan)
                 if isinstance(decision, Stop):
                     return _exited(decision, generations, ended)
-                await _back_off(job, decision)
+                await _back_off(job, decision, cause_in_short(ended))
     except Refusal as refusal:
         return refused(refusal, generations)
     except Exception as error:
@@ -161,11 +161,11 @@ async def _stop(job: Job) -> Decision:
     return stopped_by(await job.interrupts.stop())
 
 
-async def _back_off(job: Job, restart: Restart) -> None:
+async def _back_off(job: Job, restart: Restart, cause: str) -> None:
     """Wait before the next generation, unless a signal to stop comes first."""
     seconds = max(restart.delay, job.release)
     left = restart.budget.left(job.clock.now())
-    job.report(RestartScheduled(round(seconds, 3), left))
+    job.report(RestartScheduled(round(seconds, 3), left, cause, restart.is_free))
     if not seconds:
         return
     began = job.clock.elapsed()

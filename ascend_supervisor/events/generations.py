@@ -77,9 +77,13 @@ class GenerationEnded(Event, frozen=True):
 
 
 class RestartScheduled(Event, frozen=True):
+    """``cause`` ended the generation; ``free``: the restart was not charged to the budget."""
+
     name: ClassVar[str] = "restart.scheduled"
     delay_seconds: float
     restarts_left: int
+    cause: str = ""
+    free: bool = False
 
     @property
     def sentence(self) -> str:

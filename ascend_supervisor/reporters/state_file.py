@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
@@ -96,7 +97,9 @@ def _changed(status: Status, event: Event) -> Status:
             return replace(status, ranks=(*status.ranks, new))
         case ProcessExited():
             return replace(status, ranks=_with_exit(status.ranks, event))
-        case SignalReceived(signal="SIGTERM" | "SIGINT" | "SIGQUIT"):
+        case SignalReceived(signal="SIGTERM" | "SIGINT" | "SIGQUIT") | ControlRequested(
+            request="stop"
+        ):
             return replace(status, phase="stopping", why=event.msg)
         case GenerationEnded() if event.next == "stop":
             return replace(status, phase="stopping", why=event.msg)

@@ -29,6 +29,13 @@ def root_cause(ended: Ended) -> Failure | str | None:
             return None
 
 
+def cause_in_short(ended: Ended) -> str:
+    """The first line of the root cause; empty if nothing failed."""
+    cause = root_cause(ended)
+    text = failure_text(cause) if isinstance(cause, Failure) else cause or ""
+    return text.partition("\n")[0]
+
+
 def failure_text(failure: Failure) -> str:
     """Which process failed, where, when and how, then up to LAST_LINES of its log.
 

@@ -31,6 +31,7 @@ class Shutdown:
     """Each step ends as soon as nothing is left to wait for.
 
     A fault that comes meanwhile, with its own patience, may shorten a step but never prolong it.
+    An operator who names a grace decides how long the ranks have from then on.
     """
 
     def __init__(
@@ -63,14 +64,20 @@ class Shutdown:
                 await look()
             stop = await self._interrupts.stop_within(0)
             self._group.stop_with(signal.SIGTERM if stop is None else stop.number)
-            drained_at, grace = self._until, min(map(_grace, self._faults.told), default=inf)
-            self._until = self._now + min(grace, patience.grace)
-            if not self._group.has_ended:
-                # Told to stop during a last checkpoint: the ranks keep the rest of the drain.
-                self._until = max(self._until, drained_at)
+            self._until = self._end_of_grace(patience.grace)
             await self._wait(self._group.empty, self._interrupts.hurry, _grace)
         self._group.stop_with(signal.SIGKILL)
         return await self._sweep(patience.kill)
+
+    def _end_of_grace(self, usual: float) -> float:
+        """When the ranks, which have just been told to stop, are killed."""
+        asked = self._interrupts.grace
+        told = min(map(_grace, self._faults.told), default=inf)
+        until = self._now + min(told, usual if asked is None else asked)
+        if asked is None and not self._group.has_ended:
+            # Told to stop during a last checkpoint: the ranks keep the rest of the drain.
+            return max(until, self._until)
+        return until
 
     @property
     def _now(self) -> float:
@@ -82,21 +89,29 @@ class Shutdown:
         cut_short: Callable[[], Awaitable[object]],
         seconds_of: Callable[[Fault], float],
     ) -> None:
-        """Wait until ``_until``; a fault can move it to ``seconds_of`` from now."""
+        """Wait until ``_until``; a fault can move it to ``seconds_of`` from now, an operator too."""
+
+        def wait_until(moment: float) -> None:
+            self._until = moment
+            scope.deadline = anyio.current_time() + moment - self._now
 
         async def hear_of_faults() -> NoReturn:
             known = 0
             while True:
                 for fault in self._faults.told[known:]:
                     known += 1
-                    self._until = min(self._until, self._now + seconds_of(fault))
-                scope.deadline = anyio.current_time() + self._until - self._now
+                    wait_until(min(self._until, self._now + seconds_of(fault)))
                 await self._faults.more_than(known)
+
+        async def hear_of_operators() -> NoReturn:
+            while True:
+                grace = await self._interrupts.next_grace()
+                wait_until(self._now + grace)
 
         left = self._until - self._now
         if left > 0:
             with anyio.move_on_after(left) as scope:
-                await first(end, cut_short, self._tell_remaining, hear_of_faults)
+                await first(end, cut_short, self._tell_remaining, hear_of_faults, hear_of_operators)
 
     async def _tell_left_by_command(self) -> None:
         """A command that succeeds ends its container, whatever it has left in the background."""
