@@ -18,6 +18,8 @@ from ascend_supervisor import __version__
 from ascend_supervisor.answers import cannot_start, print_answer, print_plan, refuse
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
+from ascend_supervisor.control.chronicle import Chronicle
+from ascend_supervisor.control.server import ControlSocket
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited, SupervisorStarted
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.reserved_descriptor import Reserve
@@ -37,7 +39,7 @@ from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.python_warnings import defect, report_diagnostics
-from ascend_supervisor.reporters.records import Records
+from ascend_supervisor.reporters.records import Records, first_status
 from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import (
@@ -56,7 +58,7 @@ from ascend_supervisor.supervisor import Broken, Exit, Job, refused, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock, RunningLoop
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.usable_directories import place_here
-from ascend_supervisor.wiring import cluster_here, job_of, listener_of
+from ascend_supervisor.wiring import cluster_here, control_of, job_of, listener_of
 from ascend_supervisor.workers.runtime import Runtime
 
 GUARDIAN = Path(__file__).with_name("programs") / "guardian.py"
@@ -107,6 +109,7 @@ class _Parts(Struct, frozen=True):
     runtime: Runtime
     interrupts: Interrupts
     notify: Listener
+    control: ControlSocket
 
     async def last_words(self, end: Exit) -> None:
         """Write everything that is left, the last event at the end; takes a bounded time."""
@@ -133,11 +136,13 @@ def _parts(
     outlets = Outlets(console, settings.console_ranks, settings.log_level, origin, terminal)
     children = Children(prefix)
     reserve = Reserve()  # only now: it may take the last descriptor
-    records = Records(place, ourselves.start_time, settings.termination_log, outlets, reserve)
-    report = fan_out((outlets.report, records.report))
+    status = first_status(place, ourselves.start_time)
+    records = Records(place, status, settings.termination_log, outlets, reserve)
+    clock = MonotonicClock()
+    chronicle = Chronicle(status, clock)
+    report = fan_out((outlets.report, records.report, chronicle.report))
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
     logs = RankLogs(Rotation(settings.log_max_size, settings.log_keep), about, report)
-    clock = MonotonicClock()
     runtime = Runtime(
         children=children,
         ownership=ownership,
@@ -150,7 +155,8 @@ def _parts(
     )
     interrupts = Interrupts(report, logs.reopen, clock)
     notify = listener_of(settings, runtime)
-    return _Parts(outlets, records, reserve, runtime, interrupts, notify)
+    control = control_of(settings, place, chronicle, interrupts, clock, report)
+    return _Parts(outlets, records, reserve, runtime, interrupts, notify, control)
 
 
 async def _main(
@@ -163,7 +169,7 @@ async def _main(
 ) -> NoReturn:
     ourselves = Holder.ourselves(place.pod, max(settings.drain, settings.grace))
     parts = _parts(settings, environ, place, ourselves)
-    runtime, interrupts = parts.runtime, parts.interrupts
+    runtime, interrupts, operations = parts.runtime, parts.interrupts, parts.control.operations
     report_diagnostics(runtime.report, asyncio.get_running_loop())
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: runtime.children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
@@ -176,9 +182,12 @@ async def _main(
         tasks.start_soon(runtime.children.keep_reaping)
         tasks.start_soon(parts.records.keep)
         tasks.start_soon(parts.outlets.keep_current)
+        tasks.start_soon(parts.control.serve)
         tasks.start_soon(runtime.outputs.logs.watch)
         tasks.start_soon(parts.notify.listen)
-        job = partial(job_of, settings, environ, place, cluster, runtime, interrupts, parts.notify)
+        job = partial(
+            job_of, settings, environ, place, cluster, runtime, interrupts, parts.notify, operations
+        )
         end = await _exited(partial(_claim, ourselves, place, parts), job, runtime)
         await parts.notify.remove_file()
         await parts.last_words(end)
@@ -198,6 +207,7 @@ async def _claim(ourselves: Holder, place: Place, parts: _Parts) -> None:
     if await instance.claim(parts.interrupts.stop):
         parts.records.begin()
         await parts.notify.open(place.state_file)
+        parts.control.begin()
 
 
 async def _exited(

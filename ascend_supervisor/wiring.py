@@ -11,10 +11,15 @@ from typing import Protocol
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.cluster.table_source import identity, table_source
+from ascend_supervisor.control.chronicle import Chronicle
+from ascend_supervisor.control.operations import Operations
+from ascend_supervisor.control.protocol import socket_beside
+from ascend_supervisor.control.server import ControlSocket
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import (
     Unavailable,
 )
+from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.interrupts import Interrupts
@@ -42,6 +47,7 @@ from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.sourced_files import sourced_files
 from ascend_supervisor.stacks.look import Stacks
 from ascend_supervisor.supervisor import Job
+from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.generation import Company, run_generation
 from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
@@ -74,6 +80,20 @@ def listener_of(settings: Settings, runtime: Runtime) -> Listener:
     return Listener(senders, runtime.children.spare_descriptor, runtime.clock, runtime.report)
 
 
+def control_of(
+    settings: Settings,
+    place: Place,
+    chronicle: Chronicle,
+    interrupts: Interrupts,
+    clock: Clock,
+    report: Report,
+) -> ControlSocket:
+    """The control socket of a job, beside its state file."""
+    must_notify = settings.watchdog is not None or settings.startup_timeout is not None
+    operations = Operations(chronicle, interrupts, clock, report, must_notify=must_notify)
+    return ControlSocket(Path(socket_beside(place.state_file)), operations, report)
+
+
 async def job_of(
     settings: Settings,
     environ: Mapping[str, str],
@@ -82,6 +102,7 @@ async def job_of(
     runtime: Runtime,
     interrupts: Interrupts,
     notify: Listener,
+    operations: Operations,
 ) -> Job:
     devices = npus(DEVICES)
     release = settings.release_delay
@@ -116,11 +137,11 @@ async def job_of(
     plan = planner(settings, launcher, place, changes, notify.address)
     return Job(
         coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
-        probes=[*_for_devices(devices, runtime), _for_hangs(settings, runtime)],
+        probes=[*_for_devices(devices, runtime), _for_hangs(settings, runtime), operations.requests],
         sweep=partial(_end_leftovers, runtime),
         plan=plan,
         prepare=partial(_prepare, place, runtime, plan),
-        run=run,
+        run=operations.current.watching(run, joins_others=joins),
         look=Stacks(settings.hang_dump, place, runtime, interrupts).look,
         release=release,
         interrupts=interrupts,

@@ -51,6 +51,7 @@ PURE = (
     *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),
     *("notify.messages", "notify.kinship", "notify.addresses", "notify.environment"),
     "control.protocol",
+    *("control.protocol", "control.history", "control.live_status", "control.readiness"),
 )
 IMPURE = frozenset({"launchers.choice"})
 """Looks up what is installed here."""

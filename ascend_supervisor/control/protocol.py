@@ -5,6 +5,7 @@ It imports nothing slow, because health probes ask with it every few seconds.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert
@@ -16,13 +17,17 @@ from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.untrusted_text import plain, printable, shown
 
 VERSION = 1
-SUFFIX = ".sock"
-"""Of the socket's name: that of the state file, and this."""
 MOST_REQUEST_BYTES = 4096
 MOST_ANSWER_BYTES = 1024 * 1024
 """Both with the newline at the end."""
 DUMP_SECONDS = 20.0
 """How long an answer to ``dump`` may take; all others come at once."""
+
+
+def socket_beside(state_file: PurePath) -> PurePath:
+    """Where the supervisor with this state file listens."""
+    return state_file.with_name(f"{state_file.name}.sock")
+
 
 # Requests ---------------------------------------------------------------------------------------
 

@@ -1,68 +1,113 @@
-"""A Unix socket at a path: it replaces a socket of an earlier start, and no other file."""
+"""A Unix stream socket with a name in a file system, however long its path is.
+
+The kernel takes names of at most 107 bytes. So the socket gets a short name in its directory, which
+is reached through a descriptor (/proc/self/fd/N/NAME), and is then renamed; a client opens the path
+with O_PATH and connects to /proc/self/fd/N. All of this may block on the disk: it belongs in a
+thread.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import socket
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from msgspec import Struct
 
 from ascend_supervisor.files.directories import make_directories
 
 SOCKET_MODE = 0o600
-"""No other user may connect, unix(7)."""
+"""Connecting takes the permission to write."""
+BACKLOG = 128
 
 
-class SocketFile(Struct, frozen=True):
-    """The file of a socket, which is this one as long as it has this device and inode."""
+class SocketFile:
+    """A listening ``socket``, not blocking, whose file is ours until ``remove``."""
 
-    path: Path
-    device: int
-    inode: int
+    def __init__(self, path: Path, listener: socket.socket, inode: tuple[int, int]) -> None:
+        self.socket = listener
+        self._path = path
+        self._inode = inode
+
+    @classmethod
+    def at(cls, path: Path) -> SocketFile:
+        """Listen at ``path``, whose directory is made; replaces a socket that nobody listens at.
+
+        Raises OSError if the file system holds no sockets, or if something else is there.
+        """
+        make_directories(path.parent)
+        with _opened(path.parent) as directory:
+            _refuse_others(directory, path)
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                return cls(path, listener, _bind(listener, directory, path.name))
+            except BaseException:
+                listener.close()
+                raise
 
     def remove(self) -> None:
-        """Remove it, unless another file has taken its place. May block."""
+        """Close it, and remove its file unless another one has taken its place."""
+        self.socket.close()
         with suppress(OSError):
-            found = self.path.lstat()
-            if (found.st_dev, found.st_ino) == (self.device, self.inode):
-                self.path.unlink()
+            if _inode(self._path.lstat()) == self._inode:
+                self._path.unlink()
 
 
-def bind_at(made: socket.socket, path: Path) -> SocketFile:
-    """Bind at ``path``, however long it is, with SOCKET_MODE, whatever the umask is. May block.
+def connect(client: socket.socket, path: Path) -> None:
+    """Connect to the socket at ``path``; raises OSError."""
+    with _opened(path, directory=False) as found:
+        client.connect(f"/proc/self/fd/{found}")
 
-    Makes the directory. Raises OSError, also if something that is no socket is there.
-    """
-    make_directories(path.parent)
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+def _bind(listener: socket.socket, directory: int, name: str) -> tuple[int, int]:
+    """Listen under ``name``, never under it without listening; gives device and inode."""
+    short = f".{secrets.token_hex(8)}"
+    listener.setblocking(False)
+    os.fchmod(listener.fileno(), SOCKET_MODE)  # the file gets this mode, whatever the umask is
+    listener.bind(f"/proc/self/fd/{directory}/{short}")
     try:
-        _refuse_other_files(path, directory)
-        temporary = f".{os.urandom(8).hex()}"
-        os.fchmod(made.fileno(), SOCKET_MODE)  # bind gives it to the file
-        made.bind(f"/proc/self/fd/{directory}/{temporary}")
-        return _moved(temporary, path, directory)
-    finally:
-        os.close(directory)
+        os.chmod(short, SOCKET_MODE, dir_fd=directory)
+        listener.listen(BACKLOG)
+        os.rename(short, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(short, dir_fd=directory)
+        raise
+    return _inode(os.stat(name, dir_fd=directory, follow_symlinks=False))
 
 
-def _refuse_other_files(path: Path, directory: int) -> None:
+def _refuse_others(directory: int, path: Path) -> None:
+    """Raise OSError unless there is nothing, or a socket that nobody listens at."""
     try:
         found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise FileExistsError(errno.EEXIST, "something that is no socket is there", str(path))
+        raise OSError(errno.EEXIST, "something that is not a socket is there", str(path))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.setblocking(False)
+        try:
+            connect(client, path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return
+        except BlockingIOError:  # its backlog is full
+            pass
+    raise OSError(errno.EADDRINUSE, "another process listens there", str(path))
 
 
-def _moved(temporary: str, path: Path, directory: int) -> SocketFile:
+@contextmanager
+def _opened(path: Path, *, directory: bool = True) -> Iterator[int]:
+    """A descriptor that only names ``path``."""
+    kind = os.O_DIRECTORY if directory else os.O_NOFOLLOW
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | kind)
     try:
-        os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-    except OSError:
-        os.unlink(temporary, dir_fd=directory)
-        raise
-    found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
-    return SocketFile(path, found.st_dev, found.st_ino)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _inode(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino

@@ -30,18 +30,29 @@ LOOK_SECONDS = 10.0
 """How often to check that the state file still exists: health probes read it."""
 
 
+def first_status(place: Place, start_time: int | None) -> Status:
+    """The state before the first event; ``start_time`` is ours, in clock ticks."""
+    return Status(
+        job_id=place.job_id,
+        pod=place.pod,
+        pid=os.getpid(),
+        start_time=start_time,
+        version=__version__,
+    )
+
+
 class Records:
     """``report`` updates both files; a failed write is reported, and stops nothing.
 
-    ``start_time`` is ours, in clock ticks. Before ``begin`` nothing is written: another supervisor
-    may use the files. ``reserve`` holds a descriptor, so that the end is written even if no other
+    ``initial`` is the first state. Before ``begin`` nothing is written: another supervisor may use
+    the files. ``reserve`` holds a descriptor, so that the end is written even if no other
     descriptor is left.
     """
 
     def __init__(
         self,
         place: Place,
-        start_time: int | None,
+        initial: Status,
         termination: Path | None,
         outlets: Outlets,
         reserve: Reserve,
@@ -49,7 +60,7 @@ class Records:
         self._outlets = outlets
         self._loop = asyncio.get_running_loop()
         self._place = place
-        self._start_time = start_time
+        self._initial = initial
         self._termination = termination
         self._files: list[LatestFile[Any]] = []
         self._reports: list[Report] = []
@@ -64,14 +75,7 @@ class Records:
         self._files.append(state_file)
         self._state_file = state_file
         self._begun.set()
-        initial = Status(
-            job_id=place.job_id,
-            pod=place.pod,
-            pid=os.getpid(),
-            start_time=self._start_time,
-            version=__version__,
-        )
-        self._reports.append(status_file(state_file.put, initial))
+        self._reports.append(status_file(state_file.put, self._initial))
         path = self._termination or (TERMINATION_LOG if TERMINATION_LOG.exists() else None)
         if path is not None:
             file = self._file(partial(write_termination_log, path), "the termination log", path)

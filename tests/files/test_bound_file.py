@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.socket_file import bind_at
+from ascend_supervisor.files.bound_file import bind_at
 
 
 @pytest.fixture

@@ -1,0 +1,53 @@
+"""The generation that runs now, as requests find it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.life import Life
+from ascend_supervisor.outcome import Ended, Outcome
+from ascend_supervisor.workers.generation import Company, Look
+
+Run = Callable[[Life, Company], Awaitable[Ended]]
+
+
+class Running(Struct):
+    """A generation; ``can_restart`` says whether this server alone may end it for another one.
+
+    ``is_ending``: it has come to its end, but its processes may still be there.
+    """
+
+    life: Life
+    look: Look
+    can_restart: bool
+    is_ending: bool = False
+
+
+class Current:
+    """``running`` is None between generations; ``latest`` stays after the end."""
+
+    def __init__(self) -> None:
+        self.running: Running | None = None
+        self.latest: Life | None = None
+
+    def watching(self, run: Run, *, joins_others: bool) -> Run:
+        """``run``, which is seen here; ``joins_others``: its ranks need a process in another pod."""
+
+        async def watched(life: Life, company: Company) -> Ended:
+            alone = life.plan.start.holds_all_ranks and not joins_others
+            running = Running(life, company.look, alone)
+
+            async def announce(outcome: Outcome, uptime: float) -> None:
+                running.is_ending = True
+                await company.announce(outcome, uptime)
+
+            self.running, self.latest = running, life
+            try:
+                return await run(life, replace(company, announce=announce))
+            finally:
+                self.running = None
+
+        return watched

@@ -1,0 +1,141 @@
+"""What the control socket's requests do."""
+
+from __future__ import annotations
+
+import anyio
+
+from ascend_supervisor.control.chronicle import Chronicle
+from ascend_supervisor.control.current import Current, Running
+from ascend_supervisor.control.live_status import Moment, live_status
+from ascend_supervisor.control.protocol import (
+    DUMP_SECONDS,
+    Accepted,
+    Answer,
+    AskDump,
+    AskReady,
+    AskRestart,
+    AskStatus,
+    AskStop,
+    Declined,
+    Dumped,
+    Ping,
+    Pong,
+    Request,
+)
+from ascend_supervisor.control.readiness import readiness
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.control import ControlRequest, ControlRequested
+from ascend_supervisor.interrupts import Interrupts
+from ascend_supervisor.outcome import Requester
+from ascend_supervisor.probes.requests import Requests
+from ascend_supervisor.reporters.state_file import Status
+from ascend_supervisor.tasks.clock import Clock
+
+
+NO_LOOK = "nothing was looked at: --hang-dump none, or no rank is left"
+
+
+class Operations:
+    """Every stop, restart and dump is reported, also if it is declined.
+
+    ``must_notify``: ranks are ready once they have said so over their notify socket. ``current``
+    and ``requests`` belong to the job that runs.
+    """
+
+    def __init__(
+        self,
+        chronicle: Chronicle,
+        interrupts: Interrupts,
+        clock: Clock,
+        report: Report,
+        *,
+        must_notify: bool,
+    ) -> None:
+        self.current = Current()
+        self.requests = Requests()
+        self._chronicle = chronicle
+        self._interrupts = interrupts
+        self._clock = clock
+        self._report = report
+        self._must_notify = must_notify
+
+    async def answer(self, request: Request, by: Requester) -> Answer:
+        """Do what was asked for; only ``dump`` takes time, at most DUMP_SECONDS."""
+        match request:
+            case Ping():
+                return Pong(self._status.pid, self._status.start_time)
+            case AskStatus():
+                moment = Moment(self._clock.now(), self._clock.elapsed())
+                return live_status(self._chronicle.history, self.current.latest, moment)
+            case AskReady():
+                return self._readiness()
+            case AskStop(grace=grace):
+                return self._told("stop", by, self._stop(by, grace))
+            case AskRestart():
+                return self._told("restart", by, self._restart(by))
+            case AskDump():
+                return await self._dump(by)
+
+    @property
+    def _status(self) -> Status:
+        return self._chronicle.history.status
+
+    def _readiness(self) -> Answer:
+        running = self.current.running
+        return readiness(
+            self._status,
+            running and running.life,
+            is_ending=running is not None and running.is_ending,
+            must_notify=self._must_notify,
+        )
+
+    def _stop(self, by: Requester, grace: float | None) -> Accepted | Declined:
+        if self._status.phase == "ended":
+            return Declined(f"nothing is left to stop: {self._status.why}")
+        return Accepted(self._interrupts.ask_to_stop(by, grace))
+
+    def _restart(self, by: Requester) -> Accepted | Declined:
+        running = self._running()
+        if isinstance(running, Declined):
+            return running
+        generation = running.life.generation
+        if not running.can_restart:
+            return Declined(
+                "processes on other servers take part in this job, and cannot be restarted from "
+                "here; let the cluster restart the job"
+            )
+        is_stopping = running.is_ending or self._status.phase == "stopping"
+        if is_stopping or not self.requests.restart(generation, by):
+            return Declined(f"generation {generation} is being ended already")
+        return Accepted(f"generation {generation} is ended, and the next one starts")
+
+    async def _dump(self, by: Requester) -> Answer:
+        running = self._running()
+        if isinstance(running, Declined):
+            return self._told("dump", by, running)
+        what = f"the stacks of generation {running.life.generation} are taken"
+        self._told("dump", by, Accepted(what))
+        before = self._chronicle.history.stacks
+        summary = None
+        with anyio.move_on_after(DUMP_SECONDS):
+            summary = await running.look(running.life)
+        if summary is None:
+            return Declined(f"the stacks were not there within {DUMP_SECONDS:g} s; ask again")
+        taken = self._chronicle.history.stacks
+        if taken is not None and taken is not before:
+            return Dumped(taken.summary, taken.directory, taken.files)
+        return Dumped(summary, None, ()) if summary else Declined(NO_LOOK)
+
+    def _running(self) -> Running | Declined:
+        if self.current.running is not None:
+            return self.current.running
+        status = self._status
+        why = f" ({status.why})" if status.why else ""
+        return Declined(f"no generation runs, the job is {status.phase}{why}; ask when one runs")
+
+    def _told(
+        self, request: ControlRequest, by: Requester, answer: Accepted | Declined
+    ) -> Accepted | Declined:
+        effect = answer.effect if isinstance(answer, Accepted) else f"declined: {answer.error}"
+        self._report(ControlRequested(request, by.uid, by.pid, effect))
+        return answer
