@@ -23,6 +23,7 @@ from ascend_supervisor.control.protocol import (
 )
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.reserved_descriptor import NONE_LEFT, Reserve
 from ascend_supervisor.files.socket_file import SocketFile
 from ascend_supervisor.reporters.python_warnings import defect
@@ -76,7 +77,7 @@ class ControlSocket:
 
     async def _opened(self) -> tuple[SocketFile, Reserve]:
         """The socket, and a descriptor to answer with when no other is left."""
-        errand = Errand(partial(SocketFile.at, self._path))
+        errand = Errand(partial(_listen_at, self._path))
         with anyio.move_on_after(ANSWER_SECONDS):
             await errand.over()
         if not errand.is_done:
@@ -169,6 +170,11 @@ class ControlSocket:
 
     def _tell(self, text: str) -> None:
         self._report(Diagnostic("the control socket", f"{plain(str(self._path))}: {text}", None))
+
+
+def _listen_at(path: Path) -> SocketFile:
+    make_directories(path.parent)
+    return SocketFile.at(path)
 
 
 def _decline(conversation: Conversation) -> None:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from ascend_supervisor.files.directories import make_directories
 
 SOCKET_MODE = 0o600
 """Connecting takes the permission to write."""
@@ -34,11 +31,10 @@ class SocketFile:
 
     @classmethod
     def at(cls, path: Path) -> SocketFile:
-        """Listen at ``path``, whose directory is made; replaces a socket that nobody listens at.
+        """Listen at ``path``; replaces a socket that nobody listens at.
 
         Raises OSError if the file system holds no sockets, or if something else is there.
         """
-        make_directories(path.parent)
         with _opened(path.parent) as directory:
             _refuse_others(directory, path)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -64,7 +60,7 @@ def connect(client: socket.socket, path: Path) -> None:
 
 def _bind(listener: socket.socket, directory: int, name: str) -> tuple[int, int]:
     """Listen under ``name``, never under it without listening; gives device and inode."""
-    short = f".{secrets.token_hex(8)}"
+    short = f".{os.urandom(8).hex()}"
     listener.setblocking(False)
     os.fchmod(listener.fileno(), SOCKET_MODE)  # the file gets this mode, whatever the umask is
     listener.bind(f"/proc/self/fd/{directory}/{short}")
