@@ -59,6 +59,11 @@ class ControlSocket:
         """No other supervisor uses the place from now on."""
         self._begun.set()
 
+    @property
+    def conversations(self) -> int:
+        """How many clients are being served."""
+        return len(self._conversations)
+
     async def serve(self) -> None:
         """Answer until this is cancelled; then the file is removed."""
         await self._begun.wait()
@@ -165,6 +170,9 @@ class ControlSocket:
         conversation.waits_for_client = False
         try:
             return await self.operations.answer(request, conversation.by)
+        except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)
+            self._report(defect(error))
+            return Declined(f"a defect of ascend_supervisor, please report it: {error!r}")
         finally:
             conversation.waits_for_client = True
 
