@@ -18,6 +18,7 @@ from ascend_supervisor.outcome import (
     NotStarted,
     Outcome,
     Remedy,
+    Requester,
     StopSignal,
 )
 from ascend_supervisor.restart_policy import (
@@ -96,6 +97,12 @@ def test_interrupted_ends_with_128_and_the_signal_whatever_failed_before(number,
     told = StopSignal(number, 1.0)
     stop = decided(Interrupted(told, failure))
     assert stop == stopped_by(told) == Stop(128 + number, f"told to stop by {name}")
+
+
+def test_an_operator_who_tells_us_to_stop_is_named():
+    by = StopSignal(15, 1.0, Requester(812, 1000))
+    told = "told to stop by ascend-supervisorctl (process 812 of user 1000)"
+    assert stopped_by(by) == Stop(143, told)
 
 
 @pytest.mark.parametrize("code", [125, 126, 127])
@@ -257,6 +264,7 @@ def test_a_free_restart_spends_nothing_and_needs_no_budget():
     for budget in (BUDGET, replace(BUDGET, limit=0), replace(BUDGET, spent=(0.0,) * 9)):
         restart = decided(fault(69, Remedy.FREE), budget)
         assert isinstance(restart, Restart)
+        assert restart.is_free
         assert restart.budget.left(0.0) == budget.left(0.0)
         assert restart.budget.last_death == budget.last_death
 

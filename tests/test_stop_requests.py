@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.interrupts import STOPPING, Interrupts
-from ascend_supervisor.outcome import ExitStatus, Failure, StopSignal
+from ascend_supervisor.outcome import ExitStatus, Failure, Requester, StopSignal
 from ascend_supervisor.stop_requests import explainable_until, explains, is_impatient
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock
 
 TERM, INT, QUIT = signal.SIGTERM, signal.SIGINT, signal.SIGQUIT
+BY = Requester(812, 0)
 BY_SIGTERM = Failure(
     name="rank 0",
     rank=0,
@@ -91,6 +92,51 @@ async def test_what_a_signal_changes_is_said():
     assert heard((INT, 0.0), (INT, 0.1), (INT, 0.6))[1] == [GRACE, SAME, AT_ONCE]
     assert heard((TERM, 0.0), (QUIT, 0.1))[1] == [GRACE, AT_ONCE]
     assert heard((QUIT, 0.0), (TERM, 9.0), (QUIT, 9.0))[1] == [GRACE, SAME, AT_ONCE]
+
+
+async def test_a_request_to_stop_is_a_sigterm_by_somebody():
+    interrupts, _ = heard()
+    assert interrupts.ask_to_stop(BY, None) == "stopping, with grace"
+    assert await interrupts.stop() == StopSignal(TERM, 0.0, BY)
+    assert interrupts.grace is None
+    assert interrupts.ask_to_stop(BY, None) == "stopping already; this changes nothing"
+
+
+async def test_after_a_signal_a_request_to_stop_changes_the_grace_alone():
+    interrupts, _ = heard((INT, 1.0))
+    said = interrupts.ask_to_stop(BY, 5.0)
+    assert said == "stopping; what is left after a grace of 5 s is killed"
+    assert await interrupts.stop() == StopSignal(INT, 1.0)
+    assert interrupts.grace == 5.0
+
+
+async def test_after_a_request_to_stop_a_person_may_be_impatient():
+    interrupts, _ = heard()
+    interrupts.ask_to_stop(BY, 600.0)
+    interrupts.hear(QUIT)
+    with anyio.fail_after(5):
+        await interrupts.hurry()
+
+
+async def test_every_new_grace_is_heard():
+    interrupts, _ = heard()
+    graces: list[float] = []
+
+    async def hear() -> None:
+        while len(graces) < 2:
+            graces.append(await interrupts.next_grace())
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hear)
+            await anyio.lowlevel.checkpoint()
+            interrupts.ask_to_stop(BY, 5.0)
+            interrupts.ask_to_stop(BY, 3.0)  # before anybody has run
+            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            interrupts.ask_to_stop(BY, None)
+            interrupts.ask_to_stop(BY, 9.0)
+    assert graces == [3.0, 9.0]
 
 
 async def test_the_first_signal_to_stop_is_the_one_that_counts():

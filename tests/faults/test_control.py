@@ -69,7 +69,7 @@ def attacker(source: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 CONNECT = """
-import array, os, resource, signal, socket, sys, time
+import array, os, resource, signal, socket, sys, threading, time
 
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 4096), most))
@@ -114,15 +114,14 @@ os.kill(os.getpid(), signal.SIGSTOP)
 time.sleep(600)
 """,
     "for ever": """
-if os.fork():
-    there()
-while os.getppid() != 1:
-    try:
-        connected().send(b"{")
-    except OSError:
-        pass
-    if not os.path.exists(os.path.basename(sys.argv[1])):
-        break
+def attack():
+    while True:
+        try:
+            connected().send(b"{")
+        except OSError:
+            time.sleep(0.1)
+threading.Thread(target=attack, daemon=True).start()
+there()
 """,
 }
 

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
+from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
@@ -136,10 +137,11 @@ def test_the_end_is_the_end_whatever_is_told_after_it(late):
     assert status_of(*history, late) == status_of(*history)
 
 
+@pytest.mark.parametrize("stopping", [STOPPING, ControlRequested("stop", 0, 812, "stopping")])
 @pytest.mark.parametrize("before", [[], [WAITING], [READY, *begun(0)], [READY, *begun(0), RESTART]])
-def test_a_signal_to_stop_is_heard_in_every_phase(before):
-    status = status_of(*before, STOPPING)
-    assert (status.phase, status.why) == ("stopping", STOPPING.msg)
+def test_a_signal_to_stop_is_heard_in_every_phase(before, stopping):
+    status = status_of(*before, stopping)
+    assert (status.phase, status.why) == ("stopping", stopping.msg)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,8 @@ def test_a_signal_to_stop_is_heard_in_every_phase(before):
         SignalReceived("SIGHUP", "the log files are opened anew"),
         OutputDropped(0, 5, "slow"),
         ended(0, "restart"),
+        ControlRequested("restart", 0, 812, "generation 0 is ended, and the next one starts"),
+        ControlRequested("dump", 0, 812, "the stacks of generation 0 are taken"),
     ],
 )
 def test_what_does_not_change_where_we_stand_changes_nothing(event):

@@ -36,6 +36,7 @@ from ascend_supervisor.outcome import (
     Outcome,
     Patience,
     Remedy,
+    Requester,
     StopSignal,
 )
 from ascend_supervisor.output.log_file import Rotation
@@ -633,6 +634,64 @@ async def test_a_fault_that_comes_during_the_grace_may_cut_it_short(stage):
     assert outcome == first
     assert stage.ended.faults == (second,)
     assert stage.exits[0].signal == "SIGKILL"
+
+
+TELLS = (
+    "import os, signal, time\nsignal.signal(signal.SIGTERM, lambda *_: os.write(1, b'told\\n'))\n"
+    "os.write(1, b'up\\n')\nwhile not os.path.exists('saved'): time.sleep(0.05)"
+)
+"""A rank that says when it gets SIGTERM, and ends when a file is there."""
+OPERATOR = Requester(812, 0)
+
+
+async def until_told(stage: Stage) -> None:
+    while b"\ntold\n" not in (stage.root / "rank0.txt").read_bytes():
+        await anyio.sleep(0.01)
+
+
+async def test_an_operator_may_cut_a_drain_and_the_grace_short(stage):
+    async def stop() -> Fault:
+        await stage.up(0)
+        while 1 not in stage.exits:
+            await anyio.sleep(0.01)
+        stage.interrupts.ask_to_stop(OPERATOR, 0.2)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    specs = [stage.spec(0, STUBBORN), stage.spec(1, "raise SystemExit(1)")]
+    outcome = await stage.run(specs, stop, drain=600, grace=600)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.stop.by == OPERATOR
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_an_operator_may_cut_a_grace_short_that_has_begun(stage):
+    async def stop() -> Fault:
+        await until_told(stage)
+        stage.interrupts.ask_to_stop(OPERATOR, 0.1)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    busy = Fault("busy", UNAVAILABLE)
+    outcome = await stage.run([stage.spec(0, TELLS)], partial(up_then, stage, busy, 0), stop)
+    assert isinstance(outcome, Interrupted)
+    assert stage.exits[0].signal == "SIGKILL"
+
+
+async def test_an_operator_may_prolong_a_grace_that_has_begun(stage):
+    usual = 3.0
+
+    async def stop() -> Fault:
+        await until_told(stage)
+        stage.interrupts.ask_to_stop(OPERATOR, 600)
+        await anyio.sleep(usual + 0.5)
+        (stage.root / "device0" / "saved").touch()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    busy = partial(up_then, stage, Fault("busy", UNAVAILABLE), 0)
+    await stage.run([stage.spec(0, TELLS)], busy, stop, grace=usual)
+    assert stage.exits[0].status == 0
 
 
 async def test_a_patience_that_is_longer_prolongs_nothing(stage):

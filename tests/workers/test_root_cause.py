@@ -19,7 +19,7 @@ from ascend_supervisor.outcome import (
     Remedy,
     StopSignal,
 )
-from ascend_supervisor.workers.root_cause import failure_text, root_cause
+from ascend_supervisor.workers.root_cause import cause_in_short, failure_text, root_cause
 from tests.terminals import FORGED, WORDS, steering
 
 MOST_BYTES = 3800
@@ -33,6 +33,21 @@ FAILURE = Failure(
     log="/tmp/log/job-proc-rank-3-device-3.txt",
     last_lines=("Traceback (most recent call last):", "", "ValueError: no such file"),
 )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (Crashed(FAILURE), "rank 3 failed first, in generation 2: it exited with status 1 after"),
+        (Fault("no rank has written\nanything", 124), r"no rank has written\nanything"),
+        (Completed(), ""),
+    ],
+)
+def test_in_short_it_is_one_line(outcome, line):
+    short = cause_in_short(Ended(outcome, 1.0))
+    assert short.startswith(line)
+    assert "\n" not in short
+    assert bool(short) == bool(line)
 
 
 def test_it_says_why_a_framework_ended_it():
