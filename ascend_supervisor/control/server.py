@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
@@ -74,8 +75,9 @@ class ControlSocket:
             self._tell(f"there is none: {reason}; ascend-supervisorctl reads the state file")
             return
         try:
-            async with anyio.create_task_group() as tasks:
-                await self._accept_all(file.socket, reserve, tasks)
+            await self._accept_all(file.socket, reserve)
+        except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)
+            self._report(defect(error))
         finally:
             with anyio.move_on_after(REMOVE_SECONDS, shield=True):
                 await aside(file.remove)
@@ -94,20 +96,22 @@ class ControlSocket:
             await aside(file.remove)
             raise
 
-    async def _accept_all(
-        self, listener: socket.socket, reserve: Reserve, tasks: TaskGroup
-    ) -> None:
-        while True:
-            for _ in range(BURST):
-                await anyio.wait_readable(listener)
-                try:
-                    self._admit(Conversation(listener.accept()[0]), tasks)
-                except BlockingIOError:
-                    continue  # the client is gone already
-                except OSError as error:
-                    await self._without_room(error, listener, reserve)
-                await anyio.lowlevel.checkpoint()
-            await anyio.sleep(PAUSE_SECONDS)
+    async def _accept_all(self, listener: socket.socket, reserve: Reserve) -> NoReturn:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                for _ in range(BURST):
+                    await anyio.wait_readable(listener)
+                    await self._accept(listener, reserve, tasks)
+                    await anyio.lowlevel.checkpoint()  # whoever has written is answered now
+                await anyio.sleep(PAUSE_SECONDS)
+
+    async def _accept(self, listener: socket.socket, reserve: Reserve, tasks: TaskGroup) -> None:
+        try:
+            self._admit(Conversation(listener.accept()[0]), tasks)
+        except BlockingIOError:
+            pass  # the client is gone already
+        except OSError as error:
+            await self._without_room(error, listener, reserve)
 
     async def _without_room(
         self, error: OSError, listener: socket.socket, reserve: Reserve
