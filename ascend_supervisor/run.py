@@ -17,9 +17,9 @@ from msgspec import Struct
 from ascend_supervisor import __version__
 from ascend_supervisor.answers import cannot_start, print_answer, print_plan, refuse
 from ascend_supervisor.cluster.cluster_source import Cluster
-from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
 from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.server import ControlSocket
+from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited, SupervisorStarted
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.reserved_descriptor import Reserve

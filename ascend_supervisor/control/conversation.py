@@ -24,7 +24,7 @@ class Conversation:
     """
 
     def __init__(self, connection: socket.socket) -> None:
-        connection.setblocking(False)
+        connection.settimeout(0)
         self.scope = anyio.CancelScope()
         self.waits_for_client = True
         self._connection = connection

@@ -34,7 +34,7 @@ class Current:
         self.latest: Life | None = None
 
     def watching(self, run: Run, *, joins_others: bool) -> Run:
-        """``run``, which is seen here; ``joins_others``: its ranks need a process in another pod."""
+        """``run``, seen from here; ``joins_others``: the ranks need a process in another pod."""
 
         async def watched(life: Life, company: Company) -> Ended:
             alone = life.plan.start.holds_all_ranks and not joins_others

@@ -31,7 +31,6 @@ from ascend_supervisor.probes.requests import Requests
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.tasks.clock import Clock
 
-
 NO_LOOK = "nothing was looked at: --hang-dump none, or no rank is left"
 
 
@@ -84,7 +83,7 @@ class Operations:
         running = self.current.running
         return readiness(
             self._status,
-            running and running.life,
+            None if running is None else running.life,
             is_ending=running is not None and running.is_ending,
             must_notify=self._must_notify,
         )

@@ -85,9 +85,10 @@ def request_of(line: bytes) -> Request:
             f"{_found(members.get('request'))}"
         )
     try:
-        return convert(members, Request)  # type: ignore[arg-type]  (a union is a type for msgspec)
+        request: Request = convert(members, Request)
     except ValidationError as error:
         raise NotUnderstood(f"the request {members['request']}: {printable(str(error))}") from error
+    return request
 
 
 def request_line(request: Request) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
@@ -96,7 +95,7 @@ class ControlSocket:
             await aside(file.remove)
             raise
 
-    async def _accept_all(self, listener: socket.socket, reserve: Reserve) -> NoReturn:
+    async def _accept_all(self, listener: socket.socket, reserve: Reserve) -> None:
         async with anyio.create_task_group() as tasks:
             while True:
                 for _ in range(BURST):

@@ -61,7 +61,7 @@ def connect(client: socket.socket, path: Path) -> None:
 def _bind(listener: socket.socket, directory: int, name: str) -> tuple[int, int]:
     """Listen under ``name``, never under it without listening; gives device and inode."""
     short = f".{os.urandom(8).hex()}"
-    listener.setblocking(False)
+    listener.settimeout(0)
     os.fchmod(listener.fileno(), SOCKET_MODE)  # the file gets this mode, whatever the umask is
     listener.bind(f"/proc/self/fd/{directory}/{short}")
     try:
@@ -84,7 +84,7 @@ def _refuse_others(directory: int, path: Path) -> None:
     if not stat.S_ISSOCK(found.st_mode):
         raise OSError(errno.EEXIST, "something that is not a socket is there", str(path))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.setblocking(False)
+        client.settimeout(0)
         try:
             connect(client, path)
         except (ConnectionRefusedError, FileNotFoundError):

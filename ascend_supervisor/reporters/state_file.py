@@ -97,8 +97,9 @@ def _changed(status: Status, event: Event) -> Status:
             return replace(status, ranks=(*status.ranks, new))
         case ProcessExited():
             return replace(status, ranks=_with_exit(status.ranks, event))
-        case SignalReceived(signal="SIGTERM" | "SIGINT" | "SIGQUIT") | ControlRequested(
-            request="stop"
+        case (
+            SignalReceived(signal="SIGTERM" | "SIGINT" | "SIGQUIT")
+            | ControlRequested(request="stop")
         ):
             return replace(status, phase="stopping", why=event.msg)
         case GenerationEnded() if event.next == "stop":

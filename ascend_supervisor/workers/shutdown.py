@@ -89,7 +89,7 @@ class Shutdown:
         cut_short: Callable[[], Awaitable[object]],
         seconds_of: Callable[[Fault], float],
     ) -> None:
-        """Wait until ``_until``; a fault can move it to ``seconds_of`` from now, an operator too."""
+        """Wait until ``_until``, which a fault (``seconds_of``) or an operator can move."""
 
         def wait_until(moment: float) -> None:
             self._until = moment

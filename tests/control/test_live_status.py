@@ -117,9 +117,7 @@ def test_workers_with_logs_of_their_own_have_rows_of_their_own():
 def test_workers_that_share_their_launchers_output_have_rows_once_they_have_notified():
     of = life(launcher(0, 1, seen={700: 0, 701: 1}, logs=False))
     of.notified[1] = Notified(59.0, ready_at=1.0)
-    assert rows(of)[1:] == (
-        RankRow(1, 1, 701, None, "ready", 500.0, None, 1.0, "", ""),
-    )
+    assert rows(of)[1:] == (RankRow(1, 1, 701, None, "ready", 500.0, None, 1.0, "", ""),)
 
 
 def test_workers_of_a_launcher_that_has_ended_have_ended():

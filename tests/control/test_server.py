@@ -1,4 +1,4 @@
-"""The control socket with real clients: what each request does, and whom the server puts up with."""
+"""The control socket with real clients: what each request does, and who is put up with."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ async def test_whoever_asks_at_once_is_answered_however_many_do_nothing(path):
 
 
 def is_closed(client: socket.socket) -> bool:
-    client.setblocking(False)
+    client.settimeout(0)
     with suppress(BlockingIOError):
         return client.recv(1) == b""
     return False

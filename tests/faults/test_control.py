@@ -160,7 +160,7 @@ def test_a_hundred_megabytes_without_a_newline_are_not_kept(bad_day, way):
 def test_without_a_free_descriptor_it_answers_and_stops(bad_day, way):
     with counting(bad_day) as (job, path):
         ask(path, "ping")
-        taken = {int(name) for name in os.listdir(f"/proc/{job.pid}/fd")}
+        taken = {int(link.name) for link in Path(f"/proc/{job.pid}/fd").iterdir()}
         free = next(number for number in range(len(taken) + 1) if number not in taken)
         usual = resource.prlimit(job.pid, resource.RLIMIT_NOFILE, (free, 1 << 16))
         idle = connected(path)

@@ -70,7 +70,7 @@ def test_a_socket_at_which_somebody_listens_is_left_alone(tmp_path, backlog):
             with pytest.raises(OSError, match="another process listens there") as refused:
                 SocketFile.at(path)
             assert refused.value.errno == errno.EADDRINUSE
-    assert os.listdir(tmp_path) == ["s"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def _file(path: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_is_no_socket_is_left_alone(tmp_path, make):
     with pytest.raises(OSError, match="something that is not a socket is there"):
         SocketFile.at(path)
     assert path.lstat() == before
-    assert os.listdir(tmp_path) == ["s"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_it_is_gone_when_somebody_has_removed_it(tmp_path):
@@ -100,13 +100,13 @@ def test_it_is_gone_when_somebody_has_removed_it(tmp_path):
 
 
 def test_where_the_file_system_holds_no_sockets_there_is_an_error_and_nothing_is_left():
-    with pytest.raises(OSError, match="Operation not permitted|No such file|Permission"):
+    with pytest.raises(OSError, match=r"Operation not permitted|No such file|Permission"):
         SocketFile.at(Path("/proc/self/s"))
 
 
 def test_a_client_does_not_follow_a_link(tmp_path):
     listening = SocketFile.at(tmp_path / "s")
     (tmp_path / "link").symlink_to("s")
-    with socket.socket(socket.AF_UNIX) as client, pytest.raises(OSError, match=""):
+    with socket.socket(socket.AF_UNIX) as client, pytest.raises(ConnectionRefusedError):
         connect(client, tmp_path / "link")
     listening.remove()

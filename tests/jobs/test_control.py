@@ -37,7 +37,9 @@ def until_up(job, ranks: int = 1, generation: int = 0) -> None:
 def test_ping_names_the_supervisor(supervised):
     job = supervised("--standalone", "1", *python(UP))
     answer = ask_job(job, "ping")
-    state = json.loads(Path(str(socket_of(job)).removesuffix(".sock")).read_bytes())
+    path = Path(str(socket_of(job)).removesuffix(".sock"))
+    wait_until(path.exists)
+    state = json.loads(path.read_bytes())
     assert (answer["pid"], answer["start_time"]) == (job.pid, state["start_time"])
 
 
