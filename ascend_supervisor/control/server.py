@@ -157,7 +157,7 @@ class ControlSocket:
             self._conversations.pop(conversation, None)
 
     async def _converse(self, conversation: Conversation) -> None:
-        answer = conversation.stranger or await self._answer(conversation)
+        answer = await self._answer(conversation)
         if answer is not None:
             await conversation.say(answer_line(answer))
 
@@ -165,11 +165,11 @@ class ControlSocket:
         """None if the client has asked nothing."""
         try:
             line = await conversation.line()
-            request = None if line is None else request_of(line)
+            if line is None or conversation.stranger is not None:
+                return conversation.stranger
+            request = request_of(line)
         except NotUnderstood as error:
             return Declined(str(error))
-        if request is None:
-            return None
         conversation.waits_for_client = False
         try:
             return await self.operations.answer(request, conversation.by)

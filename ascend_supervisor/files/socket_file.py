@@ -18,7 +18,8 @@ from pathlib import Path
 
 SOCKET_MODE = 0o600
 """Connecting takes the permission to write."""
-BACKLOG = 128
+BACKLOG = 1024
+"""Clients that wait their turn; one more is told EAGAIN, or waits, as it likes."""
 
 
 class SocketFile:
@@ -53,7 +54,11 @@ class SocketFile:
 
 
 def connect(client: socket.socket, path: Path) -> None:
-    """Connect to the socket at ``path``; raises OSError."""
+    """Connect to the socket at ``path``; raises OSError.
+
+    While its backlog is full, a socket with a time-out of Python's gets BlockingIOError at once;
+    one that blocks waits, for as long as its SO_SNDTIMEO.
+    """
     with _opened(path, directory=False) as found:
         client.connect(f"/proc/self/fd/{found}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ def socket_of(job: Running) -> Path:
 
 def connected(path: Path, seconds: float = DEADLINE_SECONDS) -> socket.socket:
     client = socket.socket(socket.AF_UNIX)
-    client.settimeout(seconds)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(seconds), 0))
     try:
         connect(client, path)
     except BaseException:
         client.close()
         raise
+    client.settimeout(seconds)
     return client
 
 

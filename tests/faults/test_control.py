@@ -104,7 +104,10 @@ there()
 clients = []
 for _ in range(300):
     clients.append(connected())
-    clients[-1].send(b'{"version":1,"request":"status"}\\n')
+    try:
+        clients[-1].send(b'{"version":1,"request":"status"}\\n')
+    except OSError:
+        pass  # it has made room for another one
 there()
 """,
     "all are stopped": """
@@ -162,7 +165,8 @@ def test_without_a_free_descriptor_it_answers_and_stops(bad_day, way):
         ask(path, "ping")
         taken = {int(link.name) for link in Path(f"/proc/{job.pid}/fd").iterdir()}
         free = next(number for number in range(len(taken) + 1) if number not in taken)
-        usual = resource.prlimit(job.pid, resource.RLIMIT_NOFILE, (free, 1 << 16))
+        usual = resource.prlimit(job.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(job.pid, resource.RLIMIT_NOFILE, (free, usual[1]))
         idle = connected(path)
         for _ in range(3):
             assert ask(path, "status")["ok"] is True
