@@ -135,14 +135,16 @@ async def job_of(
         return await run_generation(life, runtime, interrupts, patience, company)
 
     plan = planner(settings, launcher, place, changes, notify.address)
+    stacks = Stacks(settings.hang_dump, place, runtime, interrupts)
+    dump = partial(stacks.take, occasion="dump")
     return Job(
         coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
         probes=[*_for_devices(devices, runtime), _for_hangs(settings, runtime), operations.requests],
         sweep=partial(_end_leftovers, runtime),
         plan=plan,
         prepare=partial(_prepare, place, runtime, plan),
-        run=operations.current.watching(run, joins_others=joins),
-        look=Stacks(settings.hang_dump, place, runtime, interrupts).look,
+        run=operations.current.watching(run, dump, joins_others=joins),
+        look=stacks.look,
         release=release,
         interrupts=interrupts,
         clock=runtime.clock,

@@ -7,11 +7,14 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended, Outcome
-from ascend_supervisor.workers.generation import Company, Look
+from ascend_supervisor.workers.generation import Company
 
 Run = Callable[[Life, Company], Awaitable[Ended]]
+Dump = Callable[[Life], Awaitable[StacksTaken | None]]
+"""Takes the stacks of a generation, and reports that; None if nothing was seen, or is to be."""
 
 
 class Running(Struct):
@@ -21,7 +24,7 @@ class Running(Struct):
     """
 
     life: Life
-    look: Look
+    dump: Dump
     can_restart: bool
     is_ending: bool = False
 
@@ -33,12 +36,12 @@ class Current:
         self.running: Running | None = None
         self.latest: Life | None = None
 
-    def watching(self, run: Run, *, joins_others: bool) -> Run:
+    def watching(self, run: Run, dump: Dump, *, joins_others: bool) -> Run:
         """``run``, seen from here; ``joins_others``: the ranks need a process in another pod."""
 
         async def watched(life: Life, company: Company) -> Ended:
             alone = life.plan.start.holds_all_ranks and not joins_others
-            running = Running(life, company.look, alone)
+            running = Running(life, dump, alone)
 
             async def announce(outcome: Outcome, uptime: float) -> None:
                 running.is_ending = True

@@ -15,7 +15,6 @@ from ascend_supervisor.events.generations import (
     ProcessStarted,
     RestartScheduled,
 )
-from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.reporters.state_file import Status, after
 
 MOST_RESTARTS = 20
@@ -27,7 +26,7 @@ class History(Struct, frozen=True):
 
     The job is in this phase since ``phase_since``, and processes of the latest generation were
     started at ``began`` and ran for ``lasted`` seconds, both by pid. Moments are seconds of
-    ``Clock.elapsed``. ``stacks`` is the latest look at the ranks.
+    ``Clock.elapsed``.
     """
 
     status: Status
@@ -36,7 +35,6 @@ class History(Struct, frozen=True):
     restarts: tuple[PastRestart, ...] = ()
     began: Mapping[int, float] = field(default_factory=dict)
     lasted: Mapping[int, float] = field(default_factory=dict)
-    stacks: StacksTaken | None = None
 
 
 def noted(history: History, event: Event, now: float, at: str) -> History:
@@ -58,7 +56,5 @@ def _noted(history: History, event: Event, now: float, at: str) -> History:
         case RestartScheduled(cause=cause, free=free):
             new = PastRestart(history.status.generation or 0, at, cause, free)
             return replace(history, restarts=(*history.restarts, new)[-MOST_RESTARTS:])
-        case StacksTaken():
-            return replace(history, stacks=event)
         case _:
             return history

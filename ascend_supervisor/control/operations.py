@@ -25,13 +25,12 @@ from ascend_supervisor.control.protocol import (
 from ascend_supervisor.control.readiness import readiness
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
+from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.probes.requests import Requests
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.tasks.clock import Clock
-
-NO_LOOK = "nothing was looked at: --hang-dump none, or no rank is left"
 
 
 class Operations:
@@ -114,16 +113,9 @@ class Operations:
             return self._told("dump", by, running)
         what = f"the stacks of generation {running.life.generation} are taken"
         self._told("dump", by, Accepted(what))
-        before = self._chronicle.history.stacks
-        summary = None
         with anyio.move_on_after(DUMP_SECONDS):
-            summary = await running.look(running.life)
-        if summary is None:
-            return Declined(f"the stacks were not there within {DUMP_SECONDS:g} s; ask again")
-        taken = self._chronicle.history.stacks
-        if taken is not None and taken is not before:
-            return Dumped(taken.summary, taken.directory, taken.files)
-        return Dumped(summary, None, ()) if summary else Declined(NO_LOOK)
+            return _dumped(await running.dump(running.life))
+        return Declined(f"the stacks were not there within {DUMP_SECONDS:g} s; ask again")
 
     def _running(self) -> Running | Declined:
         if self.current.running is not None:
@@ -138,3 +130,9 @@ class Operations:
         effect = answer.effect if isinstance(answer, Accepted) else f"declined: {answer.error}"
         self._report(ControlRequested(request, by.uid, by.pid, effect))
         return answer
+
+
+def _dumped(taken: StacksTaken | None) -> Dumped | Declined:
+    if taken is None:
+        return Declined("nothing was looked at: --hang-dump none, or no rank is left")
+    return Dumped(taken.summary, taken.directory if taken.files else None, taken.files)

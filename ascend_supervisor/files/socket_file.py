@@ -18,7 +18,7 @@ from pathlib import Path
 
 SOCKET_MODE = 0o600
 """Connecting takes the permission to write."""
-BACKLOG = 1024
+BACKLOG = 512
 """Clients that wait their turn; one more is told EAGAIN, or waits, as it likes."""
 
 

@@ -14,7 +14,6 @@ from ascend_supervisor.events.generations import (
     ProcessStarted,
     RestartScheduled,
 )
-from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.reporters.state_file import Status, after
@@ -79,8 +78,3 @@ def test_the_latest_restarts_are_remembered_with_their_causes():
     )
     many = told(*[AGAIN] * (MOST_RESTARTS + 5))
     assert [restart.at for restart in many.restarts] == [f"at {n}" for n in range(16, 36)]
-
-
-def test_the_latest_look_at_the_ranks_is_remembered():
-    looks = [StacksTaken(0, "/log/a", (), "first", 1.0), StacksTaken(0, "/log/b", (), "last", 1.0)]
-    assert told(*looks).stacks is looks[1]

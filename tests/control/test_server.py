@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -16,8 +17,9 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 import pytest
+from msgspec.structs import replace
 
-from ascend_supervisor.control import conversation
+from ascend_supervisor.control import conversation, server
 from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.server import MOST_AT_ONCE, ControlSocket
@@ -26,6 +28,7 @@ from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import GenerationStarted, ProcessStarted
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorExited
+from ascend_supervisor.files.socket_file import SocketFile
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Completed, Ended, Outcome, Requester, StopSignal
@@ -38,6 +41,7 @@ from tests.running import DEADLINE_SECONDS
 
 T = TypeVar("T")
 
+TAKEN = StacksTaken(0, "/log/dump", ("rank-0.txt",), "who waits where", 0.1)
 STATUS = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
 US = Requester(os.getpid(), os.geteuid())
 
@@ -56,7 +60,7 @@ class Stage:
         )
         self.control = ControlSocket(path, self.operations, self.report)
         self.ended = anyio.Event()
-        self.seen = "who waits where"
+        self.taken: StacksTaken | None = TAKEN
 
     def report(self, event: Event) -> None:
         self.events.append(event)
@@ -70,7 +74,8 @@ class Stage:
         self.report(GenerationStarted(of.generation, 1))
         for one in of.processes:
             self.report(ProcessStarted(one.spec.rank, 0, of.generation, one.pid, "/log"))
-        run = self.operations.current.watching(self._run, joins_others=joins_others)
+        watching = self.operations.current.watching
+        run = watching(self._run, self._dump, joins_others=joins_others)
         await run(of, Company((), self._announce, self._look))
 
     async def _run(self, _: Life, company: Company) -> Ended:
@@ -83,9 +88,10 @@ class Stage:
         pass
 
     async def _look(self, of: Life) -> str:
-        if self.seen:
-            self.report(StacksTaken(of.generation, "/log/hang", ("rank-0.txt",), self.seen, 0.1))
-        return self.seen
+        raise AssertionError
+
+    async def _dump(self, of: Life) -> StacksTaken | None:
+        return self.taken
 
 
 async def aside(call: Callable[[], T]) -> T:
@@ -225,20 +231,22 @@ async def test_dump_says_who_waits_where(path):
             "version": 1,
             "ok": True,
             "summary": "who waits where",
-            "directory": "/log/hang",
+            "directory": "/log/dump",
             "files": ["rank-0.txt"],
         }
-        stage.seen = ""
+        stage.taken = replace(TAKEN, files=())
+        assert (await stage.ask("dump"))["directory"] is None
+        stage.taken = None
         assert (await stage.ask("dump"))["error"].startswith("nothing was looked at")
 
 
 async def test_a_look_that_fails_is_a_defect_and_its_client_is_told(path):
-    async def broken(of: Life) -> str:
+    async def broken(of: Life) -> StacksTaken:
         raise LookupError("nobody expected this")
 
     async with serving(path) as stage, living_in(stage, life(living(0))):
         assert stage.operations.current.running is not None
-        stage.operations.current.running.look = broken
+        stage.operations.current.running.dump = broken
         assert "nobody expected this" in (await stage.ask("dump"))["error"]
         defects = [event for event in stage.events if isinstance(event, Defect)]
         assert len(defects) == 1
@@ -341,13 +349,13 @@ def is_closed(client: socket.socket) -> bool:
 async def test_who_waits_for_an_answer_is_not_closed_for_others(path):
     looked = anyio.Event()
 
-    async def slow(of: Life) -> str:
+    async def slow(of: Life) -> StacksTaken:
         await looked.wait()
-        return "at last"
+        return TAKEN
 
     async with serving(path) as stage, living_in(stage, life(living(0))):
         assert stage.operations.current.running is not None
-        stage.operations.current.running.look = slow
+        stage.operations.current.running.dump = slow
         waiting = [connected(path) for _ in range(MOST_AT_ONCE)]
         for client in waiting:
             client.sendall(b'{"version":1,"request":"dump"}\n')
@@ -356,7 +364,7 @@ async def test_who_waits_for_an_answer_is_not_closed_for_others(path):
         assert (await stage.ask("ping"))["error"].startswith("16 others are being answered")
         looked.set()
         for client in waiting:
-            assert b'"summary":"at last"' in await aside(partial(read_line, client))
+            assert b'"summary":"who waits where"' in await aside(partial(read_line, client))
             client.close()
 
 
@@ -373,6 +381,31 @@ async def test_where_no_socket_can_be_had_that_is_told_once(tmp_path):
         "there; ascend-supervisorctl reads the state file"
     )
     assert (tmp_path / "s").read_text() == "somebody's"
+
+
+async def test_a_file_system_that_does_not_answer_is_told_and_waited_for(path, monkeypatch):
+    answers = threading.Event()
+
+    def slowly(where: Path) -> SocketFile:
+        assert answers.wait(DEADLINE_SECONDS)
+        return SocketFile.at(where)
+
+    monkeypatch.setattr(server, "_listen_at", slowly)
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.1)
+    stage = Stage(path)
+    with anyio.fail_after(DEADLINE_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.control.serve)
+            stage.control.begin()
+            while not stage.events:
+                await anyio.sleep(0.005)
+            assert "the file system does not answer" in stage.events[0].msg
+            answers.set()
+            while not path.exists():
+                await anyio.sleep(0.005)
+            assert (await stage.ask("ping"))["ok"]
+            tasks.cancel_scope.cancel()
+    assert len(stage.events) == 1
 
 
 async def test_before_the_place_is_ours_there_is_no_socket(path):
