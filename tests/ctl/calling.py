@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ascend_supervisor.ctl.main import Out, run
+from ascend_supervisor.ctl.main import run
+from ascend_supervisor.ctl.out import Out
 from ascend_supervisor.processes.proc import start_time
 from tests.running import DEADLINE_SECONDS
 
