@@ -14,13 +14,14 @@ from pathlib import Path
 
 from ascend_supervisor.files.regular_file import open_regular_file
 from ascend_supervisor.files.standard_streams import closed_stdout
+from ascend_supervisor.output.last_lines import open_at_last_lines
+from ascend_supervisor.output.rotated_log import RotatedLog
 from ascend_supervisor.output.terminal_escapes import Shown, divided
 
 POLL_SECONDS = 0.2
 """How often to check for more; file events do not cross network file systems."""
 PIECE_BYTES = 64 * 1024
 STDOUT = 1
-_MISSING_AFTER_THE_LAST = 2
 
 Put = Callable[[bytes], None]
 
@@ -36,8 +37,18 @@ class Tail:
         self.path = path
         self.trouble: OSError | None = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         """Why nothing of it could be read so far."""
+        self._log = RotatedLog(path)
         self._file = -1
         self._at = 0
+
+    def skip_to_last(self, lines: int) -> None:
+        """Begin with the last ``lines`` lines of what is there now; to be called first.
+
+        A log that does not exist yet is read from its beginning.
+        """
+        with suppress(OSError):  # ``more`` finds the reason again
+            self._file, self._at = open_at_last_lines(self.path, lines)
+            self.trouble = None
 
     def more(self) -> Iterator[bytes]:
         """What is there now and was not returned yet, in pieces."""
@@ -87,38 +98,9 @@ class Tail:
         """
         with suppress(OSError):
             newest = self.path.stat()
-            if newest.st_size and not self._is_current(newest):
-                return self._opened_after_current()
+            if newest.st_size and not os.path.samestat(newest, os.fstat(self._file)):
+                return self._log.opened_after(self._file)
         return -1
-
-    def _opened_after_current(self) -> int:
-        while True:
-            number = self._number_of_current()
-            file = open_regular_file(self._numbered(number - 1) if number else self.path)
-            if number == self._number_of_current():
-                return file
-            os.close(file)  # a rotation came between
-
-    def _number_of_current(self) -> int:
-        """The rotation number of the current file; 0 if it has none.
-
-        While the files are being renamed, from the highest number down, one number is missing.
-        """
-        missing = number = 0
-        while missing < _MISSING_AFTER_THE_LAST:
-            number += 1
-            try:
-                if self._is_current(self._numbered(number).stat()):
-                    return number
-            except OSError:
-                missing += 1
-        return 0
-
-    def _is_current(self, found: os.stat_result) -> bool:
-        return os.path.samestat(found, os.fstat(self._file))
-
-    def _numbered(self, number: int) -> Path:
-        return self.path.with_name(f"{self.path.name}.{number}") if number else self.path
 
 
 class Label:
