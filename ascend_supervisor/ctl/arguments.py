@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -12,7 +13,7 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.standard_streams import put
 from ascend_supervisor.untrusted_text import plain
 
-_RANK_DIGITS = 9
+_MOST_DIGITS = 9
 
 
 def parse_arguments(argv: Sequence[str]) -> Namespace:
@@ -36,36 +37,69 @@ class _Parser(ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(
         prog=PROGRAM,
-        description="Looks at a running supervisor and its ranks; checks and converts rank tables.",
+        description="Looks at a running supervisor and its ranks, and asks it to act; checks and "
+        "converts rank tables.",
         allow_abbrev=False,
     )
     parser.set_defaults(command="")
     parser.add_argument("--version", dest="command", action="store_const", const="version")
+    _add_places(parser, default=None)
     add = partial(_add_command, parser.add_subparsers(title="commands", metavar="COMMAND"))
-    _add_looks(add)
+    for command in (*_add_looks(add), *_add_acts(add)):
+        _add_places(command, default=SUPPRESS)  # else what stands before the command is lost
     _add_tables(add)
     return parser
 
 
-def _add_looks(add: Any) -> None:
-    status = add("status", "where the job stands: phase, generation, ranks, root cause")
-    status.add_argument("--json", action="store_true", help="the state file as it is")
-    health = add("health", "exit 0 while all is well, else 1 (a probe for Kubernetes)")
+def _add_places(parser: ArgumentParser, default: Any) -> None:
+    parser.add_argument(
+        "--state-file",
+        metavar="PATH",
+        default=default,
+        help="the supervisor's (default: where its environment puts it)",
+    )
+    parser.add_argument(
+        "--log-dir",
+        metavar="DIR",
+        default=default,
+        help="the supervisor's: its state file is there, unless --state-file names it",
+    )
+
+
+def _add_looks(add: Any) -> list[ArgumentParser]:
+    status = add("status", "where the job stands: phase, restarts, ranks, root cause")
+    status.add_argument(
+        "--watch", action="store_true", help="again and again, until the supervisor ends"
+    )
+    status.add_argument(
+        "--json", action="store_true", help="the state file, and live figures as live"
+    )
+    health = add("health", "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)")
+    ready = add("ready", "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)")
     logs = add("logs", "what the ranks have printed")
     logs.add_argument("-f", "--follow", action="store_true", help="and what they print from now on")
     logs.add_argument(
-        "rank",
-        metavar="RANK",
-        nargs="?",
-        type=_rank,
-        help="of one rank only; not on a terminal: raw",
+        "--tail", metavar="N", type=_lines, help="only the last N lines of each log, then"
     )
-    for command in (status, health, logs):
-        command.add_argument(
-            "--state-file",
-            metavar="PATH",
-            help="the supervisor's (default: where its environment puts it)",
-        )
+    logs.add_argument(
+        "ranks",
+        metavar="RANK",
+        nargs="*",
+        type=_ranks,
+        help="of these only, such as 0 or 3-5; one rank, not on a terminal: raw",
+    )
+    return [status, health, ready, logs]
+
+
+def _add_acts(add: Any) -> list[ArgumentParser]:
+    stop = add("stop", "end the job, as SIGTERM does")
+    stop.add_argument(
+        "--grace", metavar="S", type=_seconds, help="SIGTERM to SIGKILL (default: the job's)"
+    )
+    stop.add_argument("--wait", action="store_true", help="until the supervisor has ended")
+    restart = add("restart", "end the generation and start the next, not charged to --restarts")
+    dump = add("dump", "what the ranks do now: their stacks; nothing is ended")
+    return [stop, restart, dump]
 
 
 def _add_tables(add: Any) -> None:
@@ -87,7 +121,25 @@ def _add_command(commands: Any, name: str, meaning: str) -> ArgumentParser:
     return command
 
 
-def _rank(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= _RANK_DIGITS):
-        raise ArgumentTypeError(f"expected a rank, such as 0, found {plain(text)}")
+def _ranks(text: str) -> Any:
+    from ascend_supervisor.settings.values import read_ranks  # noqa: PLC0415  (probes need none)
+
+    if text[:1].isdecimal():
+        with suppress(ValueError):
+            return read_ranks(text)
+    raise ArgumentTypeError(f"expected ranks, such as 0 or 3-5, found {plain(text)}")
+
+
+def _lines(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise ArgumentTypeError(f"expected a number of lines, found {plain(text)}")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    from ascend_supervisor.settings.values import read_duration  # noqa: PLC0415
+
+    try:
+        return read_duration(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"expected {error}, found {plain(text)}") from error

@@ -13,7 +13,6 @@ from ascend_supervisor import __version__
 from ascend_supervisor.ctl.out import PROGRAM, Out
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.standard_streams import STDOUT
-from ascend_supervisor.untrusted_text import plain
 
 if TYPE_CHECKING:
     from ascend_supervisor.ctl.state import State
@@ -23,43 +22,78 @@ Command = Callable[[Namespace, Mapping[str, str], Out], int]
 
 
 def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    state = _state(arguments, environ)
-    if arguments.json:
-        out.put(state.content if state.content.endswith(b"\n") else state.content + b"\n")
-    else:
-        from ascend_supervisor.ctl.text import status_text  # noqa: PLC0415
+    from ascend_supervisor.ctl import status, watching  # noqa: PLC0415
+    from ascend_supervisor.ctl.seen import as_json  # noqa: PLC0415
 
-        out.text(status_text(state.status, state.rank_lives))
-    if state.left_behind:
-        out.say(f"{_no_more(state)}: all of this was so when it was last seen")
+    state = _state(arguments, environ)
+    if not arguments.watch:
+        status.once(state, out, as_json if arguments.json else status.as_text)
+    elif arguments.json or not os.isatty(STDOUT) or environ.get("TERM") == "dumb":
+        each = status.as_line if arguments.json else status.as_paragraph
+        watching.print_changes(status.watched(state, each), out)
+    else:
+        watching.redraw(status.watched(state, status.as_text), out)
     return 0
 
 
 def _health(arguments: Namespace, environ: Mapping[str, str], _: Out) -> int:
-    from ascend_supervisor.ctl.state import StateUnknown  # noqa: PLC0415
+    from ascend_supervisor.ctl.probes import check_health  # noqa: PLC0415
 
-    state = _state(arguments, environ)
-    status = state.status
-    if status.phase == "ended" and status.exit_code != 0:
-        cause = (status.root_cause or status.why).partition("\n")[0]
-        raise StateUnknown(f"the supervisor has ended with {status.exit_code}: {plain(cause)}")
-    if state.left_behind:
-        raise StateUnknown(_no_more(state))
+    check_health(_state(arguments, environ))
+    return 0
+
+
+def _ready(arguments: Namespace, environ: Mapping[str, str], _: Out) -> int:
+    from ascend_supervisor.ctl.probes import check_ready  # noqa: PLC0415
+
+    check_ready(_state(arguments, environ))
     return 0
 
 
 def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl.logs import RankTails, follow_logs, print_logs  # noqa: PLC0415
+    from ascend_supervisor.ctl.logs import (  # noqa: PLC0415
+        RankTails,
+        Wanted,
+        follow_logs,
+        print_logs,
+    )
     from ascend_supervisor.ctl.state import read_state_file  # noqa: PLC0415
     from ascend_supervisor.output.terminal_escapes import coloured, harmless  # noqa: PLC0415
 
     state = _state(arguments, environ)
-    elsewhere = harmless if arguments.rank is None else None
-    logs = RankTails(arguments.rank, out.put, coloured if os.isatty(STDOUT) else elsewhere)
+    wanted = Wanted(tuple(arguments.ranks))
+    elsewhere = None if wanted.is_one_rank else harmless
+    shown = coloured if os.isatty(STDOUT) else elsewhere
+    logs = RankTails(wanted, out.put, shown, arguments.tail)
     if arguments.follow:
         follow_logs(logs, state, partial(read_state_file, state.path), out.say)
     else:
         print_logs(logs, state)
+    return 0
+
+
+def _stop(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.ctl.acts import stop, until_ended  # noqa: PLC0415
+
+    state = _state(arguments, environ)
+    out.line(stop(state, arguments.grace))
+    if arguments.wait:
+        out.line(until_ended(state))
+    return 0
+
+
+def _restart(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.ctl.acts import restart  # noqa: PLC0415
+
+    out.line(restart(_state(arguments, environ)))
+    return 0
+
+
+def _dump(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.ctl.acts import dump  # noqa: PLC0415
+
+    for line in dump(_state(arguments, environ)):
+        out.line(line)
     return 0
 
 
@@ -108,21 +142,17 @@ COMMANDS: Mapping[str, Command] = {
     "version": _version,
     "status": _status,
     "health": _health,
+    "ready": _ready,
     "logs": _logs,
+    "stop": _stop,
+    "restart": _restart,
+    "dump": _dump,
     "check-table": _check_table,
     "convert": _convert,
 }
 
 
 def _state(arguments: Namespace, environ: Mapping[str, str]) -> State:
-    from ascend_supervisor.ctl.state import read_state  # noqa: PLC0415
+    from ascend_supervisor.ctl.finding import Named, find_state  # noqa: PLC0415
 
-    return read_state(arguments.state_file, environ)
-
-
-def _no_more(state: State) -> str:
-    status = state.status
-    return (
-        f"the supervisor of {plain(str(state.path))} is no more: process {status.pid} of "
-        f"{plain(status.pod)} does not run here, though the phase is {status.phase!r}"
-    )
+    return find_state(Named(arguments.state_file, arguments.log_dir), environ)

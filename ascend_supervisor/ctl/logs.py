@@ -1,4 +1,4 @@
-"""The ranks' logs, as ctl prints them: all with a label, or one."""
+"""The ranks' logs, as ctl prints them: with labels, or the bytes of one rank."""
 
 from __future__ import annotations
 
@@ -12,18 +12,39 @@ from ascend_supervisor.ctl.text import spans
 from ascend_supervisor.output.file_tail import Label, Put, Tail, Tails, follow, print_all
 from ascend_supervisor.output.terminal_escapes import Shown
 from ascend_supervisor.reporters.state_file import RankStatus, Status
+from ascend_supervisor.settings.values import RankSet
 from ascend_supervisor.untrusted_text import plain
 
 
+class Wanted(Struct, frozen=True):
+    """Whose logs: of the ranks in one of ``sets``; without any, of all processes."""
+
+    sets: tuple[RankSet, ...] = ()
+
+    @property
+    def is_one_rank(self) -> bool:
+        return len(self.sets) == 1 and sum(map(len, self.sets[0].ranges)) == 1
+
+    def holds(self, rank: int | None) -> bool:
+        return not self.sets or (rank is not None and any(rank in one for one in self.sets))
+
+    def missing(self, known: list[int]) -> tuple[RankSet, ...]:
+        """The sets that hold none of the ``known`` ranks."""
+        return tuple(one for one in self.sets if not any(rank in one for rank in known))
+
+
 class RankTails(Struct):
-    """The logs that were named so far: of ``rank``, or of all ranks (None), with labels.
+    """The logs that were named so far, with labels unless one rank is ``wanted``.
 
     ``shown`` makes their lines fit for a terminal; None prints one rank's bytes unchanged.
+    ``last_lines`` is how many lines of each log are printed of what it holds at first; None for
+    all of them.
     """
 
-    rank: int | None
+    wanted: Wanted
     put: Put
     shown: Shown | None
+    last_lines: int | None = None
     labels: list[Label] = field(default_factory=list)
     _by_path: dict[str, tuple[Tail, Put]] = field(default_factory=dict)
 
@@ -34,8 +55,8 @@ class RankTails(Struct):
     def name(self, status: Status) -> None:
         """Take in the logs that ``status`` names."""
         for rank in status.ranks:
-            if self.rank in (None, rank.rank) and rank.log not in self._by_path:
-                self._by_path[rank.log] = (Tail(Path(rank.log)), self._put_of(rank))
+            if self.wanted.holds(rank.rank) and rank.log not in self._by_path:
+                self._by_path[rank.log] = (self._tail_of(rank), self._put_of(rank))
 
     def finish(self) -> None:
         """End unfinished lines; raises StateUnknown if logs could not be read."""
@@ -50,23 +71,27 @@ class RankTails(Struct):
         if troubles:
             raise StateUnknown(*troubles)
 
+    def _tail_of(self, rank: RankStatus) -> Tail:
+        tail = Tail(Path(rank.log))
+        if self.last_lines is not None:
+            tail.skip_to_last(self.last_lines)
+        return tail
+
     def _put_of(self, rank: RankStatus) -> Put:
         if self.shown is None:
             return self.put
         name = f"rank {rank.rank}" if rank.rank is not None else plain(Path(rank.log).name)
-        label = f"[{name}] " if self.rank is None else ""
+        label = "" if self.wanted.is_one_rank else f"[{name}] "
         self.labels.append(Label(label.encode(errors="backslashreplace"), self.put, self.shown))
         return self.labels[-1].put
 
 
 def print_logs(logs: RankTails, state: State) -> None:
-    """Print the logs' current content; raises StateUnknown if there are no logs."""
+    """Print the logs' current content; raises StateUnknown for ranks that have none."""
     logs.name(state.status)
-    if not logs.tails:
-        raise StateUnknown(_nothing(state, logs.rank))
     for one in logs.tails:
         print_all([one])
-    logs.finish()
+    _finish(logs, state)
 
 
 def follow_logs(
@@ -75,7 +100,7 @@ def follow_logs(
     """Print the logs and what is appended, until the supervisor is gone or has ended.
 
     ``read`` returns the current state, or raises StateUnknown: then the last state is used.
-    Raises StateUnknown at the end if there was nothing to follow.
+    Raises StateUnknown at the end for ranks that had no log.
     """
     latest = state
 
@@ -85,12 +110,11 @@ def follow_logs(
         logs.name(latest.status)
         return logs.tails, not latest.is_final
 
-    if not look()[0] and not latest.is_final:
-        tell(f"{_nothing(latest, logs.rank)}; waiting for it")
+    look()
+    if (absent := _absent(logs, latest)) and not latest.is_final:
+        tell(f"{absent}; waiting for it")
     follow(look)
-    if not logs.tails:
-        raise StateUnknown(_nothing(latest, logs.rank))
-    logs.finish()
+    _finish(logs, latest)
 
 
 def _renewed(state: State, read: Callable[[], State]) -> State:
@@ -100,10 +124,28 @@ def _renewed(state: State, read: Callable[[], State]) -> State:
         return state
 
 
-def _nothing(state: State, rank: int | None) -> str:
+def _finish(logs: RankTails, state: State) -> None:
+    absent = _absent(logs, state)
+    if absent and not logs.tails:
+        raise StateUnknown(absent)
+    logs.finish()
+    if absent:
+        raise StateUnknown(absent)
+
+
+def _absent(logs: RankTails, state: State) -> str:
+    """The sentence about what was asked for and is not here; empty if all of it is."""
     status = state.status
-    known = [known.rank for known in status.ranks if known.rank is not None]
-    if rank is None or not status.ranks:
+    if not status.ranks or not (logs.tails or logs.wanted.sets):
         about = f": {plain(status.why)}" if status.why else ""
         return f"no rank of {plain(status.pod)} has a log; the phase is {status.phase!r}{about}"
-    return f"rank {rank} is none of the ranks of {plain(status.pod)}, which are {spans(known)}"
+    known = [known.rank for known in status.ranks if known.rank is not None]
+    missing = logs.wanted.missing(known)
+    if not missing:
+        return ""
+    asked = f"rank {missing[0]} is" if logs.wanted.is_one_rank else f"ranks {_listed(missing)} are"
+    return f"{asked} none of the ranks of {plain(status.pod)}, which are {spans(known)}"
+
+
+def _listed(sets: tuple[RankSet, ...]) -> str:
+    return ",".join(map(str, sets))

@@ -20,6 +20,10 @@ class Out(NamedTuple):
     def text(self, text: str) -> None:
         self.put(text.encode(errors="backslashreplace"))
 
+    def line(self, text: str) -> None:
+        """Put ``text`` on a line of its own, whatever is in it."""
+        self.text(f"{printable(text)}\n")
+
     def say(self, sentence: str) -> None:
         self.tell(f"{PROGRAM}: {printable(sentence)}")
 

@@ -1,15 +1,12 @@
-"""The state file of a supervisor, as another process finds and reads it; nothing in it is trusted.
+"""The state file of a supervisor, as another process reads it; nothing in it is trusted.
 
 It may be replaced meanwhile, its supervisor may have ended long ago, or it may be forged.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import ClassVar, get_args
 
 from msgspec import Struct
@@ -23,13 +20,12 @@ from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.untrusted_text import plain
 
 VARIABLE = "ASCEND_SUPERVISOR_STATE_FILE"
-PLACING = (VARIABLE, "ASCEND_SUPERVISOR_LOG_DIR", "ASCEND_SUPERVISOR_CONFIG")
-"""The variables of ours that decide where a supervisor keeps its state file."""
 PATTERN = "*-supervisor-*.json"
+"""The names that supervisors give to their state files."""
 MAX_BYTES = 16 * 1024 * 1024
 _PHASES: tuple[Phase, ...] = get_args(Phase)
-_MOST_LISTED = 20
-_NAME_IT = f"name the supervisor's own with --state-file or {VARIABLE}"
+NAME_IT = f"name the supervisor's own with --state-file or {VARIABLE}"
+"""What to do where the wrong file, or none, was found."""
 
 
 class StateUnknown(Refusal):
@@ -61,28 +57,36 @@ class State(Struct, frozen=True):
         return self.supervisor_lives or OWNER.encode() in proc.environ(rank.pid)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether its supervisor was stopped by a signal (SIGSTOP) or a debugger."""
+        with suppress(ValueError):  # a process may have any bytes for a name
+            found = proc.stat(self.status.pid)
+            if found is not None and found.start == self.status.start_time:
+                return found.state in {"T", "t"}
+        return False
+
+    @property
     def left_behind(self) -> bool:
         """Whether its supervisor is gone without having reported its end."""
         return self.status.phase != "ended" and not self.supervisor_lives
 
     @property
+    def description(self) -> str:
+        return f"the supervisor of {plain(str(self.path))} (process {self.status.pid})"
+
+    @property
+    def loss(self) -> str:
+        """The sentence about a supervisor that is ``left_behind``."""
+        status = self.status
+        return (
+            f"the supervisor of {plain(str(self.path))} is no more: process {status.pid} of "
+            f"{plain(status.pod)} does not run here, though the phase is {status.phase!r}"
+        )
+
+    @property
     def is_final(self) -> bool:
         """Whether nothing that it describes will change any more."""
         return self.status.phase == "ended" or not self.supervisor_lives
-
-
-def read_state(named: str | None, environ: Mapping[str, str]) -> State:
-    """The state in the file ``named``, else in that of the supervisor with this ``environ``.
-
-    Raises StateUnknown, and SettingsRefused if a supervisor would refuse ``environ``.
-    """
-    named = named or environ.get(VARIABLE)
-    if named:
-        return read_state_file(Path(named))
-    usual, certain, log_dir = _usual(environ)
-    if certain or os.path.lexists(usual):
-        return read_state_file(usual)
-    return read_state_file(_only_one(log_dir, usual))
 
 
 def read_state_file(path: Path) -> State:
@@ -93,18 +97,18 @@ def read_state_file(path: Path) -> State:
     except FileNotFoundError as error:
         raise StateUnknown(
             f"there is no state file {plain(str(path))}: either no supervisor has started here, "
-            f"or it keeps another; {_NAME_IT}"
+            f"or it keeps another; {NAME_IT}"
         ) from error
     except OSError as error:
         reason = error.strerror or str(error)
         raise StateUnknown(
             f"the state file {plain(str(path))} cannot be read: {reason}; look at it as the "
-            f"supervisor's user, or {_NAME_IT}"
+            f"supervisor's user, or {NAME_IT}"
         ) from error
     except (NotJson, Misfit) as error:
         raise StateUnknown(
             f"{plain(str(path))} is no state file of ascend_supervisor: {plain(str(error))}; "
-            f"{_NAME_IT}"
+            f"{NAME_IT}"
         ) from error
 
 
@@ -113,54 +117,6 @@ def _started(pid: int) -> int | None:
     with suppress(ValueError):  # a process may have any bytes for a name
         return None if proc.is_zombie(pid) else proc.start_time(pid)
     return None
-
-
-def _usual(environ: Mapping[str, str]) -> tuple[Path, bool, Path]:
-    """The state file of a supervisor with this environment, whether it was set, and the log dir.
-
-    What its command line says is not known here.
-    """
-    # Slow, and a probe that names the file does not need it.
-    from ascend_supervisor.job_files import mounted_log_dir, place_of  # noqa: PLC0415
-    from ascend_supervisor.settings.precedence import Settings, read_settings  # noqa: PLC0415
-    from ascend_supervisor.settings.sources import CONFIG_BYTES  # noqa: PLC0415
-
-    placing = {name: environ[name] for name in PLACING if name in environ}
-    settings = read_settings(("--", "any"), placing, partial(read_regular_file, most=CONFIG_BYTES))
-    assert isinstance(settings, Settings)  # noqa: S101  (neither help nor version was asked for)
-    mounted = mounted_log_dir(environ)
-    place = place_of(
-        environ,
-        os.uname().nodename,  # what socket.gethostname() gives, without the import
-        mounted_log_exists=mounted is not None and os.path.isdir(mounted),  # noqa: PTH112
-        here=_here(),
-        log_dir=settings.log_dir,
-        state_file=settings.state_file,
-    )
-    return Path(place.state_file), settings.state_file is not None, Path(place.log_dir)
-
-
-def _here() -> PurePath:
-    try:
-        return Path.cwd()
-    except OSError:  # it was removed; absolute paths can still be found
-        return PurePath()
-
-
-def _only_one(log_dir: Path, usual: Path) -> Path:
-    """The one state file in ``log_dir``; if there is none, the missing ``usual`` one."""
-    found: list[Path] = []
-    with suppress(OSError):
-        found = sorted(log_dir.glob(PATTERN))
-    if len(found) > 1:
-        listed = [plain(str(path)) for path in found[:_MOST_LISTED]]
-        if len(found) > _MOST_LISTED:
-            listed.append(f"and {len(found) - _MOST_LISTED} more")
-        raise StateUnknown(
-            f"there is no state file {plain(str(usual))}, but {len(found)} others lie there: "
-            f"{', '.join(listed)}; {_NAME_IT}"
-        )
-    return found[0] if found else usual
 
 
 def _status(top: Cursor) -> Status:

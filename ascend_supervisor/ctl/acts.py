@@ -1,0 +1,103 @@
+"""``stop``, ``restart`` and ``dump``: what an operator asks of a supervisor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from msgspec import Struct
+
+from ascend_supervisor.control.protocol import (
+    DUMP_SECONDS,
+    Accepted,
+    AnsweredNo,
+    AskDump,
+    AskRestart,
+    AskStop,
+    Dumped,
+    NotUnderstood,
+    Request,
+)
+from ascend_supervisor.ctl.connection import ANSWER_SECONDS, Denied, NoSocket, Silent, ask
+from ascend_supervisor.ctl.seen import unanswered
+from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
+from ascend_supervisor.errors import Refusal
+from ascend_supervisor.untrusted_text import plain, printable
+
+POLL_SECONDS = 0.2
+"""How often to check whether the supervisor has ended."""
+
+T = TypeVar("T", bound=Struct)
+
+
+class NotDone(Refusal):
+    """The supervisor was not reached, or has declined; the sentence says why and what to do."""
+
+    exit_code: ClassVar[int] = 1
+
+
+def stop(state: State, grace: float | None) -> str:
+    """Tell the supervisor to stop, with this ``grace`` (seconds) or the job's; raises NotDone.
+
+    Returns what follows.
+    """
+    instead = f"; kill {state.status.pid} stops it, too" if grace is None else ""
+    return _requested(state, AskStop(grace), Accepted, instead=instead).effect
+
+
+def restart(state: State) -> str:
+    """End the generation and start the next one; returns what follows. Raises NotDone."""
+    return _requested(state, AskRestart(), Accepted).effect
+
+
+def dump(state: State) -> list[str]:
+    """Who waits where, and the files that say more, line by line; raises NotDone."""
+    dumped = _requested(state, AskDump(), Dumped, DUMP_SECONDS + ANSWER_SECONDS)
+    directory = Path(dumped.directory or "")
+    files = [printable(str(directory / file)) for file in dumped.files]
+    return [*map(printable, dumped.summary.split("\n")), *files]
+
+
+def until_ended(state: State, sleep: Callable[[float], object] = time.sleep) -> str:
+    """Wait until the process of the supervisor is gone; returns how it ended."""
+    path = state.path
+    while state.supervisor_lives:
+        sleep(POLL_SECONDS)
+        state = _renewed(state)
+    status = _renewed(state).status
+    if status.phase != "ended":
+        return f"{path} does not say how it ended: the phase is {status.phase!r}"
+    return f"ended with exit code {status.exit_code}: {status.why}"
+
+
+def _requested(
+    state: State,
+    request: Request,
+    kind: type[T],
+    seconds: float = ANSWER_SECONDS,
+    instead: str = "",
+) -> T:
+    """The answer; raises NotDone. ``instead`` is what to do where there is no socket."""
+    if state.status.phase == "ended":
+        raise NotDone(f"{state.description} has ended with {state.status.exit_code} already")
+    try:
+        answer = ask(state.path, request, kind, seconds)
+    except AnsweredNo as declined:
+        raise NotDone(plain(str(declined))) from declined
+    except NotUnderstood as error:
+        raise NotDone(f"{state.description}: {error}") from error
+    if not isinstance(answer, (NoSocket, Denied, Silent)):
+        return answer
+    if isinstance(answer, NoSocket) and state.left_behind:
+        raise NotDone(state.loss)
+    told = unanswered(state, answer)
+    raise NotDone(f"{told}{instead if isinstance(answer, NoSocket) else ''}")
+
+
+def _renewed(state: State) -> State:
+    try:
+        return read_state_file(state.path)
+    except StateUnknown:
+        return state

@@ -1,0 +1,70 @@
+"""Aligned text for people, measured in the columns of a terminal; pure.
+
+Text from outside is shown on one line: what cannot be printed is escaped as in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from unicodedata import category, east_asian_width
+
+from ascend_supervisor.untrusted_text import plain, printable
+
+NONE = "-"
+CUT = "..."
+_GAP = "  "
+_NO_COLUMN = frozenset({"Mn", "Me", "Cf"})
+
+
+def columns_of(text: str) -> int:
+    """How many columns ``text`` takes: two for a wide character, none for a combining one."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def cut(text: str, most: int) -> str:
+    """``text`` in at most ``most`` columns; three dots mark that something is missing."""
+    if columns_of(text) <= most:
+        return text
+    mark = CUT if most > len(CUT) else ""
+    left = most - len(mark)
+    for at, one in enumerate(text):
+        left -= _columns(one)
+        if left < 0:
+            return text[:at] + mark
+    return text
+
+
+def facts(named: Iterable[tuple[str, object]]) -> list[str]:
+    """Name and value, line by line; further lines of a value are aligned with its first.
+
+    A fact without a value is left out.
+    """
+    told = [(name, str(value)) for name, value in named if value not in {None, ""}]
+    width = max((len(name) for name, _ in told), default=0) + len(_GAP)
+    return [
+        f"{head:<{width}}{plain(line)}"
+        for name, value in told
+        for head, line in zip_longest([name], value.split("\n"), fillvalue="")
+    ]
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """The lines of a table; None is shown as a dash."""
+    lines = [list(heads), *([_cell(cell) for cell in row] for row in rows)]
+    widths = [max(map(columns_of, column)) for column in zip(*lines, strict=True)]
+    return [_GAP.join(map(_padded, line, widths)).rstrip() for line in lines]
+
+
+def _columns(one: str) -> int:
+    if category(one) in _NO_COLUMN:
+        return 0
+    return 2 if east_asian_width(one) in {"W", "F"} else 1
+
+
+def _cell(value: object) -> str:
+    return NONE if value in {None, ""} else printable(str(value))
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - columns_of(text))

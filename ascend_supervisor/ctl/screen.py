@@ -1,0 +1,173 @@
+"""The status of a job as text for people, and as a screen of a given size; pure.
+
+Text of ranks is shown on one line and steers no terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from ascend_supervisor.control.protocol import LiveStatus, PastRestart, RankRow
+from ascend_supervisor.ctl.columns import cut, facts, table
+from ascend_supervisor.ctl.quantities import duration, size
+from ascend_supervisor.events.words import counted
+from ascend_supervisor.reporters.state_file import RankStatus, Status
+from ascend_supervisor.untrusted_text import plain, printable
+
+MOST_RESTARTS = 5
+"""How many of the latest restarts are listed."""
+STATUS_COLUMNS = 40
+"""Of a rank's own STATUS text, so that its last line has room."""
+HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
+CLEAR = f"{HOME}\x1b[2J"
+NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
+
+
+class Window(Struct, frozen=True):
+    """The size of a terminal, in characters."""
+
+    columns: int
+    lines: int
+
+
+class Picture(Struct, frozen=True):
+    """The status, line by line: ``facts``, then ``ranks``, a table with its head, or nothing."""
+
+    facts: tuple[str, ...]
+    ranks: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(f"{line}\n" for line in (*self.facts, *_apart(self.ranks)))
+
+
+def of_file(status: Status, lives: Callable[[RankStatus], bool], trouble: str = "") -> Picture:
+    """A status without live figures; ``lives`` returns whether a rank's process is alive."""
+    heads = ("RANK", "LOCAL", "PID", "ALIVE", "STATUS", "LOG")
+    rows = [_row_of_file(rank, lives(rank)) for rank in status.ranks]
+    told = [*_job(status), ("phase", status.phase), *_course(status, status.why, trouble)]
+    return _picture(told, heads, rows)
+
+
+def of_answer(live: LiveStatus) -> Picture:
+    """What the supervisor has answered."""
+    status = live.status
+    why = "" if status.phase == "running" else status.why  # the generation says it better
+    told = [
+        *_job(status, live.started_at),
+        ("phase", f"{status.phase} for {duration(live.phase_seconds)}"),
+        *_course(status, why),
+        ("restarts", _restarts(live.restarts)),
+    ]
+    notifies = any(row.notify_status for row in live.ranks)
+    heads = ["RANK", "LOCAL", "PID", "STATE", "UP", "OUTPUT", "QUIET", "STATUS", "LAST LINE"]
+    ends = {rank.pid: _end(rank) for rank in status.ranks}
+    rows = [_row(row, ends.get(row.pid or 0)) for row in live.ranks]
+    return _picture(told, *((heads, rows) if notifies else _without("STATUS", heads, rows)))
+
+
+def fitted(picture: Picture, window: Window) -> list[str]:
+    """The lines of ``picture`` in this window: cut at its width, and to its height.
+
+    If there is too much, the facts have at least half of it, or what they need; what is missing
+    is counted.
+    """
+    for_ranks = max(window.lines - len(picture.facts), window.lines // 2)
+    ranks = _shortened(_apart(picture.ranks), for_ranks)
+    lines = [*_shortened(picture.facts, window.lines - len(ranks)), *ranks]
+    # The last column stays free: a character there would be erased with the rest of its line.
+    return [cut(line, window.columns - 1) for line in lines]
+
+
+def frame(lines: Sequence[str]) -> str:
+    """What draws ``lines`` over those before, without flicker; the cursor ends after the last.
+
+    Characters that are wider than we think wrap no line.
+    """
+    drawn = f"{TO_LINE_END}\r\n".join(lines)
+    return f"{NO_WRAP}{HOME}{drawn}{TO_LINE_END}{TO_SCREEN_END}{WRAP}"
+
+
+def _picture(
+    named: Sequence[tuple[str, object]], heads: Sequence[str], rows: Sequence[Sequence[object]]
+) -> Picture:
+    return Picture(tuple(facts(named)), tuple(table(heads, rows)) if rows else ())
+
+
+def _job(status: Status, started_at: str = "") -> list[tuple[str, object]]:
+    supervisor = f"process {status.pid}, version {status.version}"
+    since = f", started at {started_at}" if started_at else ""
+    return [
+        ("job", f"{status.job_id} on {status.pod}"),
+        ("supervisor", f"{supervisor}{since}"),
+    ]
+
+
+def _course(status: Status, why: str, trouble: str = "") -> list[tuple[str, object]]:
+    return [
+        ("trouble", trouble),
+        ("why", why),
+        ("exit code", status.exit_code),
+        ("generation", status.generation),
+        ("world size", status.world_size),
+        ("restarts left", status.restarts_left),
+        ("root cause", status.root_cause),
+    ]
+
+
+def _restarts(restarts: Sequence[PastRestart]) -> str:
+    """The latest first."""
+    told = [
+        f"{one.at} after generation {one.generation}: {printable(one.cause)}"
+        + " (not charged)" * one.free
+        for one in reversed(restarts[-MOST_RESTARTS:])
+    ]
+    earlier = len(restarts) - len(told)
+    return "\n".join([*told, f"and {counted(earlier, 'earlier one')}"] if earlier > 0 else told)
+
+
+def _row_of_file(rank: RankStatus, lives: bool) -> tuple[object, ...]:
+    alive = "yes" if lives else "no"
+    return rank.rank, rank.local_rank, rank.pid, alive, _end(rank), plain(rank.log)
+
+
+def _end(rank: RankStatus) -> object:
+    return rank.status if rank.signal is None else plain(rank.signal)
+
+
+def _row(row: RankRow, end: object) -> list[object]:
+    quiet = None if row.silent_seconds is None else duration(row.silent_seconds)
+    return [
+        row.program if row.rank is None else row.rank,
+        row.local_rank,
+        row.pid,
+        row.state if end is None or row.state != "ended" else f"ended {end}",
+        duration(row.uptime_seconds),
+        None if row.bytes is None else size(row.bytes),
+        None if row.state == "ended" else quiet,
+        cut(printable(row.notify_status), STATUS_COLUMNS),
+        row.last_line.strip(),
+    ]
+
+
+def _without(
+    head: str, heads: Sequence[str], rows: Sequence[Sequence[object]]
+) -> tuple[list[str], list[list[object]]]:
+    at = heads.index(head)
+    return [*heads[:at], *heads[at + 1 :]], [[*row[:at], *row[at + 1 :]] for row in rows]
+
+
+def _apart(ranks: Sequence[str]) -> list[str]:
+    """``ranks`` after an empty line."""
+    return ["", *ranks] if ranks else []
+
+
+def _shortened(lines: Sequence[str], most: int) -> list[str]:
+    """At most so many lines; the last one counts those that are missing."""
+    if len(lines) <= most:
+        return list(lines)
+    kept = max(most - 1, 0)
+    return [*lines[:kept], f"and {len(lines) - kept} more"][: max(most, 0)]

@@ -1,0 +1,90 @@
+"""``status --watch``: looks again and again, and shows what there is; ends with the supervisor."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ascend_supervisor.ctl.out import Out
+from ascend_supervisor.ctl.screen import CLEAR, Picture, Window, fitted, frame
+from ascend_supervisor.ctl.seen import Seen
+from ascend_supervisor.files.standard_streams import STDOUT, closed_stdout
+
+LOOK_SECONDS = 1.0
+"""Between two looks."""
+PATIENCE_SECONDS = 2.0
+"""How long a supervisor may take to answer before the screen says that it does not."""
+USUAL_WINDOW = Window(80, 24)
+"""Where the terminal does not know its size, as in some remote shells."""
+
+
+class Watched(NamedTuple):
+    """``look`` returns what there is now; ``picture`` shows it; ``text`` is all of it, as bytes."""
+
+    look: Callable[[], Seen]
+    picture: Callable[[Seen], Picture]
+    text: Callable[[Seen], bytes]
+
+
+def redraw(watched: Watched, out: Out) -> None:
+    """Draw every look over the one before, in the window of the terminal at stdout."""
+    out.text(CLEAR)
+    try:
+        with _resizes_wait():
+            while True:
+                seen = watched.look()
+                out.text(frame(fitted(watched.picture(seen), _window())))
+                if seen.is_final:
+                    return
+                signal.sigtimedwait({signal.SIGWINCH}, LOOK_SECONDS)
+    finally:
+        out.text("\r\n")  # what comes next, such as the prompt, begins a line
+
+
+def print_changes(watched: Watched, out: Out) -> None:
+    """Print every look that differs from the one before by more than figures that always grow."""
+    before = None
+    while True:
+        seen = watched.look()
+        now = _gist(seen)
+        if now != before:
+            out.put(watched.text(seen))
+            before = now
+        if seen.is_final:
+            return
+        _wait_for_look()
+
+
+def _gist(seen: Seen) -> object:
+    ranks = () if seen.live is None else tuple((row.pid, row.state) for row in seen.live.ranks)
+    return seen.status, ranks, seen.trouble
+
+
+@contextmanager
+def _resizes_wait() -> Iterator[None]:
+    """SIGWINCH, which is ignored otherwise, is kept until somebody waits for it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _window() -> Window:
+    try:
+        columns, lines = os.get_terminal_size(STDOUT)
+    except OSError:
+        return USUAL_WINDOW
+    return Window(columns or USUAL_WINDOW.columns, lines or USUAL_WINDOW.lines)
+
+
+def _wait_for_look() -> None:
+    """Raises BrokenPipeError as soon as stdout has no reader, StdoutLost if it is closed."""
+    poll = select.poll()
+    poll.register(STDOUT, 0)
+    for _, found in poll.poll(LOOK_SECONDS * 1000):
+        raise closed_stdout() if found & select.POLLNVAL else BrokenPipeError
