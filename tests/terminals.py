@@ -7,15 +7,18 @@ import os
 import pty
 import re
 import struct
+import subprocess
 import termios
 import threading
 import tty
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 from unicodedata import bidirectional, category
 
 import pyte
 
-from tests.running import DEADLINE_SECONDS
+from tests.running import DEADLINE_SECONDS, wait_until
 
 COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 BREAKS = frozenset({"Cc", "Zl", "Zp"})
@@ -63,6 +66,92 @@ class Screen:
         with suppress(OSError):  # EIO: nobody has it open any more
             while piece := os.read(self._master, 1 << 16):
                 self._shown += piece
+
+
+class Terminal:
+    """A terminal that people look at: a program runs in it, and ``rows`` is what they see."""
+
+    def __init__(self, *words: str, columns: int, lines: int, environ: Mapping[str, str]) -> None:
+        self._master, self._slave = pty.openpty()
+        self._tell_size(columns, lines)
+        self.settings = termios.tcgetattr(self._slave)
+        self._screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self._screen)
+        self._lock = threading.Lock()
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", *words],
+            env=environ,
+            stdin=self._slave,
+            stdout=self._slave,
+            stderr=self._slave,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def rows(self) -> list[str]:
+        with self._lock:
+            return [line.rstrip() for line in self._screen.display]
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """Its column and its row, from 0."""
+        with self._lock:
+            return self._screen.cursor.x, self._screen.cursor.y
+
+    @property
+    def wraps(self) -> bool:
+        with self._lock:
+            return pyte.modes.DECAWM in self._screen.mode
+
+    @property
+    def settings_now(self) -> list[Any]:
+        """Those of the line discipline: echo, signals, ..."""
+        return termios.tcgetattr(self._slave)
+
+    def until(self, holds: Callable[[list[str]], object]) -> list[str]:
+        """The rows as soon as they are as expected."""
+        seen: list[str] = []
+
+        def look() -> bool:
+            seen[:] = self.rows
+            return bool(holds(seen))
+
+        try:
+            wait_until(look)
+        except AssertionError:
+            raise AssertionError("\n".join(["the screen shows:", *seen])) from None
+        return seen
+
+    def resize(self, columns: int, lines: int) -> None:
+        with self._lock:
+            self._screen.resize(lines, columns)
+            self._tell_size(columns, lines)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def end(self) -> int:
+        """The return code of the program; its last words may still be on their way."""
+        return self.process.wait(DEADLINE_SECONDS)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._slave)
+        self._reader.join(DEADLINE_SECONDS)
+        assert not self._reader.is_alive()
+        os.close(self._master)
+
+    def _tell_size(self, columns: int, lines: int) -> None:
+        """The kernel sends SIGWINCH to the program."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def _read(self) -> None:
+        with suppress(OSError):  # EIO: nobody has it open any more
+            while piece := os.read(self._master, 1 << 16):
+                with self._lock:
+                    self._stream.feed(piece)
 
 
 class Window:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,19 +14,21 @@ from msgspec import Struct, ValidationError, convert
 
 from ascend_supervisor.control.protocol import (
     MOST_ANSWER_BYTES,
-    SUFFIX,
     NotUnderstood,
     Request,
     answer_of,
     request_line,
+    socket_beside,
 )
+from ascend_supervisor.files.socket_file import connect
 from ascend_supervisor.untrusted_text import printable
 
 ANSWER_SECONDS = 5.0
 """How long an answer may take that comes at once from a supervisor that runs."""
 _AGAIN_SECONDS = 0.05
-_MOST_PATH_BYTES = 107
-"""Of an address in unix(7), without the NUL at its end."""
+_PIECE_BYTES = 64 * 1024
+_CREDENTIALS = struct.Struct("iII")
+"""struct ucred of unix(7): pid, uid, gid."""
 
 T = TypeVar("T", bound=Struct)
 
@@ -54,7 +56,7 @@ Unanswered = NoSocket | Denied | Silent
 
 def socket_of(state_file: Path) -> Path:
     """The control socket of the supervisor with this state file."""
-    return state_file.with_name(state_file.name + SUFFIX)
+    return Path(socket_beside(state_file))
 
 
 def ask(
@@ -64,7 +66,7 @@ def ask(
 
     Raises AnsweredNo if the supervisor declines, and NotUnderstood for any other answer.
     """
-    line = _exchange(socket_of(state_file), request_line(request), seconds)
+    line = _exchange(state_file, request_line(request), seconds)
     if not isinstance(line, bytes):
         return line
     try:
@@ -73,13 +75,12 @@ def ask(
         raise NotUnderstood(f"the answer of the supervisor: {printable(str(error))}") from error
 
 
-def _exchange(path: Path, line: bytes, seconds: float) -> bytes | Unanswered:
+def _exchange(state_file: Path, line: bytes, seconds: float) -> bytes | Unanswered:
     end = time.monotonic() + seconds
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         try:
-            with _address(path) as address:
-                _connect(client, address, end)
-            _wait_until(client, end)
+            _connect(client, socket_of(state_file), end)
+            _refuse_strangers(client, state_file)
             client.sendall(line)
             answer = _line(client, end)
         except PermissionError as error:
@@ -91,29 +92,24 @@ def _exchange(path: Path, line: bytes, seconds: float) -> bytes | Unanswered:
     return answer or Silent(seconds)
 
 
-@contextmanager
-def _address(path: Path) -> Iterator[str]:
-    """An address of the socket at ``path``, which may be longer than an address."""
-    if len(os.fsencode(path)) <= _MOST_PATH_BYTES:
-        yield str(path)
-        return
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
-
-
-def _connect(client: socket.socket, address: str, end: float) -> None:
+def _connect(client: socket.socket, path: Path, end: float) -> None:
     """Raises TimeoutError at ``end`` (monotonic seconds)."""
     while True:
         _wait_until(client, end)
         try:
-            client.connect(address)
+            connect(client, path)
         except BlockingIOError:  # too many connections wait; a time-out does not cover this
             time.sleep(_AGAIN_SECONDS)
         else:
             return
+
+
+def _refuse_strangers(client: socket.socket, state_file: Path) -> None:
+    """Raise OSError if another user listens than the one that the state file belongs to."""
+    found = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid = _CREDENTIALS.unpack(found)[1]
+    if uid not in {0, os.geteuid(), state_file.stat().st_uid}:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, f"user {uid} listens there, a stranger")
 
 
 def _line(client: socket.socket, end: float) -> bytes:
@@ -121,7 +117,7 @@ def _line(client: socket.socket, end: float) -> bytes:
     received = bytearray()
     while not received.endswith(b"\n"):
         _wait_until(client, end)
-        piece = client.recv(MOST_ANSWER_BYTES)
+        piece = client.recv(_PIECE_BYTES)
         received += piece
         if not piece or len(received) > MOST_ANSWER_BYTES:
             return b""
