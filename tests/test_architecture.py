@@ -51,6 +51,14 @@ PURE = (
     *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),
     *("notify.messages", "notify.kinship", "notify.addresses", "notify.environment"),
     "control.protocol",
+    *(
+        "files.to_json",
+        "reporters.state_file",
+        "ctl.text",
+        "ctl.columns",
+        "ctl.quantities",
+        "ctl.screen",
+    ),
     *("control.protocol", "control.history", "control.live_status", "control.readiness"),
 )
 IMPURE = frozenset({"launchers.choice"})

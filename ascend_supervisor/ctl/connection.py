@@ -84,7 +84,7 @@ def _exchange(state_file: Path, line: bytes, seconds: float) -> bytes | Unanswer
             client.sendall(line)
             answer = _line(client, end)
         except PermissionError as error:
-            return Denied(os.strerror(error.errno))
+            return Denied(error.strerror or str(error))
         except (TimeoutError, ConnectionResetError, BrokenPipeError):
             return Silent(seconds)
         except OSError as error:

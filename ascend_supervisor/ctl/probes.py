@@ -56,7 +56,9 @@ def check_ready(state: State) -> None:
     try:
         answer = ask(state.path, AskReady(), Readiness, ASK_SECONDS)
     except (AnsweredNo, NotUnderstood) as error:
-        raise ProbeFailed(f"{state.description} does not say whether it is ready: {error}") from error
+        raise ProbeFailed(
+            f"{state.description} does not say whether it is ready: {error}"
+        ) from error
     match answer:
         case Readiness(ready=True):
             return

@@ -27,7 +27,7 @@ from ascend_supervisor.untrusted_text import plain
 
 
 class Seen(Struct, frozen=True):
-    """``live`` is None if the supervisor gave no answer; ``trouble`` says why, if it should have."""
+    """``live`` is None if the supervisor gave no answer; ``trouble`` says why if it should have."""
 
     state: State
     live: LiveStatus | None = None
@@ -87,13 +87,16 @@ def unanswered(state: State, how: Unanswered) -> str:
                 f"{state.description} answers only its own user and root ({reason}); ask as one "
                 "of them"
             )
-        case Silent(seconds=seconds) if state.is_stopped:
-            return (
-                f"{state.description} did not answer within {seconds:g} s: it was stopped "
-                f"(SIGSTOP); kill -CONT {state.status.pid} continues it"
-            )
         case Silent(seconds=seconds):
-            return f"{state.description} did not answer within {seconds:g} s, though it runs"
+            why = (
+                f"it was stopped (SIGSTOP); kill -CONT {state.status.pid} continues it"
+                if state.is_stopped
+                else "it has too much to do, or was stopped"
+            )
+            return (
+                f"{state.description} did not answer within {seconds:g} s: {why} "
+                f"(state file {plain(str(state.path))})"
+            )
 
 
 def as_document(seen: Seen) -> Mapping[str, Any]:
@@ -107,5 +110,3 @@ def as_document(seen: Seen) -> Mapping[str, Any]:
 
 def as_json(seen: Seen, *, indent: bool = True) -> bytes:
     return to_json(as_document(seen), indent=indent) + b"\n"
-
-

@@ -72,15 +72,15 @@ class State(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        return f"the supervisor of {plain(str(self.path))} (process {self.status.pid})"
+        return f"the supervisor (process {self.status.pid})"
 
     @property
     def loss(self) -> str:
         """The sentence about a supervisor that is ``left_behind``."""
         status = self.status
         return (
-            f"the supervisor of {plain(str(self.path))} is no more: process {status.pid} of "
-            f"{plain(status.pod)} does not run here, though the phase is {status.phase!r}"
+            f"process {status.pid} of {plain(status.pod)} does not run here, though the phase is "
+            f"{status.phase!r}: the supervisor of {plain(str(self.path))} is no more"
         )
 
     @property

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.ctl.logs import RankTails, follow_logs
+from ascend_supervisor.ctl.logs import RankTails, Wanted, follow_logs
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
-from tests.ctl.calling import ctl, own_state, rank_of, refused
+from ascend_supervisor.settings.values import RankSet
+from tests.ctl.calling import ENVIRON, PROGRAM, ctl, own_state, rank_of, refused
 
 
 class Following:
@@ -23,7 +25,7 @@ class Following:
         self._steps = iter(steps)
 
     def run(self, rank: int) -> None:
-        logs = RankTails(rank, self.put.extend, None)
+        logs = RankTails(Wanted((RankSet((range(rank, rank + 1),)),)), self.put.extend, None)
         follow_logs(logs, read_state_file(self._state_file), self._read, self.told.append)
 
     def _read(self) -> State:
@@ -96,3 +98,61 @@ def test_following_outlives_a_state_file_that_is_gone(tmp_path):
     following = Following(path, lambda: None, remove, end)
     following.run(0)
     assert following.put == b"one\ntwo\n"
+
+
+def six_lines(tmp_path: Path, ranks: int = 1) -> Path:
+    """A state file whose ranks have each printed six lines."""
+    listed = []
+    for rank in range(ranks):
+        log = tmp_path / f"log-{rank}"
+        log.write_text("".join(f"{rank}.{number}\n" for number in range(6)))
+        listed.append(rank_of(log, rank))
+    return own_state(tmp_path / "state", ranks=listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["0"], "0.4\n0.5\n"),
+        (["0-0"], "0.4\n0.5\n"),
+        (["0", "2-3"], "[rank 0] 0.4\n[rank 0] 0.5\n[rank 2] 2.4\n[rank 2] 2.5\n"),
+        (["0,2"], "[rank 0] 0.4\n[rank 0] 0.5\n[rank 2] 2.4\n[rank 2] 2.5\n"),
+    ],
+)
+def test_the_last_lines_of_the_ranks_that_are_named(tmp_path, words, expected):
+    path = six_lines(tmp_path, 3)
+    found = ctl("logs", "--tail", "2", *words, "--state-file", str(path))
+    assert (found.returncode, found.stdout, found.stderr) == (0, expected, "")
+
+
+def test_without_ranks_the_last_lines_of_all(tmp_path):
+    found = ctl("logs", "--tail", "1", "--state-file", str(six_lines(tmp_path, 2)))
+    assert found.stdout == "[rank 0] 0.5\n[rank 1] 1.5\n"
+
+
+def test_no_last_line_is_none(tmp_path):
+    assert ctl("logs", "--tail", "0", "--state-file", str(six_lines(tmp_path))) == (0, "", "")
+
+
+def test_ranks_that_are_not_here_are_told_after_those_that_are(tmp_path):
+    path = six_lines(tmp_path, 2)
+    found = ctl("logs", "--tail", "1", "1", "5", "7-9", "--state-file", str(path))
+    assert (found.returncode, found.stdout) == (1, "[rank 1] 1.5\n")
+    assert "ranks 5,7-9 are none of the ranks of pod-0, which are 0-1" in found.stderr
+
+
+def test_following_from_the_last_line_gives_all_that_comes(tmp_path):
+    path = six_lines(tmp_path)
+    with subprocess.Popen(
+        [*PROGRAM, "logs", "-f", "--tail", "1", "0", "--state-file", str(path)],
+        env=ENVIRON,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as following:
+        assert following.stdout
+        assert following.stdout.readline() == "0.5\n"
+        with (tmp_path / "log-0").open("a") as more:
+            more.write("0.6\n0.7\n")
+        assert following.stdout.readline() == "0.6\n"
+        assert following.stdout.readline() == "0.7\n"
+        following.kill()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor import __version__
+from ascend_supervisor.ctl.commands import COMMANDS
 from tests import rank_tables
 from tests.ctl.calling import ENVIRON, PROGRAM, own_state, process, rank_of, refused
 from tests.rank_tables import LAB, TWELVE_PODS
@@ -30,6 +31,12 @@ LARGE_BYTES = 192 * 1024 * 1024
         (("logs", "first"), "first"),
         (("logs", "-1"), "-1"),
         (("logs", "9" * 30), "999"),
+        (("logs", "3-1"), "3-1"),
+        (("logs", "all"), "all"),
+        (("logs", "--tail", "-1"), "-1"),
+        (("logs", "--tail", "9" * 10), "999"),
+        (("stop", "--grace", "soon"), "soon"),
+        (("restart", "now"), "now"),
         (("check-table",), "FILE"),
         (("convert", "a", "b"), "b"),
         (("status", "--state-file"), "--state-file"),
@@ -42,7 +49,7 @@ def test_a_bad_command_line_gives_64(arguments, about):
 def test_the_help_names_every_command_and_the_version_is_ours():
     found = process("--help")
     assert found.returncode == 0
-    for command in ("status", "health", "check-table", "convert", "logs"):
+    for command in COMMANDS.keys() - {"", "version"}:
         assert command in found.stdout
         assert process(command, "--help").returncode == 0
     assert process("--version").stdout == f"ascend-supervisorctl {__version__}\n"
@@ -57,11 +64,13 @@ def test_the_installed_program_is_the_module():
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_health_imports_no_event_loop(tmp_path, named):
-    path = own_state(tmp_path / "job-supervisor-pod-0.json")
+@pytest.mark.parametrize("probe", ["health", "ready"])
+def test_a_probe_imports_no_event_loop(tmp_path, probe, named):
+    ranks = [rank_of(tmp_path / "log")]
+    path = own_state(tmp_path / "job-supervisor-pod-0.json", ranks=ranks)
     environ = {"ASCEND_SUPERVISOR_LOG_DIR": str(tmp_path)}
     found = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "ascend_supervisor.ctl", "health"],
+        [sys.executable, "-X", "importtime", "-m", "ascend_supervisor.ctl", probe],
         env=environ | ({"ASCEND_SUPERVISOR_STATE_FILE": str(path)} if named else {}),
         capture_output=True,
         timeout=DEADLINE_SECONDS,
@@ -71,7 +80,7 @@ def test_health_imports_no_event_loop(tmp_path, named):
     assert found.returncode == 0
     imported = {line.rpartition("|")[2].strip().split(".")[0] for line in found.stderr.splitlines()}
     assert "ascend_supervisor" in imported
-    assert not imported & {"anyio", "asyncio", "structlog", "watchfiles", "socket"}
+    assert not imported & {"anyio", "asyncio", "structlog", "watchfiles"}
 
 
 def test_a_table_may_come_over_stdin():

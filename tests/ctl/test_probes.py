@@ -33,7 +33,7 @@ def answering(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     def listen(**members: object) -> Path:
         path = own_state(tmp_path / "state")
         opened.append(SocketFile.at(socket_of(path)))
-        opened[-1].socket.setblocking(True)
+        opened[-1].socket.settimeout(None)
         line = json.dumps({"version": 1, "ok": True, **members}).encode() + b"\n"
         threading.Thread(target=serve, args=(opened[-1].socket, line), daemon=True).start()
         return path
@@ -137,7 +137,7 @@ def test_a_file_system_that_stands_still_fails_a_probe(tmp_path, command):
 def test_a_supervisor_that_ends_while_it_is_asked_is_judged_by_its_end(tmp_path):
     path = own_state(tmp_path / "state")
     listener = SocketFile.at(socket_of(path))
-    listener.socket.setblocking(True)
+    listener.socket.settimeout(None)
 
     def end() -> None:
         connection, _ = listener.socket.accept()

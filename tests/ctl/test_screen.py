@@ -85,7 +85,9 @@ def test_each_restart_has_its_time_and_cause_the_latest_first():
     free = PastRestart(1, "2026-11-22T17:05:00Z", "process 812 of user 0 asked", free=True)
     lines = lines_of(live(ROW, restarts=(RESTART, free)))
     at = next(at for at, line in enumerate(lines) if line.startswith("restarts  "))
-    assert lines[at].endswith("17:05:00Z after generation 1: process 812 of user 0 asked (not charged)")
+    assert lines[at].endswith(
+        "17:05:00Z after generation 1: process 812 of user 0 asked (not charged)"
+    )
     assert lines[at + 1].strip() == "2026-11-22T17:02:11Z after generation 0: rank 3 failed first"
 
 
@@ -137,8 +139,12 @@ def test_nothing_of_a_rank_steers_a_terminal_or_begins_a_line():
 
 
 def test_without_an_answer_the_state_file_is_shown():
-    status = replace(STATUS, ranks=(RankStatus(0, 0, 100, "/log/0"), RankStatus(1, 1, 101, "/l", 7)))
-    words = [line.split() for line in of_file(status, lambda rank: rank.rank == 0).text.splitlines()]
+    status = replace(
+        STATUS, ranks=(RankStatus(0, 0, 100, "/log/0"), RankStatus(1, 1, 101, "/l", 7))
+    )
+    words = [
+        line.split() for line in of_file(status, lambda rank: rank.rank == 0).text.splitlines()
+    ]
     assert ["phase", "running"] in words
     assert words[-2:] == [
         ["0", "0", "100", "yes", "-", "/log/0"],

@@ -23,9 +23,9 @@ def until_ready(environ: Mapping[str, str]) -> None:
     wait_until(lambda: ctl("ready", environ=environ).returncode == 0)
 
 
-def test_ready_is_0_while_all_ranks_run_and_1_before_and_after(supervised, tmp_path):
+def test_a_job_that_waits_or_has_ended_is_not_ready(supervised, tmp_path):
     table = tmp_path / "table.json"
-    job = supervised("--rank-table-file", str(table), *python(UP))
+    job = supervised("--rank-table", str(table), *python(UP))
     job.wait_for("rank_table.waiting")
     wait_until(state_path(job).exists)
     assert "waiting" in refused(1, "ready", environ=beside(job))
@@ -88,7 +88,7 @@ def test_restart_starts_the_next_generation_and_charges_nothing(supervised):
 
 
 def test_an_act_that_is_declined_says_why_and_gives_1(supervised, tmp_path):
-    job = supervised("--rank-table-file", str(tmp_path / "table.json"), *python(UP))
+    job = supervised("--rank-table", str(tmp_path / "table.json"), *python(UP))
     job.wait_for("rank_table.waiting")
     wait_until(state_path(job).exists)
     for command in ("restart", "dump"):
@@ -116,7 +116,7 @@ def test_places_may_stand_before_or_after_the_command(supervised):
 def test_somebody_who_names_nothing_is_told_which_supervisor_runs_here(supervised, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     job = supervised("--standalone", "1", "--log-dir", str(elsewhere), *python(UP))
-    until_running(job, 1)
+    job.wait_for("output", rank=0)
     wait_until(lambda: list(elsewhere.glob("*-supervisor-*.json")))
     (state,) = elsewhere.glob("*-supervisor-*.json")
     environ = {"ASCEND_SUPERVISOR_LOG_DIR": str(tmp_path / "none"), "POD_NAME": "pod"}

@@ -104,7 +104,7 @@ def test_a_supervisor_that_was_killed_is_told(supervised, watching):
     job.send(signal.SIGKILL)
     assert job.end() == 137
     assert terminal.end() == 0
-    terminal.until(lambda rows: "is no more" in row_of(rows, "trouble"))
+    terminal.until(lambda rows: "does not run here" in row_of(rows, "trouble"))
 
 
 def test_a_supervisor_that_is_stopped_is_told_until_it_goes_on(supervised, watching):
