@@ -62,14 +62,11 @@ def dump(state: State) -> list[str]:
 
 def until_ended(state: State, sleep: Callable[[float], object] = time.sleep) -> str:
     """Wait until the process of the supervisor is gone; returns how it ended."""
-    path = state.path
     while state.supervisor_lives:
         sleep(POLL_SECONDS)
         state = _renewed(state)
     status = _renewed(state).status
-    if status.phase != "ended":
-        return f"{path} does not say how it ended: the phase is {status.phase!r}"
-    return f"ended with exit code {status.exit_code}: {status.why}"
+    return status.why if status.phase == "ended" else state.loss
 
 
 def _requested(

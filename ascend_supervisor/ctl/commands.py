@@ -26,9 +26,11 @@ def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.seen import as_json  # noqa: PLC0415
 
     state = _state(arguments, environ)
+    is_terminal = os.isatty(STDOUT) and environ.get("TERM") != "dumb"
     if not arguments.watch:
-        status.once(state, out, as_json if arguments.json else status.as_text)
-    elif arguments.json or not os.isatty(STDOUT) or environ.get("TERM") == "dumb":
+        text = status.as_text_on_terminal if is_terminal else status.as_text
+        status.once(state, out, as_json if arguments.json else text)
+    elif arguments.json or not is_terminal:
         each = status.as_line if arguments.json else status.as_paragraph
         watching.print_changes(status.watched(state, each), out)
     else:

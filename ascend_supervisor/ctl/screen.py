@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.control.protocol import LiveStatus, PastRestart, RankRow
 from ascend_supervisor.ctl.columns import cut, facts, table
@@ -67,6 +68,11 @@ def of_answer(live: LiveStatus) -> Picture:
     ends = {rank.pid: _end(rank) for rank in status.ranks}
     rows = [_row(row, ends.get(row.pid or 0)) for row in live.ranks]
     return _picture(told, *((heads, rows) if notifies else _without("STATUS", heads, rows)))
+
+
+def narrowed(picture: Picture, columns: int) -> Picture:
+    """``picture`` with the lines of its table cut to so many columns."""
+    return replace(picture, ranks=tuple(cut(line, columns) for line in picture.ranks))
 
 
 def fitted(picture: Picture, window: Window) -> list[str]:

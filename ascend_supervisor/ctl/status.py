@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ascend_supervisor.ctl.out import Out
-from ascend_supervisor.ctl.screen import Picture, of_answer, of_file
+from ascend_supervisor.ctl.screen import Picture, narrowed, of_answer, of_file
 from ascend_supervisor.ctl.seen import Seen, as_json, look_again, look_at
 from ascend_supervisor.ctl.state import State, StateUnknown
-from ascend_supervisor.ctl.watching import PATIENCE_SECONDS, Watched
+from ascend_supervisor.ctl.watching import PATIENCE_SECONDS, Watched, window
 
 
 def once(state: State, out: Out, render: Callable[[Seen], bytes]) -> None:
@@ -39,6 +39,14 @@ def watched(state: State, render: Callable[[Seen], bytes]) -> Watched:
 
 def as_text(seen: Seen) -> bytes:
     return _picture(seen).text.encode(errors="backslashreplace")
+
+
+def as_text_on_terminal(seen: Seen) -> bytes:
+    """The same; the last lines of ranks wrap no line."""
+    picture = _picture(seen)
+    if seen.live is not None:
+        picture = narrowed(picture, window().columns)
+    return picture.text.encode(errors="backslashreplace")
 
 
 def as_paragraph(seen: Seen) -> bytes:

@@ -37,7 +37,7 @@ def redraw(watched: Watched, out: Out) -> None:
         with _resizes_wait():
             while True:
                 seen = watched.look()
-                out.text(frame(fitted(watched.picture(seen), _window())))
+                out.text(frame(fitted(watched.picture(seen), window())))
                 if seen.is_final:
                     return
                 signal.sigtimedwait({signal.SIGWINCH}, LOOK_SECONDS)
@@ -74,7 +74,8 @@ def _resizes_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _window() -> Window:
+def window() -> Window:
+    """The size of the terminal at stdout."""
     try:
         columns, lines = os.get_terminal_size(STDOUT)
     except OSError:

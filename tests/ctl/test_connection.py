@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,45 +16,15 @@ from ascend_supervisor.control.protocol import (
     Pong,
 )
 from ascend_supervisor.ctl.connection import Denied, NoSocket, Silent, ask, socket_of
-from ascend_supervisor.files.socket_file import SocketFile
+from tests.ctl.conftest import Serve
 from tests.running import DEADLINE_SECONDS
 
 PONG = b'{"version":1,"ok":true,"pid":7,"start_time":8}\n'
 SHORT_SECONDS = 0.2
 """For those who get no answer; no other test depends on it."""
 
-Serve = Callable[[socket.socket], object]
 
-
-@pytest.fixture
-def listening(tmp_path: Path) -> Iterator[Callable[[Serve], Path]]:
-    """A state file whose control socket hands each connection to ``serve``, one after another."""
-    opened: list[SocketFile] = []
-
-    def listen(serve: Serve, name: str = "state") -> Path:
-        path = tmp_path / name
-        path.touch()
-        opened.append(SocketFile.at(socket_of(path)))
-        opened[-1].socket.settimeout(None)
-        threading.Thread(target=accept, args=(opened[-1].socket, serve), daemon=True).start()
-        return path
-
-    def accept(listener: socket.socket, serve: Serve) -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            serve(connection)
-            connection.close()
-
-    yield listen
-    for one in opened:
-        one.socket.shutdown(socket.SHUT_RDWR)
-        one.remove()
-
-
-def answering(line: bytes) -> Serve:
+def saying(line: bytes) -> Serve:
     def serve(connection: socket.socket) -> None:
         connection.recv(4096)
         connection.sendall(line)
@@ -75,12 +43,12 @@ def test_an_answer_is_read_however_it_comes_in_pieces(listening):
 
 def test_a_path_longer_than_an_address_is_reached(tmp_path, listening):
     (tmp_path / ("d" * 100)).mkdir()
-    path = listening(answering(PONG), f"{'d' * 100}/{'s' * 100}")
+    path = listening(saying(PONG), f"{'d' * 100}/{'s' * 100}")
     assert ask(path, Ping(), Pong, DEADLINE_SECONDS) == Pong(7, 8)
 
 
 def test_an_error_is_the_sentence_of_the_supervisor(listening):
-    path = listening(answering(b'{"version":1,"ok":false,"error":"not now\\u001b"}\n'))
+    path = listening(saying(b'{"version":1,"ok":false,"error":"not now\\u001b"}\n'))
     with pytest.raises(AnsweredNo, match=r"not now\\x1b"):
         ask(path, Ping(), Pong, DEADLINE_SECONDS)
 
@@ -101,12 +69,12 @@ def test_an_error_is_the_sentence_of_the_supervisor(listening):
 )
 def test_an_answer_of_another_kind_is_told(listening, line):
     with pytest.raises(NotUnderstood):
-        ask(listening(answering(line)), Ping(), Pong, DEADLINE_SECONDS)
+        ask(listening(saying(line)), Ping(), Pong, DEADLINE_SECONDS)
 
 
 @pytest.mark.parametrize("line", [b"", PONG[:-1], b"x" * (MOST_ANSWER_BYTES + 100_000)])
 def test_an_answer_without_an_end_is_none(listening, line):
-    assert isinstance(ask(listening(answering(line)), Ping(), Pong, DEADLINE_SECONDS), Silent)
+    assert isinstance(ask(listening(saying(line)), Ping(), Pong, DEADLINE_SECONDS), Silent)
 
 
 def test_a_listener_that_says_nothing_is_not_waited_for(listening):
@@ -153,7 +121,7 @@ def test_where_there_is_no_socket_or_nobody_listens_is_told(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 def test_another_user_is_denied(listening, tmp_path):
-    path = listening(answering(PONG))
+    path = listening(saying(PONG))
     for directory in (tmp_path, *tmp_path.parents[:-2]):
         directory.chmod(0o755)
     os.seteuid(65534)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,49 +23,20 @@ NO_PID = 2**22 + 1
 """Above the highest that Linux gives."""
 
 
-@pytest.fixture
-def answering(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """Listen beside a state file, and answer everything with these members."""
-    opened: list[SocketFile] = []
-
-    def listen(**members: object) -> Path:
-        path = own_state(tmp_path / "state")
-        opened.append(SocketFile.at(socket_of(path)))
-        opened[-1].socket.settimeout(None)
-        line = json.dumps({"version": 1, "ok": True, **members}).encode() + b"\n"
-        threading.Thread(target=serve, args=(opened[-1].socket, line), daemon=True).start()
-        return path
-
-    def serve(listener: socket.socket, line: bytes) -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with connection:
-                connection.recv(4096)
-                connection.sendall(line)
-
-    yield listen
-    for one in opened:
-        one.socket.shutdown(socket.SHUT_RDWR)
-        one.remove()
-
-
 def test_a_supervisor_that_answers_is_healthy_even_if_its_process_is_not_to_be_seen(answering):
-    path = answering(pid=7, start_time=8)
+    path = answering(pid=7, start_time=8).path
     own_state(path, pid=NO_PID)
     assert ctl("health", "--state-file", str(path)) == (0, "", "")
 
 
 def test_a_supervisor_that_declines_to_answer_is_alive(answering):
-    path = answering(ok=False, error="too many connections")
+    path = answering(ok=False, error="too many connections").path
     assert ctl("health", "--state-file", str(path)) == (0, "", "")
 
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_ready_is_what_the_supervisor_says(answering, ready):
-    path = answering(ready=ready, reason="rank 3 has sent neither\x1b")
+    path = answering(ready=ready, reason="rank 3 has sent neither\x1b").path
     found = ctl("ready", "--state-file", str(path))
     assert found.returncode == (0 if ready else 1)
     assert found.stdout == ""
@@ -76,7 +45,7 @@ def test_ready_is_what_the_supervisor_says(answering, ready):
 
 
 def test_ready_fails_if_the_supervisor_declines(answering):
-    path = answering(ok=False, error="user 3 may not ask")
+    path = answering(ok=False, error="user 3 may not ask").path
     assert "user 3 may not ask" in refused(1, "ready", "--state-file", str(path))
 
 

@@ -14,6 +14,7 @@ from ascend_supervisor.ctl.screen import (
     Window,
     fitted,
     frame,
+    narrowed,
     of_answer,
     of_file,
 )
@@ -199,6 +200,13 @@ def test_many_ranks_leave_room_for_the_facts_and_many_facts_for_the_ranks():
     cause = "\n".join(f"line {number}" for number in range(500))
     found = fitted(of_answer(live(ROW, root_cause=cause)), Window(80, 24))
     assert found[-1].endswith("loss=0.25")
+
+
+def test_only_the_table_is_narrowed():
+    cause = "x" * 100
+    picture = narrowed(of_answer(live(replace(ROW, last_line="y" * 100), root_cause=cause)), 60)
+    assert cause in picture.text
+    assert columns_of(picture.ranks[-1]) == 60
 
 
 # On a terminal ----------------------------------------------------------------------------------

@@ -1,0 +1,119 @@
+"""Which state file is meant, and what somebody is told who has named the wrong one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.processes.proc import start_time
+from tests.ctl.calling import ctl, own_state, refused
+
+ABSENT = 2**22 + 1
+"""A pid above the highest that Linux gives."""
+
+
+def named(*words: str, environ: dict[str, str] | None = None) -> str:
+    """The job of the state file that is found."""
+    found = ctl(*words, environ=environ)
+    assert found.returncode == 0
+    return found.stdout.split()[1]
+
+
+def test_a_log_directory_on_the_command_line_wins_over_what_the_environment_says(tmp_path):
+    usual = tmp_path / "usual"
+    usual.mkdir()
+    own_state(usual / "job-supervisor-pod-0.json", job_id="usual")
+    own_state(tmp_path / "variable", job_id="variable")
+    environ = {
+        "ASCEND_SUPERVISOR_STATE_FILE": str(tmp_path / "variable"),
+        "ASCEND_SUPERVISOR_LOG_DIR": str(tmp_path),
+        "POD_NAME": "pod-0",
+    }
+    assert named("status", environ=environ) == "variable"
+    assert named("--log-dir", str(usual), "status", environ=environ) == "usual"
+    assert named("status", "--log-dir", str(usual), environ=environ) == "usual"
+    both = ("--log-dir", str(usual), "--state-file", str(tmp_path / "variable"))
+    assert named("status", *both, environ=environ) == "variable"
+
+
+def test_what_stands_after_the_command_wins_over_what_stands_before(tmp_path):
+    for name in ("one", "two"):
+        own_state(tmp_path / name, job_id=name)
+    words = ("--state-file", str(tmp_path / "one"), "status", "--state-file", str(tmp_path / "two"))
+    assert named(*words) == "two"
+
+
+def test_state_files_in_the_usual_places_are_told_with_the_state_of_their_supervisors(tmp_path):
+    logs = tmp_path / "mount" / "log"
+    logs.mkdir(parents=True)
+    running = own_state(logs / "a-supervisor-pod.json")
+    ended = own_state(logs / "b-supervisor-pod.json", pid=ABSENT)
+    (logs / "c-supervisor-pod.json").write_text("{")
+    missing = str(tmp_path / "none.json")
+    environ = {"MA_MOUNT_PATH": str(tmp_path / "mount")}
+    sentence = refused(1, "status", "--state-file", missing, environ=environ)
+    assert f"there is no state file {missing}" in sentence
+    assert f"{running} (of process {os.getpid()}, which runs)" in sentence
+    assert f"{ended} (of a supervisor that has ended)" in sentence
+    assert f"{logs}/c-supervisor-pod.json (it cannot be read)" in sentence
+
+
+def test_at_most_five_are_named_and_the_others_counted(tmp_path):
+    for number in range(40):
+        own_state(tmp_path / f"{number}-supervisor-pod.json")
+    sentence = refused(1, "status", "--state-file", str(tmp_path / "none.json"))
+    assert sentence.count("-supervisor-pod") <= 5
+    assert " more" in sentence
+
+
+@pytest.fixture
+def rank(tmp_path: Path) -> Iterator[str]:
+    """The state file of a supervisor that runs, and of which only a rank is to be seen."""
+    (tmp_path / "hidden place").mkdir()
+    state = own_state(tmp_path / "hidden place" / "state.json")
+    mark = f"{os.getpid()}.{start_time(os.getpid())}@{state}"
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        env={"ASCEND_SUPERVISOR_OWNER": mark},
+        stdin=subprocess.PIPE,
+    ) as process:
+        yield str(state)
+        process.kill()
+
+
+def test_the_mark_of_a_rank_leads_to_the_state_file(tmp_path, rank):
+    sentence = refused(1, "health", "--state-file", str(tmp_path / "none.json"))
+    assert f"{rank} (of process {os.getpid()}, which runs)" in sentence
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["", "7", "7.8", "@", "x.y@/a", f"{'9' * 5000}.1@/a", "1.1@", "PID.1@/planted"],
+)
+def test_a_mark_that_names_no_supervisor_that_runs_is_ignored(tmp_path, mark):
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        env={"ASCEND_SUPERVISOR_OWNER": mark.replace("PID", str(os.getpid()))},
+        stdin=subprocess.PIPE,
+    ) as process:
+        sentence = refused(1, "status", "--state-file", str(tmp_path / "none.json"))
+        process.kill()
+    assert "/planted" not in sentence
+    assert "/a " not in sentence
+
+
+def test_what_a_mark_says_steers_no_terminal(tmp_path):
+    mark = f"{os.getpid()}.{start_time(os.getpid())}@/\x1b[2J\n\x9b"
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        env={"ASCEND_SUPERVISOR_OWNER": mark},
+        stdin=subprocess.PIPE,
+    ) as process:
+        sentence = refused(1, "status", "--state-file", str(tmp_path / "none.json"))
+        process.kill()
+    assert not set(sentence) & set("\x1b\x9b")
