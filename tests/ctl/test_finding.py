@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.ctl.nearby import hint
 from ascend_supervisor.processes.proc import start_time
 from tests.ctl.calling import ctl, own_state, refused
 
 ABSENT = 2**22 + 1
 """A pid above the highest that Linux gives."""
+EVERY = 10_000
+"""Other tests may run many supervisors beside this one."""
 
 
 def named(*words: str, environ: dict[str, str] | None = None) -> str:
@@ -56,8 +59,8 @@ def test_state_files_in_the_usual_places_are_told_with_the_state_of_their_superv
     (logs / "c-supervisor-pod.json").write_text("{")
     missing = str(tmp_path / "none.json")
     environ = {"MA_MOUNT_PATH": str(tmp_path / "mount")}
-    sentence = refused(1, "status", "--state-file", missing, environ=environ)
-    assert f"there is no state file {missing}" in sentence
+    assert missing in refused(1, "status", "--state-file", missing, environ=environ)
+    sentence = hint(Path(missing), environ, EVERY)
     assert f"{running} (of process {os.getpid()}, which runs)" in sentence
     assert f"{ended} (of a supervisor that has ended)" in sentence
     assert f"{logs}/c-supervisor-pod.json (it cannot be read)" in sentence
@@ -87,7 +90,7 @@ def rank(tmp_path: Path) -> Iterator[str]:
 
 
 def test_the_mark_of_a_rank_leads_to_the_state_file(tmp_path, rank):
-    sentence = refused(1, "health", "--state-file", str(tmp_path / "none.json"))
+    sentence = hint(tmp_path / "none.json", {}, EVERY)
     assert f"{rank} (of process {os.getpid()}, which runs)" in sentence
 
 
@@ -101,10 +104,10 @@ def test_a_mark_that_names_no_supervisor_that_runs_is_ignored(tmp_path, mark):
         env={"ASCEND_SUPERVISOR_OWNER": mark.replace("PID", str(os.getpid()))},
         stdin=subprocess.PIPE,
     ) as process:
-        sentence = refused(1, "status", "--state-file", str(tmp_path / "none.json"))
+        sentence = hint(tmp_path / "none.json", {}, EVERY)
         process.kill()
     assert "/planted" not in sentence
-    assert "/a " not in sentence
+    assert " /a " not in sentence
 
 
 def test_what_a_mark_says_steers_no_terminal(tmp_path):
@@ -114,6 +117,7 @@ def test_what_a_mark_says_steers_no_terminal(tmp_path):
         env={"ASCEND_SUPERVISOR_OWNER": mark},
         stdin=subprocess.PIPE,
     ) as process:
-        sentence = refused(1, "status", "--state-file", str(tmp_path / "none.json"))
+        sentence = hint(tmp_path / "none.json", {}, EVERY)
         process.kill()
+    assert "x1b[2J" in sentence
     assert not set(sentence) & set("\x1b\x9b")
