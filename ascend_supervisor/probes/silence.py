@@ -22,8 +22,6 @@ from ascend_supervisor.tasks.race import first
 
 LOOK_AGAIN_SECONDS = 1.0
 """After a look at /proc for which no descriptor was left."""
-LEAST_SECONDS = 0.01
-"""A rounded sum must not make it look again at once."""
 MOST_SECONDS = 3600.0
 
 
@@ -54,7 +52,7 @@ class Silence(Probe):
             found = self._look(life, began)
             if isinstance(found, Hang):
                 return found
-            await self._wait(life, min(max(found, LEAST_SECONDS), MOST_SECONDS))
+            await self._wait(life, min(found, MOST_SECONDS))
             if life.is_ending:
                 await anyio.sleep_forever()
 

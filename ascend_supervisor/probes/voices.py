@@ -106,10 +106,7 @@ def _ranks(living: Living, life: Life, gone: Collection[int]) -> Iterator[Voice]
 
 def _lives_by_rank(living: Living, gone: Collection[int]) -> dict[int, bool]:
     """Whether the workers that were seen live, by rank."""
-    found: dict[int, bool] = {}
-    for pid, rank in living.ranks_of_workers.items():
-        found[rank] = found.get(rank, False) or pid not in gone
-    return found
+    return {rank: pid not in gone for pid, rank in living.ranks_of_workers.items()}
 
 
 def _whole(living: Living, life: Life, *, has_ended: bool = False) -> Voice:

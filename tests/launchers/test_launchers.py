@@ -477,6 +477,7 @@ def test_mpirun_on_the_first_of_two_servers():
         "MY_MPI_SLOTS": "3",
     }
     sshd, main = plan(mpirun(), environ, generation=1)
+    assert (sshd.speaks_for_ranks, main.speaks_for_ranks) == (False, True)
     home = "/m/log/modelarts-job-7/mpirun"
     assert sshd.argv == (
         *("/sbin/sshd", "-D", "-e", "-f", f"{home}/sshd_config.node_0", "-p", "36666"),
@@ -535,6 +536,7 @@ def test_mpirun_soon_gives_up_a_server_whose_network_is_cut_unless_told_otherwis
 
 def test_mpirun_on_the_other_server_waits_for_the_first():
     sshd, main = plan(mpirun(), {**TWO_SERVERS, "MY_SSHD_PORT": "7022"}, 1)
+    assert not main.speaks_for_ranks  # what its ranks write comes out of mpirun, on the first
     assert main.argv == (
         *("python3", "around_mpirun.py", "node", "--port", "7022", "--wait", "60"),
         *("--job", "modelarts-job-7", "w-0.j"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
@@ -15,10 +16,10 @@ def wrote(at: float, line: bytes = b"loss 1.9\n") -> Activity:
     return Activity(at, len(line), tail=line)
 
 
-def rank(number: int, activity: Activity, *, has_ended: bool = False) -> Living:
+def rank(number: int, activity: Activity, *, has_ended: bool = False, **more: Any) -> Living:
     """A rank that is our own process."""
     activity.has_ended = has_ended
-    return Living(_spec(rank=number, local_rank=number), 100 + number, activity)
+    return Living(_spec(rank=number, local_rank=number, **more), 100 + number, activity)
 
 
 def scheduler(activity: Activity, *, significant: bool = False) -> Living:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.hangs import HangNoticed
@@ -17,9 +20,11 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.outcome import Crashed, Fault
 from ascend_supervisor.probes.limits import Limits
-from ascend_supervisor.probes.silence import MOST_SECONDS, Silence
+from ascend_supervisor.probes.silence import LOOK_AGAIN_SECONDS, MOST_SECONDS, Silence
+from ascend_supervisor.processes.proc import is_zombie
 from tests.clocks import LeapingClock
 from tests.probes.lives import life, rank, torchrun, wrote
+from tests.running import wait_until
 from tests.workers.test_generation import ManualClock, Stage
 
 TRIGGERED = Notified(0.0, gave_up_at=0.0)
@@ -127,6 +132,34 @@ async def test_a_worker_is_gone_when_somebody_else_has_its_number():
         await Silence(Limits(60.0, None, 60.0, 60.0), clock, lambda _: None).must_end(lived)
     assert scope.cancelled_caught
     assert len(clock.sleeps) > 1
+
+
+def zombie() -> subprocess.Popen[bytes]:
+    """A child that has ended and was not waited for."""
+    child = subprocess.Popen(["true"])
+    wait_until(lambda: is_zombie(child.pid))
+    return child
+
+
+async def test_a_worker_that_its_launcher_has_not_waited_for_has_ended():
+    with zombie() as worker:
+        launched = replace(torchrun(wrote(0.0), {worker.pid: 0}, workers=1), pid=os.getpid())
+        with anyio.move_on_after(0.05) as scope:
+            probe = Silence(Limits(hang=60.0), LeapingClock(), lambda _: None)
+            await probe.must_end(life(launched))
+    assert scope.cancelled_caught
+
+
+async def test_while_no_file_can_be_opened_to_look_nothing_is_a_hang():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    clock = Slept([lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))])
+    launched = torchrun(wrote(0.0), {os.getpid(): 0})
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        await asked(Silence(Limits(hang=60.0), clock, lambda _: None), life(launched))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert clock.sleeps == [LOOK_AGAIN_SECONDS, 59.0]
 
 
 # With real processes.
