@@ -361,6 +361,21 @@ def test_a_grace_in_which_all_stood_still_is_no_shorter_for_it(bad_day):
     told_end(job, 143)
 
 
+def test_a_grace_that_begins_while_all_stand_still_is_no_shorter_for_it(bad_day):
+    # Until then the ranks just ran, and the supervisor looked at its clock once a second.
+    job = bad_day("--grace", str(WAITED), *CHECKPOINTS)
+    everybody_is_up(job)
+    ranks = [pid for pid in job.pids() if pid != job.pid]
+    for pid in (job.pid, *ranks):
+        os.kill(pid, signal.SIGSTOP)
+    job.send(signal.SIGTERM)
+    time.sleep(STOOD)
+    job.send(signal.SIGCONT)
+    job.wait_for("output", rank=0, message="asked")  # SIGTERM also continues the ranks
+    has_saved(job)
+    told_end(job, 143)
+
+
 def test_a_drain_in_which_all_stood_still_is_no_shorter_for_it(bad_day):
     job = bad_day("--drain", str(WAITED), "--grace", "0", *CHECKPOINTS)
     rank_1_has_failed(job)
