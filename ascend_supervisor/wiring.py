@@ -139,7 +139,11 @@ async def job_of(
     dump = partial(stacks.take, occasion="dump")
     return Job(
         coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
-        probes=[*_for_devices(devices, runtime), _for_hangs(settings, runtime), operations.requests],
+        probes=[
+            *_for_devices(devices, runtime),
+            _for_hangs(settings, runtime),
+            operations.requests,
+        ],
         sweep=partial(_end_leftovers, runtime),
         plan=plan,
         prepare=partial(_prepare, place, runtime, plan),

@@ -117,6 +117,7 @@ class Listener:
         if rank is not None:
             told = life.notified.get(rank)
             life.notified[rank] = after(datagram.text, told, self._clock.now())
+            life.tell_notified()
 
     async def remove_file(self) -> None:
         """Remove the socket's file, if there is one; to be called when no rank is left."""
