@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from signal import Signals
 
@@ -73,8 +74,9 @@ class Survey:
         if isinstance(self._how, Signals):
             await ask(looked, self._how, self._runtime.clock)
         elif spy is not None:
-            for process in tuple(looked.processes):
-                await self._read_python(process, spy)
+            with _cut_short(looked):
+                for process in tuple(looked.processes):
+                    await self._read_python(process, spy)
         elif self._how == "pyspy":
             looked.notes.append(NO_PYSPY)
 
@@ -101,6 +103,15 @@ class Survey:
                     _note(process, f"py-spy: {failed}")
                 else:
                     return
+
+
+@contextmanager
+def _cut_short(looked: Looked) -> Iterator[None]:
+    try:
+        yield
+    except anyio.get_cancelled_exc_class():
+        looked.notes.append("py-spy was cut short")
+        raise
 
 
 def _lives(pid: Pid) -> bool:

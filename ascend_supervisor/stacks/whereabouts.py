@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
@@ -28,6 +29,8 @@ WRAPPERS = frozenset(
 )
 """What decorators call their functions: c10d_logger.py, _contextlib.py and module.py of torch."""
 _MODULE = "<module>"
+_TOP_OF_STACK = re.compile(r"\[<\w+>\] (\w+)", re.ASCII)
+"""In /proc/PID/stack; wchan is 0 for a moment after a thread has begun to wait."""
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3")
 _WAITS_FOR_A_CHILD = frozenset({"wait4", "waitid"})
 
@@ -137,7 +140,8 @@ def _kernel_place(process: SeenProcess) -> str:
     main = process.main
     if main is None or main.state == RUNNING:
         return ""
-    return _name(main.wchan or main.system_call)
+    top = _TOP_OF_STACK.match(main.stack)
+    return _name(main.wchan or (top[1] if top else main.system_call))
 
 
 def _python_place(process: SeenProcess) -> str:

@@ -35,6 +35,11 @@ def call(pid: int) -> str:
     return system_call(Path(f"/proc/{pid}/syscall").read_text(), os.uname().machine)
 
 
+def wchan(pid: int) -> str:
+    """The kernel's function that it waits in; ``0`` if it runs, or has just begun to wait."""
+    return Path(f"/proc/{pid}/wchan").read_text()
+
+
 async def until(holds: Callable[[], object]) -> None:
     """Look, often, until something holds that makes no event."""
     with anyio.fail_after(DEADLINE_SECONDS):

@@ -13,7 +13,18 @@ from ascend_supervisor.processes import proc
 from ascend_supervisor.stacks.kernel_side import look_at
 from ascend_supervisor.stacks.ranks_below import with_ranks_below
 from ascend_supervisor.stacks.seen import Looked, Subject
-from tests.stacks.hanging import LOCKED, LOOPS, READS, SLEEPS, STOPPED, STUCK, call, state, until
+from tests.stacks.hanging import (
+    LOCKED,
+    LOOPS,
+    READS,
+    SLEEPS,
+    STOPPED,
+    STUCK,
+    call,
+    state,
+    until,
+    wchan,
+)
 
 CHILD = "import os, subprocess, sys, time\n"
 CHILDREN = (
@@ -47,12 +58,13 @@ def seen(pid: int | None, **more) -> Looked:
 async def test_a_process_is_seen_where_it_is(start, source, expected, calls):
     pid = (await start(source)).pid
     await until(lambda: state(pid) == expected and (calls is None or call(pid) in calls))
+    await until(lambda: (wchan(pid) == "0") == (expected == "R"))
     looked = seen(pid)
     main = looked.processes[0].main
     assert main is not None
     assert main.state == expected
     assert calls is None or main.system_call in calls
-    assert (main.wchan != "") == (expected != "R")
+    assert main.wchan == ("" if expected == "R" else wchan(pid))
     assert looked.processes[0].description.startswith(f"{pid} (state {expected}")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path, PurePath
 
 import anyio
@@ -23,6 +22,8 @@ from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.stacks.look import Stacks
 from ascend_supervisor.stacks.pyspy import installed
+from ascend_supervisor.workers.faults import Ending
+from tests.faults.facilities import hanging
 from tests.stacks.hanging import (
     LOCKED,
     LOOPS,
@@ -34,6 +35,7 @@ from tests.stacks.hanging import (
     call,
     state,
     until,
+    wchan,
 )
 from tests.workers.test_generation import Stage
 
@@ -74,13 +76,25 @@ async def lived(
 ) -> Outcome:
     """The outcome of these ranks, which hang, with a last look as soon as they are ``ready``."""
 
-    async def hang() -> Fault:
+    async def hang() -> None:
         await stage.up(*(spec.rank for spec in specs if spec.rank is not None))
         await until(ready)
-        return Fault("no progress", HANG, last_look=True)
 
     stage.look = look
-    return await stage.run(specs, hang, grace=0.1)
+    return await stage.run(specs, after(hang), grace=0.1)
+
+
+def after(act: Callable[[], Awaitable[None]]) -> Ending:
+    """An ending that acts once, although it is asked again while the ranks are ended."""
+    has_acted = anyio.Event()
+
+    async def ending() -> Fault:
+        if not has_acted.is_set():
+            await act()
+            has_acted.set()
+        return Fault("no progress", HANG, last_look=True)
+
+    return ending
 
 
 async def hung(
@@ -119,17 +133,17 @@ def text(stage: Stage, rank: int = 0) -> str:
     ],
 )
 async def test_where_only_proc_can_be_read_it_says_where_a_rank_is(stage, source, expected, told):
-    wchan = ""
+    where = ""
 
     def ready() -> bool:
-        nonlocal wchan
+        nonlocal where
         pid = rank(stage, 0)
-        wchan = Path(f"/proc/{pid}/wchan").read_text()
+        where = wchan(pid)
         is_read = source is not READS or call(pid) == "read"
-        return state(pid) == expected and is_read and (wchan != "0") == (expected != "R")
+        return state(pid) == expected and is_read and (where != "0") == (expected != "R")
 
     said = await hung(stage, taker(stage).look, [stage.spec(0, source)], ready)
-    assert said == told.format(wchan=wchan)
+    assert said == told.format(wchan=where)
     assert "py-spy: Error: Permission Denied; the container needs the capability" in text(stage)
 
 
@@ -155,15 +169,48 @@ async def test_all_ranks_are_told_in_one_sentence_and_a_file_for_each(stage):
 
 async def test_behind_a_shell_the_process_that_it_waits_for_is_told(stage):
     argv = ("sh", "-c", 'python=$1; "$python" -c "$2"; true', "sh", sys.executable, STOPPED)
-    child = partial(lambda: descendants(rank(stage, 0)))
-    said = await hung(
-        stage,
-        taker(stage).look,
-        [stage.spec(0, "", argv=argv)],
-        lambda: [state(pid) for pid in child()] == ["T"],
-    )
+
+    def ready() -> bool:
+        return all_stopped(stage, 1) and call(rank(stage, 0)) == "wait4"
+
+    said = await hung(stage, taker(stage).look, [stage.spec(0, "", argv=argv)], ready)
     assert said == "rank 0 is stopped (state T)"
     assert text(stage).count("\nProcess ") == 2
+
+
+def starting(number: int, then: str) -> str:
+    """A program that starts so many stopped ranks, each in a session of its own."""
+    return (
+        "import os, subprocess, sys, time\n"
+        f"for rank in range({number}):\n"
+        "    environ = {**os.environ, 'RANK': str(rank), 'LOCAL_RANK': str(rank)}\n"
+        f"    words = [sys.executable, '-c', {STOPPED!r}]\n"
+        "    subprocess.Popen(words, env=environ, start_new_session=True)\n" + then
+    )
+
+
+def all_stopped(stage: Stage, number: int) -> bool:
+    below = descendants(rank(stage, 0))
+    return [state(pid) for pid in below] == number * ["T"]
+
+
+async def test_the_workers_of_a_launcher_are_told_as_ranks(stage):
+    launcher = replace(stage.spec(0, starting(3, SLEEPS), workers=3), rank=None, title="torchrun")
+    ready = lambda: all_stopped(stage, 3) and len(stage.lived.processes[0].ranks_of_workers) == 3  # noqa: E731
+    said = await hung(stage, taker(stage).look, [launcher], ready)
+    assert said == "all 3 ranks are stopped (state T)"
+    files = ("rank-0.txt", "rank-1.txt", "rank-2.txt", "torchrun.txt")
+    assert taken(stage).files == files
+    assert [text(stage, n).count("\nProcess ") for n in range(3)] == [1, 1, 1]
+
+
+async def test_the_ranks_of_a_command_that_starts_them_are_told(stage):
+    command = replace(
+        stage.spec(0, starting(2, SLEEPS), leads_ranks=True), rank=None, title="run.sh"
+    )
+    said = await hung(stage, taker(stage).look, [command], lambda: all_stopped(stage, 2))
+    assert said == "all 2 ranks are stopped (state T)"
+    assert taken(stage).files == ("rank-0.txt", "rank-1.txt", "run.sh.txt")
 
 
 async def test_a_rank_that_has_ended_is_told_as_such(stage):
@@ -215,6 +262,7 @@ async def test_told_to_stop_it_ends_at_once_with_what_was_seen(stage):
     assert "rank 1 is stopped (state T)" in taken(stage).summary
     assert taken(stage).duration_seconds < 5
     assert text(stage, 0).count("Process ") == 1
+    assert "(py-spy was cut short)" in text(stage, 0)
 
 
 def fill(path: Path) -> None:
@@ -222,6 +270,16 @@ def fill(path: Path) -> None:
     with suppress(OSError), path.open("wb", buffering=0) as file:
         while file.write(bytes(4096)):
             pass
+
+
+async def test_a_disk_that_does_not_answer_is_not_waited_for(stage):
+    with hanging(stage.root, os.geteuid(), "disk") as (disk,):
+        disk.freeze()
+        look = taker(stage, log_dir=disk.target / "logs").look
+        ready = lambda: state(rank(stage, 0)) == "T"  # noqa: E731
+        said = await hung(stage, look, [stage.spec(0, STOPPED)], ready)
+        assert said.endswith(": the disk has not answered within 2 s)")
+        disk.thaw()
 
 
 async def test_on_a_full_disk_the_sentence_comes_all_the_same(stage, small_disk):
@@ -249,14 +307,13 @@ async def test_an_operator_may_ask_at_any_time_and_nothing_is_ended(stage):
     specs = [stage.spec(rank, SLEEPS) for rank in range(2)]
     events = []
 
-    async def ask() -> Fault:
+    async def ask() -> None:
         await stage.up(0, 1)
         events.extend([await stacks.take(stage.lived, "dump") for _ in range(2)])
-        assert [state(rank(stage, n)) for n in range(2)] == ["S", "S"]
         assert not stage.exits
-        return Fault("enough", HANG)
+        assert "T" not in {state(rank(stage, n)) for n in range(2)}
 
-    await stage.run(specs, ask)
+    await stage.run(specs, after(ask))
     told = [event for event in stage.events if isinstance(event, StacksTaken)]
     assert [Path(event.directory).name for event in told] == ["job-dump-0", "job-dump-0-2"]
     assert events == told
@@ -269,14 +326,13 @@ async def test_who_asks_during_a_look_gets_the_result_of_that(stage):
     async def take() -> None:
         events.append(await stacks.take(stage.lived, "dump"))
 
-    async def ask() -> Fault:
+    async def ask() -> None:
         await stage.up(0)
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(take)
-        return Fault("enough", HANG)
 
-    await stage.run([stage.spec(0, SLEEPS)], ask)
+    await stage.run([stage.spec(0, SLEEPS)], after(ask))
     assert events == 3 * [taken(stage)]
 
 

@@ -90,8 +90,10 @@ def test_what_would_be_too_long_is_counted_with_the_others():
     assert text.endswith("; and 3 others elsewhere")
 
 
-def kernel(pid: int, state: str = "S", wchan: str = "", system_call: str = "") -> KernelThread:
-    return KernelThread(pid, "python", state, wchan, system_call)
+def kernel(
+    pid: int, state: str = "S", wchan: str = "", system_call: str = "", stack: str = ""
+) -> KernelThread:
+    return KernelThread(pid, "python", state, wchan, system_call, stack)
 
 
 def process(pid: int, parent: int, main: KernelThread, *frames: Frame) -> SeenProcess:
@@ -155,6 +157,10 @@ def test_a_process_that_does_not_wait_for_its_children_is_told_itself():
     [
         (kernel(10, "S", "", "futex"), Place("S", "futex")),
         (kernel(10, "S"), Place("S")),
+        (
+            kernel(10, "S", "", "futex", "[<0>] futex_do_wait+0x1\n[<0>] x"),
+            Place("S", "futex_do_wait"),
+        ),
         (kernel(10, "R", "", ""), Place("R")),
         (kernel(10, "T", "do_signal_stop"), Place("T")),
         (kernel(10, "D", "hisi_ioctl", "ioctl"), Place("D", "hisi_ioctl")),
