@@ -17,7 +17,7 @@ from ascend_supervisor.control.protocol import (
 )
 from ascend_supervisor.ctl.connection import Denied, NoSocket, Silent, ask, socket_of
 from tests.ctl.conftest import Serve
-from tests.running import DEADLINE_SECONDS
+from tests.running import DEADLINE_SECONDS, wait_until
 
 PONG = b'{"version":1,"ok":true,"pid":7,"start_time":8}\n'
 SHORT_SECONDS = 0.2
@@ -78,10 +78,13 @@ def test_an_answer_without_an_end_is_none(listening, line):
 
 
 def test_a_listener_that_says_nothing_is_not_waited_for(listening):
-    ended = threading.Event()
-    path = listening(lambda _: ended.wait(DEADLINE_SECONDS))
+    answered = threading.Event()
+    in_time: list[bool] = []
+    path = listening(lambda _: in_time.append(answered.wait(DEADLINE_SECONDS)))
     assert ask(path, Ping(), Pong, SHORT_SECONDS) == Silent(SHORT_SECONDS)
-    ended.set()
+    answered.set()
+    wait_until(lambda: in_time)
+    assert in_time == [True]
 
 
 def test_a_listener_that_drips_is_not_waited_for(listening):

@@ -113,7 +113,7 @@ def test_following_without_a_stdout_gives_73_though_there_is_nothing_to_print_ye
     assert found.stderr == "ascend-supervisorctl: stdout cannot be written: Bad file descriptor\n"
 
 
-@pytest.mark.parametrize("rank", [[], ["0"]])
+@pytest.mark.parametrize("rank", [[], ["0"], ["0", "--tail", "5"]])
 def test_a_log_larger_than_the_memory_is_printed(tmp_path, rank):
     with (tmp_path / "log").open("wb") as log:
         log.truncate(LARGE_BYTES)

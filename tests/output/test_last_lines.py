@@ -81,6 +81,10 @@ def test_lines_of_rotated_files_count_in_their_order(tmp_path, lines, expected):
     assert last_of(log, lines) == expected
 
 
+def test_a_new_file_without_a_line_does_not_hide_the_one_before(tmp_path):
+    assert last_of(log_of(tmp_path, b"one\ntwo\n", b""), 1) == b"two\n"
+
+
 def test_a_line_that_was_cut_by_a_rotation_is_one_line(tmp_path):
     assert last_of(log_of(tmp_path, b"one\nbegun and ", b"ended\ntwo\n"), 2) == (
         b"begun and ended\ntwo\n"
