@@ -5,6 +5,7 @@ It never blocks the event loop, and nothing wakes up while nobody connects.
 
 from __future__ import annotations
 
+import errno
 import socket
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from ascend_supervisor.control.protocol import (
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.files.reserved_descriptor import NONE_LEFT, Reserve
+from ascend_supervisor.files.reserved_descriptor import NONE_LEFT, Reserve, free_descriptors
 from ascend_supervisor.files.socket_file import SocketFile
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread
@@ -33,6 +34,8 @@ from ascend_supervisor.untrusted_text import plain
 
 MOST_AT_ONCE = 16
 BURST = 16
+ROOM = 100
+"""Descriptors that must be free: 16 ranks take 64 or so. A job can do without this socket."""
 PAUSE_SECONDS = 0.02
 """After each burst of connections the loop belongs to the ranks' output for this long."""
 SCARCE_SECONDS = 1.0
@@ -184,6 +187,10 @@ class ControlSocket:
 
 
 def _listen_at(path: Path) -> SocketFile:
+    """Raises OSError, also if the ranks may need all descriptors that are left."""
+    free = free_descriptors()
+    if free < ROOM:
+        raise OSError(errno.EMFILE, f"only {free:g} file descriptors are free; raise ulimit -n")
     make_directories(path.parent)
     return SocketFile.at(path)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
+from pathlib import Path
 
 NONE_LEFT = frozenset({errno.EMFILE, errno.ENFILE})
 TRIES = 50
@@ -49,6 +52,13 @@ class Reserve:
             if self._descriptor < 0:
                 with suppress(OSError):
                     self._descriptor = _any_descriptor()
+
+
+def free_descriptors() -> float:
+    """How many more this process may open; raises OSError if it cannot even look."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    return inf if most == resource.RLIM_INFINITY else most - taken
 
 
 def _try_again(write: Callable[[], None]) -> None:

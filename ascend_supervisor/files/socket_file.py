@@ -67,10 +67,9 @@ def _bind(listener: socket.socket, directory: int, name: str) -> tuple[int, int]
     """Listen under ``name``, never under it without listening; gives device and inode."""
     short = f".{os.urandom(8).hex()}"
     listener.settimeout(0)
-    os.fchmod(listener.fileno(), SOCKET_MODE)  # the file gets this mode, whatever the umask is
     listener.bind(f"/proc/self/fd/{directory}/{short}")
     try:
-        os.chmod(short, SOCKET_MODE, dir_fd=directory)
+        os.chmod(short, SOCKET_MODE, dir_fd=directory)  # nobody can connect before it listens
         listener.listen(BACKLOG)
         os.rename(short, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:

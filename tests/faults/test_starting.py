@@ -177,8 +177,8 @@ def test_whatever_the_limit_a_job_runs_or_says_what_it_lacks(bad_day, way, place
         assert outcomes(for_ever.job) == ["fault", "fault", "fault"]
 
 
-LOCK = "the lock of the state file"
-"""Where there is no room for it, that is told."""
+OPTIONAL = {"the lock of the state file", "the control socket"}
+"""Where there is no room for them, that is told."""
 
 
 # Whose descriptors they are is the same, whoever we are.
@@ -200,7 +200,7 @@ def test_the_end_is_told_in_every_place_where_no_log_or_pipe_can_be_opened(bad_d
             assert (state["phase"], state["exit_code"]) == ("ended", UNAVAILABLE)
             assert state["root_cause"] == cause
             assert (home / "end").read_text() == f"{cause}\n"
-            assert {e["source"] for e in crew.job.all("diagnostic")} <= {LOCK}
+            assert {e["source"] for e in crew.job.all("diagnostic")} <= OPTIONAL
     assert set(range(11, 18)) <= set(told)
 
 

@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.files.atomic import write_atomically
-from ascend_supervisor.files.reserved_descriptor import PAUSE_SECONDS, Reserve
+from ascend_supervisor.files.reserved_descriptor import (
+    PAUSE_SECONDS,
+    Reserve,
+    free_descriptors,
+)
 
 FEW = 16
 
@@ -60,6 +64,19 @@ def test_where_none_is_left_there_is_one_every_time(no_more, write, tmp_path):
         (tmp_path / "file").unlink()
     with pytest.raises(OSError, match="Too many open files"):
         null()
+
+
+def test_how_many_are_free():
+    before = free_descriptors()
+    taken = null()
+    assert free_descriptors() == before - 1
+    os.close(taken)
+
+
+def test_where_none_is_left_nobody_can_look_how_many_are_free(no_more):
+    no_more()
+    with pytest.raises(OSError, match="Too many open files"):
+        free_descriptors()
 
 
 def test_who_takes_it_in_between_is_waited_for(no_more, write, tmp_path):

@@ -229,6 +229,12 @@ def test_what_lies_in_the_place_of_the_socket_is_left_alone(supervised, tmp_path
     assert path.read_text() == "somebody's"
 
 
+def test_descriptors_that_the_ranks_may_need_are_left_to_them(supervised):
+    job = supervised("--standalone", "1", *python("pass"), before=("prlimit", "--nofile=60"))
+    assert job.end() == 0
+    assert re.search(r"only \d\d file descriptors are free", job.wait_for("diagnostic")["msg"])
+
+
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
