@@ -136,10 +136,9 @@ def _parts(
     outlets = Outlets(console, settings.console_ranks, settings.log_level, origin, terminal)
     children = Children(prefix)
     reserve = Reserve()  # only now: it may take the last descriptor
-    status = first_status(place, ourselves.start_time)
-    records = Records(place, status, settings.termination_log, outlets, reserve)
     clock = MonotonicClock()
-    chronicle = Chronicle(status, clock)
+    chronicle = Chronicle(first_status(place, ourselves.start_time), clock)
+    records = Records(place, chronicle.status, settings.termination_log, outlets, reserve)
     report = fan_out((outlets.report, records.report, chronicle.report))
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
     logs = RankLogs(Rotation(settings.log_max_size, settings.log_keep), about, report)

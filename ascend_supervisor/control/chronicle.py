@@ -17,6 +17,11 @@ class Chronicle:
         self.history = History(status, _time_of_day(), clock.elapsed())
         self._clock = clock
 
+    @property
+    def status(self) -> Status:
+        """What the state file holds, or is about to."""
+        return self.history.status
+
     def report(self, event: Event) -> None:
         self.history = noted(self.history, event, self._clock.elapsed(), _time_of_day())
 

@@ -29,7 +29,6 @@ from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.probes.requests import Requests
-from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.tasks.clock import Clock
 
 
@@ -61,7 +60,7 @@ class Operations:
         """Do what was asked for; only ``dump`` takes time, at most DUMP_SECONDS."""
         match request:
             case Ping():
-                return Pong(self._status.pid, self._status.start_time)
+                return Pong(self._chronicle.status.pid, self._chronicle.status.start_time)
             case AskStatus():
                 moment = Moment(self._clock.now(), self._clock.elapsed())
                 return live_status(self._chronicle.history, self.current.latest, moment)
@@ -74,22 +73,18 @@ class Operations:
             case AskDump():
                 return await self._dump(by)
 
-    @property
-    def _status(self) -> Status:
-        return self._chronicle.history.status
-
     def _readiness(self) -> Answer:
         running = self.current.running
         return readiness(
-            self._status,
+            self._chronicle.status,
             None if running is None else running.life,
             is_ending=running is not None and running.is_ending,
             must_notify=self._must_notify,
         )
 
     def _stop(self, by: Requester, grace: float | None) -> Accepted | Declined:
-        if self._status.phase == "ended":
-            return Declined(f"nothing is left to stop: {self._status.why}")
+        if self._chronicle.status.phase == "ended":
+            return Declined(f"nothing is left to stop: {self._chronicle.status.why}")
         return Accepted(self._interrupts.ask_to_stop(by, grace))
 
     def _restart(self, by: Requester) -> Accepted | Declined:
@@ -102,7 +97,7 @@ class Operations:
                 "processes on other servers take part in this job, and cannot be restarted from "
                 "here; let the cluster restart the job"
             )
-        is_stopping = running.is_ending or self._status.phase == "stopping"
+        is_stopping = running.is_ending or self._chronicle.status.phase == "stopping"
         if is_stopping or not self.requests.restart(generation, by):
             return Declined(f"generation {generation} is being ended already")
         return Accepted(f"generation {generation} is ended, and the next one starts")
@@ -120,7 +115,7 @@ class Operations:
     def _running(self) -> Running | Declined:
         if self.current.running is not None:
             return self.current.running
-        status = self._status
+        status = self._chronicle.status
         why = f" ({status.why})" if status.why else ""
         return Declined(f"no generation runs, the job is {status.phase}{why}; ask when one runs")
 
