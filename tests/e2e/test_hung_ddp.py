@@ -7,8 +7,6 @@ import shutil
 import signal
 from pathlib import Path
 
-import pytest
-
 from ascend_supervisor.errors import HANG
 from tests.e2e.test_torch_ddp import begun, digests, ended, pytestmark, train
 
