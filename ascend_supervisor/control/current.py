@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.life import Life
-from ascend_supervisor.outcome import Ended, Outcome
+from ascend_supervisor.outcome import Ended
 from ascend_supervisor.workers.generation import Company
 
 Run = Callable[[Life, Company], Awaitable[Ended]]
@@ -18,15 +17,11 @@ Dump = Callable[[Life], Awaitable[StacksTaken | None]]
 
 
 class Running(Struct):
-    """A generation; ``can_restart`` says whether this server alone may end it for another one.
-
-    ``is_ending``: it has come to its end, but its processes may still be there.
-    """
+    """A generation; ``can_restart`` says whether this server alone may end it for another one."""
 
     life: Life
     dump: Dump
     can_restart: bool
-    is_ending: bool = False
 
 
 class Current:
@@ -41,15 +36,9 @@ class Current:
 
         async def watched(life: Life, company: Company) -> Ended:
             alone = life.plan.start.holds_all_ranks and not joins_others
-            running = Running(life, dump, alone)
-
-            async def announce(outcome: Outcome, uptime: float) -> None:
-                running.is_ending = True
-                await company.announce(outcome, uptime)
-
-            self.running, self.latest = running, life
+            self.running, self.latest = Running(life, dump, alone), life
             try:
-                return await run(life, replace(company, announce=announce))
+                return await run(life, company)
             finally:
                 self.running = None
 

@@ -78,7 +78,6 @@ class Operations:
         return readiness(
             self._chronicle.status,
             None if running is None else running.life,
-            is_ending=running is not None and running.is_ending,
             must_notify=self._must_notify,
         )
 
@@ -97,7 +96,7 @@ class Operations:
                 "processes on other servers take part in this job, and cannot be restarted from "
                 "here; let the cluster restart the job"
             )
-        is_stopping = running.is_ending or self._chronicle.status.phase == "stopping"
+        is_stopping = running.life.is_ending or self._chronicle.status.phase == "stopping"
         if is_stopping or not self.requests.restart(generation, by):
             return Declined(f"generation {generation} is being ended already")
         return Accepted(f"generation {generation} is ended, and the next one starts")

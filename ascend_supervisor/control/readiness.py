@@ -10,22 +10,18 @@ MOST_NAMED = 8
 """How many ranks a sentence names."""
 
 
-def readiness(
-    status: Status, life: Life | None, *, is_ending: bool, must_notify: bool
-) -> Readiness:
+def readiness(status: Status, life: Life | None, *, must_notify: bool) -> Readiness:
     """``life`` is the generation that runs; ``must_notify``: its ranks are to say so themselves."""
-    obstacle = _obstacle(status, life, is_ending=is_ending, must_notify=must_notify)
+    obstacle = _obstacle(status, life, must_notify=must_notify)
     if obstacle is not None:
         return Readiness(ready=False, reason=obstacle)
     return Readiness(ready=True, reason=f"generation {status.generation} runs")
 
 
-def _obstacle(
-    status: Status, life: Life | None, *, is_ending: bool, must_notify: bool
-) -> str | None:
+def _obstacle(status: Status, life: Life | None, *, must_notify: bool) -> str | None:
     if life is None or status.phase != "running":
         return f"the job is {status.phase}" + (f": {status.why}" if status.why else "")
-    if is_ending:
+    if life.is_ending:
         return f"generation {life.generation} is being ended"
     missing = len(life.plan.specs) - len(life.processes)
     if missing:

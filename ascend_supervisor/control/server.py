@@ -26,7 +26,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.reserved_descriptor import NONE_LEFT, Reserve, free_descriptors
-from ascend_supervisor.files.socket_file import SocketFile
+from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Errand, aside
@@ -84,7 +84,7 @@ class ControlSocket:
             with anyio.move_on_after(REMOVE_SECONDS, shield=True):
                 await aside(file.remove)
 
-    async def _opened(self) -> tuple[SocketFile, Reserve]:
+    async def _opened(self) -> tuple[ListeningSocket, Reserve]:
         """The socket, and a descriptor to answer with when no other is left."""
         errand = Errand(partial(_listen_at, self._path))
         with anyio.move_on_after(ANSWER_SECONDS):
@@ -186,13 +186,13 @@ class ControlSocket:
         self._report(Diagnostic("the control socket", f"{plain(str(self._path))}: {text}", None))
 
 
-def _listen_at(path: Path) -> SocketFile:
+def _listen_at(path: Path) -> ListeningSocket:
     """Raises OSError, also if the ranks may need all descriptors that are left."""
     free = free_descriptors()
     if free < ROOM:
         raise OSError(errno.EMFILE, f"only {free:g} file descriptors are free; raise ulimit -n")
     make_directories(path.parent)
-    return SocketFile.at(path)
+    return ListeningSocket.at(path)
 
 
 def _decline(conversation: Conversation) -> None:

@@ -10,7 +10,7 @@ from struct import Struct as Layout
 
 from msgspec import Struct
 
-from ascend_supervisor.files.bound_file import SocketFile, bind_at
+from ascend_supervisor.files.socket_file import SocketFile, bind_at
 from ascend_supervisor.notify.addresses import NAME_BYTES, abstract_name
 
 MESSAGE_BYTES = 64 * 1024

@@ -16,30 +16,32 @@ def status(phase: Phase = "running", why: str = "") -> Status:
     return Status("job", "pod", 1, 1, "0", phase=phase, why=why, generation=0)
 
 
-def reason(of: Life | None, *, must_notify: bool = False, is_ending: bool = False) -> str:
-    found = readiness(status(), of, is_ending=is_ending, must_notify=must_notify)
+def reason(of: Life | None, *, must_notify: bool = False) -> str:
+    found = readiness(status(), of, must_notify=must_notify)
     assert not found.ready
     return found.reason
 
 
 def is_ready(of: Life, *, must_notify: bool) -> bool:
-    return readiness(status(), of, is_ending=False, must_notify=must_notify).ready
+    return readiness(status(), of, must_notify=must_notify).ready
 
 
 def test_a_generation_whose_processes_all_run_is_ready():
-    found = readiness(status(), life(*TWO), is_ending=False, must_notify=False)
+    found = readiness(status(), life(*TWO), must_notify=False)
     assert (found.ready, found.reason) == (True, "generation 0 runs")
 
 
 @pytest.mark.parametrize("phase", ["starting", "waiting", "stopping", "backing off", "ended"])
 def test_in_any_other_phase_it_is_not(phase):
     for of in (None, life(*TWO)):
-        found = readiness(status(phase, "because"), of, is_ending=False, must_notify=False)
+        found = readiness(status(phase, "because"), of, must_notify=False)
         assert (found.ready, found.reason) == (False, f"the job is {phase}: because")
 
 
 def test_while_a_generation_is_ended_it_is_not():
-    assert reason(life(*TWO), is_ending=True) == "generation 0 is being ended"
+    ending = life(*TWO)
+    ending.is_ending = True
+    assert reason(ending) == "generation 0 is being ended"
 
 
 def test_before_all_are_started_it_is_not():

@@ -28,10 +28,10 @@ from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import GenerationStarted, ProcessStarted
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorExited
-from ascend_supervisor.files.socket_file import SocketFile
+from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life
-from ascend_supervisor.outcome import Completed, Ended, Outcome, Requester, StopSignal
+from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.generation import Company
@@ -78,9 +78,9 @@ class Stage:
         run = watching(self._run, self._dump, joins_others=joins_others)
         await run(of, Company((), self._announce, self._look))
 
-    async def _run(self, _: Life, company: Company) -> Ended:
+    async def _run(self, of: Life, _: Company) -> Ended:
         await self.ended.wait()
-        await company.announce(Completed(), 1.0)
+        of.is_ending = True
         await anyio.sleep_forever()
         raise AssertionError
 
@@ -386,9 +386,9 @@ async def test_where_no_socket_can_be_had_that_is_told_once(tmp_path):
 async def test_a_file_system_that_does_not_answer_is_told_and_waited_for(path, monkeypatch):
     answers = threading.Event()
 
-    def slowly(where: Path) -> SocketFile:
+    def slowly(where: Path) -> ListeningSocket:
         assert answers.wait(DEADLINE_SECONDS)
-        return SocketFile.at(where)
+        return ListeningSocket.at(where)
 
     monkeypatch.setattr(server, "_listen_at", slowly)
     monkeypatch.setattr(server, "ANSWER_SECONDS", 0.1)

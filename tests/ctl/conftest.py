@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.ctl.connection import socket_of
-from ascend_supervisor.files.socket_file import SocketFile
+from ascend_supervisor.files.socket_file import ListeningSocket
 from tests.ctl.calling import own_state
 
 Serve = Callable[[socket.socket], object]
@@ -34,11 +34,11 @@ class Answering:
 @pytest.fixture
 def listening(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """A state file whose control socket hands each connection to ``serve``, one after another."""
-    opened: list[SocketFile] = []
+    opened: list[ListeningSocket] = []
 
     def listen(serve: Serve, name: str = "state") -> Path:
         path = own_state(tmp_path / name)
-        opened.append(SocketFile.at(socket_of(path)))
+        opened.append(ListeningSocket.at(socket_of(path)))
         opened[-1].socket.settimeout(None)
         threading.Thread(target=accept, args=(opened[-1].socket, serve), daemon=True).start()
         return path

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.ctl.connection import socket_of
-from ascend_supervisor.files.socket_file import SocketFile
+from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.processes.proc import start_time
 from tests.ctl.calling import ctl, own_state, process, rank_of, refused
 from tests.faults.facilities import hanging
@@ -87,7 +87,7 @@ def test_without_a_socket_a_stopped_supervisor_is_not_healthy(tmp_path, stopped)
 
 def test_a_stopped_supervisor_is_said_to_be_stopped(tmp_path, stopped):
     path = own_state(tmp_path / "state", pid=stopped.pid, start_time=start_time(stopped.pid))
-    listener = SocketFile.at(socket_of(path))
+    listener = ListeningSocket.at(socket_of(path))
     sentence = refused(1, "health", "--state-file", str(path))
     listener.remove()
     assert "did not answer within 4.5 s" in sentence
@@ -105,7 +105,7 @@ def test_a_file_system_that_stands_still_fails_a_probe(tmp_path, command):
 
 def test_a_supervisor_that_ends_while_it_is_asked_is_judged_by_its_end(tmp_path):
     path = own_state(tmp_path / "state")
-    listener = SocketFile.at(socket_of(path))
+    listener = ListeningSocket.at(socket_of(path))
     listener.socket.settimeout(None)
 
     def end() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.socket_file import SocketFile, connect
+from ascend_supervisor.files.socket_file import ListeningSocket, connect
 
 LONG = "d" * 100
 
 
-def asked(path: Path, listening: SocketFile) -> bytes:
+def asked(path: Path, listening: ListeningSocket) -> bytes:
     """What a client hears that connects to ``path``."""
     with socket.socket(socket.AF_UNIX) as client:
         connect(client, path)
@@ -30,7 +30,7 @@ def test_it_listens_however_long_its_path_is(tmp_path, above):
     path = tmp_path / above / f"{LONG}.sock"
     path.parent.mkdir(parents=True, exist_ok=True)
     assert len(str(path)) > 107
-    listening = SocketFile.at(path)
+    listening = ListeningSocket.at(path)
     assert asked(path, listening) == b"here"
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     listening.remove()
@@ -41,7 +41,7 @@ def test_it_listens_however_long_its_path_is(tmp_path, above):
 def test_it_is_for_its_user_only_whatever_the_umask_is(tmp_path, umask):
     before = os.umask(umask)
     try:
-        listening = SocketFile.at(tmp_path / "s")
+        listening = ListeningSocket.at(tmp_path / "s")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
@@ -49,11 +49,11 @@ def test_it_is_for_its_user_only_whatever_the_umask_is(tmp_path, umask):
 
 
 def test_what_a_dead_process_has_left_is_replaced(tmp_path):
-    left = SocketFile.at(tmp_path / "s")
+    left = ListeningSocket.at(tmp_path / "s")
     left.socket.close()
     with pytest.raises(ConnectionRefusedError), socket.socket(socket.AF_UNIX) as client:
         connect(client, tmp_path / "s")
-    listening = SocketFile.at(tmp_path / "s")
+    listening = ListeningSocket.at(tmp_path / "s")
     assert asked(tmp_path / "s", listening) == b"here"
     left.remove()  # too late: the file is another's
     assert asked(tmp_path / "s", listening) == b"here"
@@ -68,7 +68,7 @@ def test_a_socket_at_which_somebody_listens_is_left_alone(tmp_path, backlog):
         others.listen(backlog)
         for _ in range(3):  # the second or third finds no room
             with pytest.raises(OSError, match="another process listens there") as refused:
-                SocketFile.at(path)
+                ListeningSocket.at(path)
             assert refused.value.errno == errno.EADDRINUSE
     assert list(tmp_path.iterdir()) == [path]
 
@@ -87,13 +87,13 @@ def test_what_is_no_socket_is_left_alone(tmp_path, make):
     make(path)
     before = path.lstat()
     with pytest.raises(OSError, match="something that is not a socket is there"):
-        SocketFile.at(path)
+        ListeningSocket.at(path)
     assert path.lstat() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_it_is_gone_when_somebody_has_removed_it(tmp_path):
-    listening = SocketFile.at(tmp_path / "s")
+    listening = ListeningSocket.at(tmp_path / "s")
     (tmp_path / "s").unlink()
     listening.remove()
     assert list(tmp_path.iterdir()) == []
@@ -101,11 +101,11 @@ def test_it_is_gone_when_somebody_has_removed_it(tmp_path):
 
 def test_where_the_file_system_holds_no_sockets_there_is_an_error_and_nothing_is_left():
     with pytest.raises(OSError, match=r"Operation not permitted|No such file|Permission"):
-        SocketFile.at(Path("/proc/self/s"))
+        ListeningSocket.at(Path("/proc/self/s"))
 
 
 def test_a_client_does_not_follow_a_link(tmp_path):
-    listening = SocketFile.at(tmp_path / "s")
+    listening = ListeningSocket.at(tmp_path / "s")
     (tmp_path / "link").symlink_to("s")
     with socket.socket(socket.AF_UNIX) as client, pytest.raises(ConnectionRefusedError):
         connect(client, tmp_path / "link")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.bound_file import bind_at
+from ascend_supervisor.files.socket_file import bind_at
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_what_is_no_socket_stays(made, tmp_path: Path, kind):
         path.symlink_to(target)
     else:
         path.mkdir()
-    with pytest.raises(FileExistsError, match="something that is no socket is there"):
+    with pytest.raises(FileExistsError, match="something that is not a socket is there"):
         bind_at(made, path)
     assert (path.read_text() == "precious") if kind != "directory" else path.is_dir()
     assert sorted(one.name for one in tmp_path.iterdir()) == ["socket", "target"]
@@ -83,6 +83,7 @@ def test_it_is_removed_once(made, tmp_path: Path):
 def test_a_successor_is_not_removed(made, client, tmp_path: Path):
     path = tmp_path / "socket"
     file = bind_at(made, path)
+    path.unlink()
     bind_at(client, path)
     file.remove()
     assert path.is_socket()
