@@ -125,8 +125,7 @@ class Console:
     @property
     def obstacle(self) -> str | None:
         """Why rank output must be dropped now; None if it need not be."""
-        queued = self._writer.queued
-        if queued <= self._limit:
+        if (queued := self._writer.queued) <= self._limit:
             return None
         if refused := self._why_refused():
             return refused
@@ -196,10 +195,10 @@ class Console:
         self._insist(line if self._at_line_start else b"\n" + line)
 
     def _steer(self, sequence: bytes) -> None:
-        """Write what leaves the cursor at the start of a line."""
-        if sequence:
-            self._insist(sequence)
-            self._at_line_start = True
+        """Write what leaves the cursor where it was: at the start of a line."""
+        before = self._at_line_start
+        self._insist(sequence)
+        self._at_line_start = before
 
     def _insist(self, data: bytes) -> None:
         view = memoryview(data)
