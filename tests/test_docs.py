@@ -367,6 +367,29 @@ def test_a_link_that_leads_nowhere_is_found():
     assert link_complaints(text, ROOT) == ["docs/nothing.md leads nowhere"]
 
 
+# Pages in two languages ------------------------------------------------------------------------
+
+
+def skeleton(text: str) -> dict[str, list[str]]:
+    """What a page and its translation have in common; comments in examples are translated."""
+    return {
+        "headings": HEADING.findall(text),
+        "table rows": re.findall(r"^\|", text, re.MULTILINE),
+        "examples": [re.sub("#.*", "", example) for example in FENCE.findall(text)],
+        "options": sorted(set(re.findall(r"(?<![\w-])--[a-z-]+", text))),
+    }
+
+
+def test_the_page_on_hangs_says_the_same_in_chinese():
+    assert skeleton(page("docs/hangs.md")) == skeleton(page("docs/hangs.zh.md"))
+
+
+@pytest.mark.parametrize("wrong", ["## Which option", "\n| prints on", "--startup-timeout"])
+def test_what_one_of_two_pages_lacks_is_found(wrong):
+    english = page("docs/hangs.md").replace(wrong, "")
+    assert skeleton(english) != skeleton(page("docs/hangs.zh.md"))
+
+
 # The floors ------------------------------------------------------------------------------------
 
 
