@@ -75,6 +75,7 @@ NOT_WORLDLY = frozenset(
         ("outcome", "signal.Signals"),
         ("stop_requests", "signal.Signals"),
         ("settings.hang_dump", "signal.Signals"),
+        ("settings.precedence", "signal.Signals"),
     }
 )
 """A table of names, no act."""

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -81,11 +82,12 @@ def _exchange(state_file: Path, line: bytes, seconds: float) -> bytes | Unanswer
         try:
             _connect(client, socket_of(state_file), end)
             _refuse_strangers(client, state_file)
-            client.sendall(line)
+            with suppress(BrokenPipeError):  # it was declined unread: the reason is there to read
+                client.sendall(line)
             answer = _line(client, end)
         except PermissionError as error:
             return Denied(error.strerror or str(error))
-        except (TimeoutError, ConnectionResetError, BrokenPipeError):
+        except (TimeoutError, ConnectionResetError):
             return Silent(seconds)
         except OSError as error:
             return NoSocket(error.strerror or str(error))

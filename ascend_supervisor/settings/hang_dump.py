@@ -24,8 +24,3 @@ def read_hang_dump(found: object) -> HangDump:
             return number
     names = ", ".join(number.name for number in _SIGNALS)
     raise ValueError(f"{', '.join(_WORDS)}, or one of the signals {names}")
-
-
-def hang_dump_text(value: HangDump) -> str:
-    """As a user would write it."""
-    return value.name if isinstance(value, Signals) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 from msgspec import Struct
@@ -101,8 +102,8 @@ def _method(given: Mapping[str, Given]) -> Method:
 def _told(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(_told, value))
-    if isinstance(value, RankVariable):
-        return value.name  # its value may be a secret
+    if isinstance(value, (RankVariable, Signals)):
+        return value.name  # the value of a variable may be a secret
     return ",".join(map(str, sorted(value))) if isinstance(value, frozenset) else str(value)
 
 
