@@ -14,7 +14,6 @@ from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.table_source import identity, table_now
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
-from ascend_supervisor.interrupts import Listen
 from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import changed
@@ -22,6 +21,7 @@ from ascend_supervisor.notify.addresses import planned_address
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.plan_as_json import plan_as_json
+from ascend_supervisor.received_signals import Listen
 from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import Settings

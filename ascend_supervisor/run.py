@@ -23,7 +23,6 @@ from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited, SupervisorStarted
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.reserved_descriptor import Reserve
-from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.lock_holder import Holder
 from ascend_supervisor.notify.listener import Listener
@@ -37,6 +36,7 @@ from ascend_supervisor.processes.memory_cgroup import oom_kills
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.processes.sweep import sweep_descendants
+from ascend_supervisor.received_signals import HEARD, Interrupts, Listen
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.python_warnings import defect, report_diagnostics
 from ascend_supervisor.reporters.records import Records, first_status

@@ -16,7 +16,6 @@ from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.standard_streams import tell
-from ascend_supervisor.interrupts import HEARD, Interrupts, Listen
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.processes.children import Children
@@ -29,6 +28,7 @@ from ascend_supervisor.processes.shell_file import (
     ShellFileFailed,
     sourced,
 )
+from ascend_supervisor.received_signals import HEARD, Interrupts, Listen
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock

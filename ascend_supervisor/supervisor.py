@@ -20,7 +20,6 @@ from ascend_supervisor.events.generations import (
 from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.rank_table import RankTableReady
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
     Completed,
@@ -33,6 +32,7 @@ from ascend_supervisor.outcome import (
     Outcome,
 )
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.restart_policy import Decision, Restart, Stop, stopped_by
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first

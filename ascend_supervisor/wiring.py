@@ -22,7 +22,6 @@ from ascend_supervisor.errors import (
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
@@ -42,6 +41,7 @@ from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.rank_environment import rank_variables, sourced_variables
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.sourced_files import sourced_files

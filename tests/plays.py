@@ -16,7 +16,6 @@ from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import GenerationStarted
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life, Plan
 from ascend_supervisor.outcome import (
     Completed,
@@ -28,6 +27,7 @@ from ascend_supervisor.outcome import (
     Outcome,
 )
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.restart_policy import RestartBudget
 from ascend_supervisor.supervisor import Job, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock

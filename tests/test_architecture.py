@@ -25,7 +25,7 @@ PURE = (
         "restart_policy",
         "events/",
         "job_files",
-        "stop_requests",
+        "signal_meaning",
         "life",
         "rank_environment",
     ),
@@ -73,7 +73,7 @@ WORLDLY = frozenset(
 NOT_WORLDLY = frozenset(
     {
         ("outcome", "signal.Signals"),
-        ("stop_requests", "signal.Signals"),
+        ("signal_meaning", "signal.Signals"),
         ("settings.hang_dump", "signal.Signals"),
         ("settings.precedence", "signal.Signals"),
     }

@@ -26,9 +26,9 @@ from ascend_supervisor.control.readiness import readiness
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.probes.requests import Requests
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.tasks.clock import Clock
 
 

@@ -14,9 +14,9 @@ from typing import Literal
 import anyio
 
 from ascend_supervisor.events.hangs import StacksTaken
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.life import Life
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.stacks.files import Written, file_names, write_all

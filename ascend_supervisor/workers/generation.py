@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from ascend_supervisor.errors import UNAVAILABLE, Refusal, Unavailable
 from ascend_supervisor.events import Report
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life, Plan
 from ascend_supervisor.outcome import (
     Completed,
@@ -31,8 +30,9 @@ from ascend_supervisor.outcome import (
     Patience,
     StopSignal,
 )
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters.python_warnings import defect
-from ascend_supervisor.stop_requests import explainable_until, explains
+from ascend_supervisor.signal_meaning import explainable_until, explains
 from ascend_supervisor.tasks.clock import Clock, seldom_looks
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Ending, Faults

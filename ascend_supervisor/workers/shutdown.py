@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from ascend_supervisor.events.leftovers import OrphansKilled, StopWaiting, WaitEnded
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.events.words import counted
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.sweep import sweep_descendants
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.tasks.intervals import STOP
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Faults

@@ -29,9 +29,9 @@ from ascend_supervisor.events.generations import GenerationStarted, ProcessStart
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorExited
 from ascend_supervisor.files.socket_file import ListeningSocket
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.generation import Company

@@ -23,7 +23,6 @@ from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
 from ascend_supervisor.events.leftovers import StopWaiting, WaitEnded
 from ascend_supervisor.events.supervisor import Defect
-from ascend_supervisor.interrupts import Interrupts
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
@@ -46,6 +45,7 @@ from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.processes.proc import descendants
+from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.faults import Ending
 from ascend_supervisor.workers.generation import Announce, Company, Look, run_generation

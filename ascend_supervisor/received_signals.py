@@ -12,7 +12,7 @@ import anyio
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.outcome import Failure, Requester, StopSignal, signal_name
-from ascend_supervisor.stop_requests import explains, is_impatient
+from ascend_supervisor.signal_meaning import explains, is_impatient
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 
