@@ -105,9 +105,6 @@ async def job_of(
     operations: Operations,
 ) -> Job:
     devices = npus(DEVICES)
-    release = settings.release_delay
-    if release is None:
-        release = RELEASE_SECONDS if devices else 0.0
     changes = await sourced_files(
         settings.env_from,
         runtime.environ,
@@ -118,13 +115,6 @@ async def job_of(
         runtime.report,
     )
     launcher = launcher_of(settings, environ, changes, cluster.source)
-    budget = RestartBudget(
-        limit=settings.restarts,
-        period=settings.restart_period,
-        backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
-        min_uptime=settings.min_uptime,
-        never=settings.no_restart_on,
-    )
     table = table_source(settings, environ, cluster, runtime.clock, runtime.report)
     whoami = identity(settings, environ, cluster)
     joins = joins_others(settings.method, meeting_here(settings, environ))
@@ -138,7 +128,9 @@ async def job_of(
     stacks = Stacks(settings.hang_dump, place, runtime, interrupts)
     dump = partial(stacks.take, occasion="dump")
     return Job(
-        coordinator=Alone(table, whoami, budget, runtime.clock, random.random, joins_others=joins),
+        coordinator=Alone(
+            table, whoami, _budget(settings), runtime.clock, random.random, joins_others=joins
+        ),
         probes=[
             *_for_devices(devices, runtime),
             _for_hangs(settings, runtime),
@@ -149,7 +141,7 @@ async def job_of(
         prepare=partial(_prepare, place, runtime, plan),
         run=operations.current.watching(run, dump, joins_others=joins),
         look=stacks.look,
-        release=release,
+        release=_release_seconds(settings, devices),
         interrupts=interrupts,
         clock=runtime.clock,
         report=runtime.report,
@@ -169,6 +161,22 @@ def _for_hangs(settings: Settings, runtime: Runtime) -> Probe:
         startup=settings.startup_timeout,
     )
     return Silence(limits, runtime.clock, runtime.report)
+
+
+def _budget(settings: Settings) -> RestartBudget:
+    return RestartBudget(
+        limit=settings.restarts,
+        period=settings.restart_period,
+        backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
+        min_uptime=settings.min_uptime,
+        never=settings.no_restart_on,
+    )
+
+
+def _release_seconds(settings: Settings, devices: Sequence[str]) -> float:
+    if settings.release_delay is not None:
+        return settings.release_delay
+    return RELEASE_SECONDS if devices else 0.0
 
 
 async def _end_leftovers(runtime: Runtime) -> None:
