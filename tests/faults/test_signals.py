@@ -410,7 +410,9 @@ exec "$@"
 def test_while_a_device_is_held(bad_day, tmp_path, times):
     if os.geteuid():
         pytest.skip("a /dev of our own needs root")
-    before = ("unshare", "--mount", "sh", "-e", "-c", HELD, "sh", str(tmp_path))
+    # Two cases may run at the same time, and each sees the holder of the other.
+    held = HELD.replace("davinci0", f"davinci{times}")
+    before = ("unshare", "--mount", "sh", "-e", "-c", held, "sh", str(tmp_path))
     job = bad_day("--standalone", "1", "--", "true", before=before)
     holder = int(job.wait_for("release.waiting")["remaining"][0].split()[0])
     for _ in range(times):
