@@ -110,12 +110,14 @@ class _Parts(Struct, frozen=True):
     interrupts: Interrupts
     notify: Listener
     control: ControlSocket
+    chronicle: Chronicle
 
     async def last_words(self, end: Exit) -> None:
         """Write everything that is left, the last event at the end; takes a bounded time."""
         until = anyio.current_time() + LAST_WORDS_SECONDS
         await self.runtime.outputs.logs.finish()
         self.records.report(end.event)  # these do not wait for the reader of stdout
+        self.chronicle.report(end.event)
         await self.records.finish()
         await self.outlets.finish_output(until - anyio.current_time(), self.interrupts.hurry)
         await self.outlets.end(end.event, end.refusal)
@@ -155,7 +157,7 @@ def _parts(
     interrupts = Interrupts(report, logs.reopen, clock)
     notify = listener_of(settings, runtime)
     control = control_of(settings, place, chronicle, interrupts, clock, report)
-    return _Parts(outlets, records, reserve, runtime, interrupts, notify, control)
+    return _Parts(outlets, records, reserve, runtime, interrupts, notify, control, chronicle)
 
 
 async def _main(

@@ -17,6 +17,7 @@ from ascend_supervisor.control.conversation import Conversation
 from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.protocol import (
     Answer,
+    AskDump,
     Declined,
     NotUnderstood,
     answer_line,
@@ -173,7 +174,7 @@ class ControlSocket:
             request = request_of(line)
         except NotUnderstood as error:
             return Declined(str(error))
-        conversation.waits_for_client = False
+        conversation.waits_for_client = isinstance(request, AskDump)  # else dumps fill all places
         try:
             return await self.operations.answer(request, conversation.by)
         except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)

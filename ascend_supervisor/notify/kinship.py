@@ -9,6 +9,8 @@ from msgspec import Struct
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.settings.values import Method
 
+UNNUMBERED = 0
+"""Stands for a command that starts ranks nobody has told us of."""
 LONGEST_NUMBER = 9
 """Digits; a rank with more does not exist."""
 
@@ -73,7 +75,9 @@ def _of_process(process: Living, ranks: Sequence[int]) -> Kinship:
         return OfRank(spec.rank)
     if not spec.significant:
         return Stranger()
-    return OfLauncher(ranks[0] if spec.leads_ranks and len(ranks) == 1 else None)
+    if not spec.leads_ranks or len(ranks) > 1:
+        return OfLauncher()
+    return OfLauncher(ranks[0] if ranks else UNNUMBERED)
 
 
 def rank_names(method: Method) -> Sequence[bytes]:
@@ -92,7 +96,7 @@ def rank_in(
     ranks: Sequence[int],
     otherwise: int | None = None,
 ) -> int | None:
-    """The rank that the variables of a process name, if it is one of ``ranks``.
+    """The rank that the variables of a process name, if it is one of ``ranks`` (empty: unknown).
 
     ``otherwise`` if they name none.
     """
@@ -101,4 +105,4 @@ def rank_in(
         return otherwise
     if not told.isdigit() or len(told) > LONGEST_NUMBER:
         return None
-    return int(told) if int(told) in ranks else None
+    return int(told) if not ranks or int(told) in ranks else None

@@ -11,6 +11,8 @@ from ascend_supervisor.events.hangs import HangNoticed, HangSource
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.outcome import Fault
 
+MARGIN_SECONDS = 1.0
+"""Who stopped so much earlier than the others stopped first; ranks of one step differ by less."""
 MOST_NAMED = 8
 """How many ranks a sentence names."""
 
@@ -111,10 +113,11 @@ class Hang(Struct, frozen=True):
 
     @property
     def _first(self) -> str:
-        """Which rank stopped first, if only one did."""
+        """Which rank stopped first, and how much earlier than the next one; if only one did."""
         ahead = self._by_silence
-        is_first = len(ahead) > 1 and ahead[0].seconds > ahead[1].seconds
-        return f"; {ahead[0].name} stopped first" if is_first else ""
+        margin = ahead[0].seconds - ahead[1].seconds if len(ahead) > 1 else 0.0
+        is_first = margin >= MARGIN_SECONDS
+        return f"; {ahead[0].name} stopped first, by {margin:.1f} s" if is_first else ""
 
     @property
     def _latest_of_others(self) -> str:

@@ -30,6 +30,14 @@ class Limits(Struct, frozen=True):
         given = (self.hang, self.rank_hang, self.watchdog, self.startup)
         return min((limit for limit in given if limit is not None), default=inf)
 
+    def starts_one_by_one(self, heard: Voices) -> bool:
+        """Whether each rank must give a sign of life.
+
+        If ``hang`` judges all together, those of others will do: most may print nothing.
+        """
+        judges_together = self.hang is not None and self.watchdog is self.rank_hang is None
+        return not (judges_together and any(voice.has_been_heard for voice in heard.outputs))
+
     @property
     def awaited(self) -> str:
         """What ends the start of a rank."""
@@ -82,10 +90,11 @@ def _hang(passed: list[Deadline], heard: Voices, limits: Limits, now: float) -> 
 
 def _deadlines(heard: Voices, limits: Limits, began: float) -> Iterator[Deadline]:
     """Of all limits; of those that pass at the same moment, the one that says most comes first."""
+    one_by_one = limits.starts_one_by_one(heard)
     for voice in heard.ranks:
         if triggered := [one.gave_up_at for one in voice.notified if one.gave_up_at is not None]:
             yield Deadline("trigger", voice, triggered[0], 0.0, triggered[0])
-        if (limit := limits.of_start(voice)) is not None:
+        if one_by_one and (limit := limits.of_start(voice)) is not None:
             yield _deadline("startup", voice, began, limit)
     if limits.hang is not None:
         yield from _of_all(heard.outputs, limits.hang, limits, began)
@@ -118,8 +127,8 @@ def _of_one(voice: Voice, limits: Limits, began: float) -> Iterator[Deadline]:
 
 
 def _of_watchdog(voice: Voice, usual: float, began: float) -> Iterator[Deadline]:
-    """A rank may choose its own limit; 0 is none (systemd reads WATCHDOG_USEC=0 so, too)."""
-    if any(one.is_stopping for one in voice.notified):
+    """A rank may choose its own limit (0 is none), and has none when it is stopping."""
+    if voice.notified and all(one.is_stopping for one in voice.notified):
         return
     own = [one.watchdog_seconds for one in voice.notified if one.watchdog_seconds is not None]
     signs = [at for one in voice.notified for at in (one.ready_at, one.watchdog_at)]
@@ -129,4 +138,5 @@ def _of_watchdog(voice: Voice, usual: float, began: float) -> Iterator[Deadline]
 
 
 def _deadline(source: HangSource, voice: Voice, since: float, limit: float) -> Deadline:
-    return Deadline(source, voice, since, limit, max(since + limit, voice.extended_until))
+    extended = -inf if voice.has_ended else voice.extended_until
+    return Deadline(source, voice, since, limit, max(since + limit, extended))

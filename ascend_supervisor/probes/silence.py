@@ -64,15 +64,21 @@ class Silence(Probe):
         return judged(voices(life, gone), self._limits, began, self._clock.now())
 
     async def _wait(self, life: Life, seconds: float) -> None:
-        """Sleep for so long, or until a rank says that it hangs."""
-        triggered = anyio.Event()
+        """Sleep for so long, or until a rank says that it hangs or changes its own limit."""
+        news = anyio.Event()
+        before = _own_limits(life)
 
-        def look_for_trigger() -> None:
-            if any(one.gave_up_at is not None for one in life.notified.values()):
-                triggered.set()
+        def look_for_news() -> None:
+            gave_up = any(one.gave_up_at is not None for one in life.notified.values())
+            if gave_up or _own_limits(life) != before:
+                news.set()
 
-        life.tell_notified = look_for_trigger
-        await first(partial(self._clock.sleep, seconds), triggered.wait)
+        life.tell_notified = look_for_news
+        await first(partial(self._clock.sleep, seconds), news.wait)
+
+
+def _own_limits(life: Life) -> dict[int, float | None]:
+    return {rank: one.watchdog_seconds for rank, one in life.notified.items()}
 
 
 def _gone(life: Life) -> frozenset[int]:

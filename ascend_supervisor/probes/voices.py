@@ -50,10 +50,10 @@ class Voice(Struct, frozen=True):
 
     @property
     def last_line(self) -> str:
-        """The last line that was read of it; harmless to show."""
+        """The last line that was read of it, else its last STATUS; harmless to show."""
         spoken = sorted(self.activities, key=lambda one: one.spoke_at, reverse=True)
-        line = next(filter(None, (activity.last_line for activity in spoken)), "")
-        return harmless_text(line)[:LINE_CHARACTERS]
+        lines = (*(one.last_line for one in spoken), *(one.status for one in self.notified))
+        return harmless_text(next(filter(None, lines), ""))[:LINE_CHARACTERS]
 
 
 class Voices(Struct, frozen=True):
@@ -92,15 +92,14 @@ def _outputs(living: Living, life: Life, gone: Collection[int]) -> Iterator[Voic
 
 
 def _ranks(living: Living, life: Life, gone: Collection[int]) -> Iterator[Voice]:
-    """A launcher's rank is known to live if its process does; or by its messages, until then."""
-    if living.spec.rank is not None:
-        yield _whole(living, life)
-        return
+    """A launcher's ranks one by one, as far as their processes are known; else all together.
+
+    Of a rank that is known by its messages only, nobody would see that it has ended.
+    """
     known = _lives_by_rank(living, gone)
-    ranks = [rank for rank in {**known, **life.notified} if known.get(rank, True)]
-    if not known and not ranks:
+    if living.spec.rank is not None or not known:
         yield _whole(living, life)
-    for rank in sorted(ranks):
+    for rank in sorted(rank for rank in known if known[rank]):
         yield _rank(rank, living, life)
 
 

@@ -17,6 +17,7 @@ from ascend_supervisor.events.generations import (
     ProcessStarted,
     RestartScheduled,
 )
+from ascend_supervisor.events.hangs import HangNoticed
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited
 from ascend_supervisor.files.to_json import to_json
@@ -92,11 +93,10 @@ def _changed(status: Status, event: Event) -> Status:
                 restarts_left=event.restarts_left,
                 ranks=(),
             )
-        case ProcessStarted():
-            new = RankStatus(event.rank, event.local_rank, event.child_pid, event.log)
-            return replace(status, ranks=(*status.ranks, new))
-        case ProcessExited():
-            return replace(status, ranks=_with_exit(status.ranks, event))
+        case HangNoticed():
+            return replace(status, why=event.msg)
+        case ProcessStarted() | ProcessExited():
+            return replace(status, ranks=_ranks_after(status.ranks, event))
         case (
             SignalReceived(signal="SIGTERM" | "SIGINT" | "SIGQUIT")
             | ControlRequested(request="stop")
@@ -120,7 +120,11 @@ def _changed(status: Status, event: Event) -> Status:
             return status
 
 
-def _with_exit(ranks: tuple[RankStatus, ...], event: ProcessExited) -> tuple[RankStatus, ...]:
+def _ranks_after(
+    ranks: tuple[RankStatus, ...], event: ProcessStarted | ProcessExited
+) -> tuple[RankStatus, ...]:
+    if isinstance(event, ProcessStarted):
+        return (*ranks, RankStatus(event.rank, event.local_rank, event.child_pid, event.log))
     return tuple(
         replace(rank, status=event.status, signal=event.signal)
         if rank.pid == event.child_pid

@@ -25,7 +25,7 @@ from ascend_supervisor.stacks.seen import Looked
 from ascend_supervisor.stacks.survey import AT_ONCE, Survey
 from ascend_supervisor.stacks.whereabouts import whereabouts
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.tasks.threads import Errand
 from ascend_supervisor.workers.runtime import Runtime
 
 SECONDS = 15.0
@@ -81,7 +81,10 @@ class Stacks:
         began = self._runtime.clock.elapsed()
         survey = Survey(self._how, self._runtime, self._readers)
         with anyio.move_on_after(SECONDS):
-            await first(partial(survey.run, life), self._interrupted)
+            if occasion == "dump":  # it delays nothing, not even the end of the ranks
+                await survey.run(life)
+            else:
+                await first(partial(survey.run, life), self._interrupted)
         looks = survey.looks
         if not any(looked.processes or looked.has_ended for looked in looks):
             return None
@@ -109,7 +112,7 @@ class Stacks:
         write = partial(_write, wanted, looks, headline)
         try:
             with anyio.move_on_after(seconds):
-                return await in_thread(write, self._writers)
+                return await Errand(write, self._writers).result()
         except NoThread as error:
             return Written(wanted, (), str(error))
         return Written(wanted, (), f"the disk has not answered within {seconds:g} s")

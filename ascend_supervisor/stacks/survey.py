@@ -20,7 +20,7 @@ from ascend_supervisor.stacks.ranks_below import with_ranks_below
 from ascend_supervisor.stacks.seen import STOPPED, STUCK, Looked, SeenProcess, Subject
 from ascend_supervisor.stacks.signalled import ask
 from ascend_supervisor.stacks.subjects import subjects_of
-from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.tasks.threads import Errand
 from ascend_supervisor.workers.runtime import Runtime
 
 AT_ONCE = 16
@@ -57,7 +57,9 @@ class Survey:
             subjects: tuple[Subject, ...] = (subject,)
             if subject.leads_ranks:
                 with suppress(OSError, NoThread), anyio.move_on_after(KERNEL_SECONDS):
-                    subjects = await in_thread(partial(with_ranks_below, subject), self._threads)
+                    subjects = await Errand(
+                        partial(with_ranks_below, subject), self._threads
+                    ).result()
             self.looks += map(Looked, subjects)
 
     async def _py_spy(self) -> PySpy | None:
@@ -66,7 +68,7 @@ class Survey:
         children, environ = self._runtime.children, self._runtime.environ
         program = None
         with suppress(NoThread), anyio.move_on_after(KERNEL_SECONDS):
-            program = await in_thread(partial(pyspy.installed, environ), self._threads)
+            program = await Errand(partial(pyspy.installed, environ), self._threads).result()
         return None if program is None else PySpy(program, children, environ)
 
     async def _look_at(self, looked: Looked, spy: PySpy | None) -> None:
@@ -83,7 +85,7 @@ class Survey:
     async def _read_proc(self, looked: Looked) -> None:
         try:
             with anyio.move_on_after(KERNEL_SECONDS) as scope:
-                await in_thread(partial(look_at, looked), self._threads)
+                await Errand(partial(look_at, looked), self._threads).result()
         except (OSError, NoThread) as error:
             looked.notes.append(f"/proc cannot be read: {scarcity(error) or error}")
         else:

@@ -114,8 +114,12 @@ async def run_generation(
     faults.check()
     failure = await group.failure()
     stop = await interrupts.stop_within(_patience(outcome, failure, runtime.clock))
+    looked = _with_look(outcome, seen)
+    final = _final(looked, failure, stop)
     later = tuple(fault for fault in faults.told if fault is not outcome)
-    return Ended(_final(_with_look(outcome, seen), failure, stop), uptime, later, left)
+    if isinstance(looked, Fault) and looked is not final:
+        later = (looked, *later)  # we were told to stop while it was being ended
+    return Ended(final, uptime, later, left)
 
 
 async def _live(group: WorkerGroup, plan: Plan, tasks: TaskGroup) -> Outcome:

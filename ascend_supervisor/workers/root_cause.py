@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.outcome import Crashed, Ended, Failure, Fault, Interrupted, NotStarted
+from ascend_supervisor.outcome import (
+    Crashed,
+    Ended,
+    Failure,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Remedy,
+)
 from ascend_supervisor.output.terminal_escapes import harmless_text
 from ascend_supervisor.untrusted_text import printable
 
@@ -25,6 +33,9 @@ def root_cause(ended: Ended) -> Failure | str | None:
             return failure
         case Fault(reason=reason) | NotStarted(reason=reason):
             return _within(printable(reason), MOST_BYTES)
+        case Interrupted():
+            charged = [one.reason for one in ended.faults if one.remedy is not Remedy.FREE]
+            return _within(printable(charged[0]), MOST_BYTES) if charged else None
         case _:
             return None
 

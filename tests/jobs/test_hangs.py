@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.asking import ask_job, socket_of
 from tests.running import Running, python, wait_until
 
 Start = Callable[..., Running]
@@ -221,3 +222,79 @@ def test_a_command_whose_ranks_are_unknown_hangs_as_a_whole(supervised):
     (hang,) = job.all("hang.noticed")
     assert (hang["ranks"], hang["last_lines"]) == ([], ["begun"])
     assert spoken(job).startswith("the command has not written anything for 1 s (--hang-timeout)")
+
+
+NOTIFIES = (
+    "import os, socket, time\n"
+    "def notify(text, address=os.environ['NOTIFY_SOCKET']):\n"
+    "    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:\n"
+    "        name = address if address[0] == '/' else '\\0' + address[1:]\n"
+    "        sender.sendto(text.encode(), name)\n"
+)
+
+
+@pytest.mark.parametrize("rank", [None, "0"])
+def test_a_command_of_which_no_rank_is_known_notifies_for_itself(supervised, rank):
+    source = NOTIFIES + "for _ in range(40):\n    notify('WATCHDOG=1')\n    time.sleep(0.1)"
+    job = supervised(
+        *("--standalone", "--method", "once", "--watchdog", "3", "--startup-timeout", "60"),
+        *python(source),
+        environ={} if rank is None else {"RANK": rank},
+    )
+    assert job.end() == 0
+    assert not job.all("hang.noticed")
+
+
+def test_ranks_that_never_print_are_no_hang_while_another_one_does(supervised):
+    source = (
+        "import os, time\n"
+        "for _ in range(50):\n"
+        "    os.environ['RANK'] == '0' and os.write(1, b'step\\n')\n    time.sleep(0.1)"
+    )
+    job = supervised(
+        *("--standalone", "2", "--hang-timeout", "20", "--startup-timeout", "2"), *python(source)
+    )
+    assert job.end() == 0
+    assert not job.all("hang.noticed")
+
+
+IGNORES_SIGTERM = (
+    "import os, signal\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.write(1, b'begun\\n')\n"
+    "os.read(os.pipe()[0], 1)"
+)
+
+
+def test_a_hang_is_the_root_cause_of_a_job_that_is_stopped_while_it_is_ended(supervised):
+    job = supervised("--standalone", "2", *LIMITS, "--grace", "3", *python(IGNORES_SIGTERM))
+    job.wait_for("hang.noticed")
+    assert "hangs: no rank" in wait_for_why(job)
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert spoken(job).startswith("no rank on this server has written anything for 1 s")
+
+
+def test_stacks_can_be_asked_for_while_the_job_is_stopped(supervised):
+    job = supervised("--standalone", "2", "--grace", "20", *python(IGNORES_SIGTERM))
+    for rank in (0, 1):
+        job.wait_for("output", rank=rank, message="begun")
+    assert ask_job(job, "stop")["ok"]
+    assert "ranks wait in" in ask_job(job, "dump")["summary"]
+    assert ask_job(job, "stop", grace=0)["ok"]
+    assert job.end() == 143
+
+
+def state_file_of(job: Running) -> Path:
+    return Path(str(socket_of(job)).removesuffix(".sock"))
+
+
+def wait_for_why(job: Running) -> str:
+    """Why the job is in its phase, as the state file says it during a hang."""
+    found: list[str] = []
+
+    def look() -> bool:
+        found.append(json.loads(state_file_of(job).read_text())["why"])
+        return "hangs" in found[-1]
+
+    wait_until(look)
+    return found[-1]

@@ -95,6 +95,28 @@ NOT_YET = {
         70.0,
         1.0,
     ),
+    "a rank of mpirun that may have ended": (
+        life(mpirun(wrote(60)), notified={0: said(0, watchdog_at=0), 1: said(60, watchdog_at=60)}),
+        DOG,
+        60.0,
+        60.0,
+    ),
+    "only rank 0 prints, and the start of the others is over": (
+        life(rank(0, wrote(650)), rank(1, mute())),
+        Limits(hang=60.0, startup=600.0),
+        700.0,
+        10.0,
+    ),
+    "an extension of a rank that has ended is over": (
+        life(
+            rank(0, wrote(0), has_ended=True),
+            rank(1, wrote(60)),
+            notified={0: said(0, extended_until=1e6)},
+        ),
+        ALL,
+        70.0,
+        50.0,
+    ),
     "one that starts holds the others": (
         life(rank(0, wrote(1)), rank(1, mute())),
         Limits(hang=60.0, startup=600.0),
@@ -317,11 +339,11 @@ HANGS = {
         "watchdog",
         60.0,
     ),
-    "a rank that mpirun has started": (
+    "the last of the ranks that mpirun has started": (
         life(mpirun(wrote(60)), notified={0: said(0, watchdog_at=0), 1: said(60, watchdog_at=60)}),
         DOG,
-        60.0,
-        (0,),
+        120.0,
+        (0, 1),
         "watchdog",
         60.0,
     ),
@@ -409,11 +431,9 @@ def test_it_is_a_hang(case):
 
 
 SENTENCES = {
-    "no rank on this server has written anything for 60 s (--hang-timeout); rank 0 stopped first": (
-        two(0, 10),
-        ALL,
-    ),
-    "no rank on this server has written anything for 60 s (--hang-timeout)": (two(0, 0), ALL),
+    "no rank on this server has written anything for 60 s (--hang-timeout); rank 0 stopped first, "
+    "by 10.0 s": (two(0, 10), ALL),
+    "no rank on this server has written anything for 60 s (--hang-timeout)": (two(0, 0.5), ALL),
     "the command has not written anything for 60 s (--hang-timeout)": (
         life(command(wrote(0))),
         ALL,
