@@ -263,3 +263,20 @@ def test_every_request_and_answer_is_on_the_page():
     keys |= {*protocol.PastRestart.__struct_fields__, *protocol.Dumped.__struct_fields__}
     keys |= {*protocol.Pong.__struct_fields__, *protocol.Readiness.__struct_fields__}
     assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
+
+
+FLOODS = "import os\nfor _ in range(64):\n    os.write(1, b'x' * 65535 + b'\\n')"
+"""More than a pipe holds, so that the last words wait for the reader."""
+
+
+def test_while_the_last_words_wait_for_a_reader_the_job_has_ended(supervised):
+    read_end, write_end = os.pipe()
+    job = supervised("--standalone", "1", *python(FLOODS), stdout=write_end)
+    os.close(write_end)
+    wait_until(lambda: socket_of(job).exists())
+    state_file = Path(str(socket_of(job)).removesuffix(".sock"))
+    wait_until(lambda: state_file.exists() and b'"ended"' in state_file.read_bytes())
+    assert ask(socket_of(job), "status")["status"]["phase"] == "ended"
+    assert "nothing is left to stop" in ask(socket_of(job), "stop")["error"]
+    os.close(read_end)
+    job.process.wait(DEADLINE_SECONDS)

@@ -111,6 +111,25 @@ async def test_a_rank_that_says_that_it_hangs_is_heard_at_once_also_without_limi
     assert "WATCHDOG=trigger" in faults[0].reason
 
 
+async def test_a_shorter_limit_of_a_ranks_own_counts_at_once_not_at_the_next_look():
+    lived = life(rank(0, wrote(0.0)))
+    clock = ManualClock()
+    probe = Silence(Limits(watchdog=600.0), clock, lambda _: None)
+    faults: list[Fault] = []
+
+    async def listen() -> None:
+        faults.append(await asked(probe, lived))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listen)
+        await anyio.wait_all_tasks_blocked()
+        lived.notified[0] = Notified(0.0, watchdog_at=0.0, watchdog_seconds=2.0)
+        lived.tell_notified()
+        await anyio.wait_all_tasks_blocked()
+        clock.advance(2.0)
+    assert "rank 0 has not sent WATCHDOG=1 for 2 s" in faults[0].reason
+
+
 async def test_nothing_is_a_hang_when_the_generation_is_being_ended():
     lived = life(rank(0, wrote(0.0)))
 
