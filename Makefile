@@ -1,7 +1,7 @@
 # Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint types tests parts frameworks test-e2e test-mindspore test-faults test-pythons bench compare environment clean
+.PHONY: help demo check test lint types tests parts frameworks test-e2e test-mindspore test-faults test-pythons bench compare pictures environment clean
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
@@ -44,7 +44,7 @@ tests: environment
 	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 parts: environment
-	$(PYTEST) $(IN_PARALLEL) $(HERE) --ignore=tests/jobs
+	$(PYTEST) $(IN_PARALLEL) $(HERE) --ignore=tests/jobs --ignore=tests/recovery
 
 frameworks: environment ## only the end-to-end tests with PyTorch and TensorFlow
 ifeq ($(E2E),no)
@@ -78,6 +78,13 @@ bench: environment ## the figures of the supervisor on this machine
 
 compare: environment ## seven cases of owning processes, beside tini, dumb-init, supervisord, honcho
 	@$(PYTHON) scripts/compare
+
+pictures: environment ## docs/pictures, from the events in tests/data/timelines
+	@for story in tests/data/timelines/*; do \
+		name=docs/pictures/$$(basename $$story); \
+		$(PYTHON) scripts/timelines $$story >$$name.svg && \
+		$(PYTHON) scripts/timelines --language zh $$story >$$name.zh.svg || exit 1; \
+	done
 
 environment:
 	@scripts/environment .venv

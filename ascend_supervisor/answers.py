@@ -13,6 +13,7 @@ import anyio
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.table_source import identity, table_now
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
+from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
 from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.choice import launcher_of
@@ -44,7 +45,7 @@ def print_plan(
     try:
         answer = anyio.run(_planned, settings, environ, place, cluster, listen)
     except Refusal as refusal:
-        return refuse(refusal, environ, settings.console)
+        return refuse(refusal, environ, settings.console, settings.retryable_exit_code)
     if isinstance(answer, StopSignal):
         return 128 + answer.number
     return print_answer(answer)
@@ -86,15 +87,21 @@ def print_answer(answer: str) -> int:
     return 0
 
 
-def refuse(refusal: Refusal, environ: Mapping[str, str], console: Console) -> int:
-    """Report why nothing was started: as sentences for people and as an event."""
+def refuse(
+    refusal: Refusal, environ: Mapping[str, str], console: Console, retryable: int | None = None
+) -> int:
+    """Report why nothing was started: as sentences for people and as an event.
+
+    The exit code is the ``retryable`` one of --retryable-exit-code if it applies.
+    """
+    event = refused(refusal).with_retryable_code(retryable).event
     try:
-        anyio.run(_tell, refusal, environ, console)
+        anyio.run(_tell, refusal, event, environ, console)
     except (NoThread, OSError):
         _forget_the_loop()
         for fault in refusal.faults:
             tell(f"ascend_supervisor: {printable(fault)}")
-    return refusal.exit_code
+    return event.exit_code
 
 
 def cannot_start(error: Exception) -> int:
@@ -110,13 +117,15 @@ def _forget_the_loop() -> None:
     sys.unraisablehook = lambda _: None
 
 
-async def _tell(refusal: Refusal, environ: Mapping[str, str], console: Console) -> None:
+async def _tell(
+    refusal: Refusal, event: SupervisorExited, environ: Mapping[str, str], console: Console
+) -> None:
     job_id, pod = names_of(environ, socket.gethostname())
     usual: Format = "none" if os.isatty(1) else "json"
     format_ = usual if console == "auto" else console
     outlets = Outlets(format_, ALL_RANKS, "info", Origin(job_id, pod, os.getpid()))
     if format_ in {"json", "text"}:
-        outlets.report(refused(refusal).event)
+        outlets.report(event)
         await outlets.finish()
     if format_ != "text":
         for fault in refusal.faults:

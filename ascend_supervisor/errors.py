@@ -16,9 +16,13 @@ NOT_FOUND = 127
 
 
 class Refusal(Exception):
-    """The supervisor ends by its own decision; ``faults`` holds a sentence for each fault."""
+    """The supervisor ends by its own decision; ``faults`` holds a sentence for each fault.
+
+    ``is_retryable``: the same start may succeed later, or on another machine.
+    """
 
     exit_code: ClassVar[int] = DEFECT
+    is_retryable: ClassVar[bool] = False
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
@@ -44,12 +48,14 @@ class TableTimeout(Refusal):
     """The rank table was not completed in time."""
 
     exit_code = TABLE_NOT_READY
+    is_retryable = True
 
 
 class Unavailable(Refusal):
     """A device or a service that the job needs cannot be had."""
 
     exit_code = UNAVAILABLE
+    is_retryable = True
 
 
 class CannotWrite(Refusal):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import PurePath
@@ -14,15 +15,39 @@ TABLE_FILE = "jobstart_hccl.json"
 USUAL_LOG_DIR = "/tmp/log"  # noqa: S108  (published; log_file.py follows no link planted there)
 CACHE = PurePath("/cache")
 """The usual work directory: the published contract, where the platform gives no mount."""
+UNNAMED_JOB = "job"
+"""The name of a job for which no variable gives one."""
 POD_BYTES = 60
 NAME_BYTES = 150
 """Of 255 characters in a file name: the rest of a log's name and a rotation number follow."""
 
 
+_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class StartCount(Struct, frozen=True):
+    """How often ModelArts has scheduled this pod, and started its boot command; both from 1.
+
+    None: the platform does not say it. It starts the command again in the same container after
+    recovery in place, a restart because of a hang, and rescheduling of the pod.
+    """
+
+    schedule: int | None = None
+    process: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Such as s1-p2, for names of files; empty if the platform does not count."""
+        schedule = "" if self.schedule is None else f"s{self.schedule}"
+        process = "" if self.process is None else f"p{self.process}"
+        return "-".join(filter(None, (schedule, process)))
+
+
 class Place(Struct, frozen=True):
     """``pod`` is the pod's or the host's name; both names can be part of a file name.
 
-    ``started_in`` is the supervisor's own working directory. All paths are absolute.
+    ``started_in`` is the supervisor's own working directory. All paths are absolute. ``start``
+    tells this start from earlier ones in the same place.
     """
 
     job_id: str
@@ -32,6 +57,7 @@ class Place(Struct, frozen=True):
     table_file: PurePath
     state_file: PurePath
     started_in: PurePath
+    start: StartCount = StartCount()
 
     @property
     def short_pod(self) -> str:
@@ -73,7 +99,19 @@ def place_of(
         table_file=own / "rank_table" / TABLE_FILE,
         state_file=here / (state_file or logs / f"{job_id}-supervisor-{_short(pod)}.json"),
         started_in=here,
+        start=start_count(environ),
     )
+
+
+def start_count(environ: Mapping[str, str]) -> StartCount:
+    """Which start this is, as far as the platform says it; what is no number is left out."""
+    return StartCount(
+        _count(environ.get("MA_SCHEDULE_CNT", "")), _count(environ.get("MA_PROC_START_CNT", ""))
+    )
+
+
+def _count(text: str) -> int | None:
+    return int(text) if _COUNT.fullmatch(text.strip()) else None
 
 
 def mounted_log_dir(environ: Mapping[str, str]) -> str | None:
@@ -95,7 +133,7 @@ def _job_id(environ: Mapping[str, str]) -> tuple[str, str]:
     if name := environ.get("MA_VJ_NAME"):
         return "MA_VJ_NAME", name.replace("ma-job", "modelarts-job", 1)
     if environ.get("JOB_ID") or not environ.get("MINDX_TASK_ID"):
-        return "JOB_ID", environ.get("JOB_ID") or "job"
+        return "JOB_ID", environ.get("JOB_ID") or UNNAMED_JOB
     return "MINDX_TASK_ID", environ["MINDX_TASK_ID"]
 
 

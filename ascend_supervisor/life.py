@@ -10,10 +10,18 @@ from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 
 
+class Bar(Struct, frozen=True):
+    """Why --restarts does not apply here, and what would make it apply; two half sentences."""
+
+    reason: str
+    remedy: str
+
+
 class Start(Struct, frozen=True):
     """What all servers of the job have agreed on; ``entry`` is ours, at position ``node_rank``.
 
-    ``restarts_left`` is what the budget allows after this generation.
+    ``restarts_left`` is what the budget allows after this generation. ``bar`` says why it allows
+    nothing, although restarts were asked for.
     """
 
     generation: int
@@ -21,6 +29,7 @@ class Start(Struct, frozen=True):
     node_rank: int
     entry: Entry
     restarts_left: int
+    bar: Bar | None = None
 
     @property
     def local_ranks(self) -> tuple[int, ...]:

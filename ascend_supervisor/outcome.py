@@ -44,8 +44,9 @@ class ExitStatus(Struct, frozen=True):
 class Failure(Struct, frozen=True):
     """The first process of a generation that failed: the root cause, as far as is known.
 
-    ``exception`` is what it raised, ``reason`` why its framework ended it.
-    ``ended_at`` is in seconds of the clock.
+    ``exception`` is what it raised, ``reason`` why its framework ended it. ``code`` is CANN's error
+    code. ``meaning`` says what its words mean and where to look. ``ended_at`` is in seconds of the
+    clock.
     """
 
     name: str
@@ -59,6 +60,8 @@ class Failure(Struct, frozen=True):
     exception: str | None = None
     last_lines: tuple[str, ...] = ()
     reason: str | None = None
+    code: str | None = None
+    meaning: str | None = None
 
 
 class Completed(Struct, frozen=True):
@@ -95,12 +98,14 @@ class Patience(Struct, frozen=True):
     """Seconds: ``drain`` from the first failure to TERM, ``grace`` from TERM to KILL.
 
     ``kill`` bounds the wait for killed processes: a process inside a driver call does not end
-    before the call returns.
+    before the call returns. The ranks that are ``hurried`` are killed ``hurried_grace`` after TERM.
     """
 
     drain: float
     grace: float
     kill: float = 30.0
+    hurried: frozenset[int] = frozenset()
+    hurried_grace: float = 0.0
 
 
 class Fault(Struct, frozen=True):
@@ -122,14 +127,15 @@ class Fault(Struct, frozen=True):
 class Requester(Struct, frozen=True):
     """The process that has asked for something, and its user, as the kernel knows them.
 
-    ``pid`` is 0 for a process outside our PID namespace.
+    ``pid`` is 0 for a process outside our PID namespace; ``user`` is empty if that name is unknown.
     """
 
     pid: int
     uid: int
+    user: str = ""
 
     def __str__(self) -> str:
-        return f"process {self.pid} of user {self.uid}"
+        return f"process {self.pid} of user {self.user or self.uid}"
 
 
 class StopSignal(Struct, frozen=True):

@@ -27,12 +27,24 @@ It needs a handler for each signal of HEARD, and for SIGCHLD."""
 
 
 class Interrupts:
-    """The first stopping signal asks for an end with grace, an impatient one cuts it short."""
+    """The first stopping signal asks for an end with grace, an impatient one cuts it short.
 
-    def __init__(self, report: Report, reopen_logs: Callable[[], None], clock: Clock) -> None:
+    ``usual_grace`` (seconds) is the job's, for the words about a stop; None if there is no job.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        reopen_logs: Callable[[], None],
+        clock: Clock,
+        usual_grace: float | None = None,
+    ) -> None:
         self._report = report
         self._reopen_logs = reopen_logs
         self._clock = clock
+        self._with_grace = (
+            "with grace" if usual_grace is None else f"with {usual_grace:g} s of grace"
+        )
         self._forward: Callable[[int], bool] | None = None
         self._stop = anyio.Event()
         self._hurry = anyio.Event()
@@ -59,7 +71,8 @@ class Interrupts:
             self._news_of_grace.set()
             self._news_of_grace = anyio.Event()
             return f"stopping; what is left after a grace of {grace:g} s is killed"
-        return "stopping, with grace" if is_first else "stopping already; this changes nothing"
+        is_new = f"stopping, {self._with_grace}"
+        return is_new if is_first else "stopping already; this changes nothing"
 
     @property
     def grace(self) -> float | None:
@@ -113,7 +126,7 @@ class Interrupts:
         if self._first is None:
             self._first = StopSignal(number, now)
             self._stop.set()
-            return "stopping, with grace; a later SIGINT, or SIGQUIT, kills what is left"
+            return f"stopping, {self._with_grace}; a later SIGINT, or SIGQUIT, kills what is left"
         if not is_impatient(number, now, self._first):
             return "stopping already; this changes nothing"
         self._hurry.set()

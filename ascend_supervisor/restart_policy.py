@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.errors import DEFECT, UNAVAILABLE
+from ascend_supervisor.errors import BAD_TABLE, DEFECT, HANG, UNAVAILABLE
 from ascend_supervisor.outcome import (
     SIGNAL_BASE,
     Completed,
@@ -69,23 +69,27 @@ class RestartBudget(Struct, frozen=True):
 class Restart(Struct, frozen=True):
     """Start the group again after ``delay`` seconds, with ``budget`` from then on.
 
-    ``is_free``: the budget was not charged.
+    ``is_free``: the budget was not charged. ``cause`` is a sentence, if it is not what ended the
+    generation here.
     """
 
     delay: float
     budget: RestartBudget
     is_free: bool = False
+    cause: str = ""
 
 
 class Stop(Struct, frozen=True):
     """End with ``exit_code``; ``reason`` is a sentence.
 
-    ``cause`` is the first failure of the job, if another server has reported it.
+    ``cause`` is the first failure of the job, if another server has reported it. ``is_retryable``:
+    a controller may start the job again, here or elsewhere (--retryable-exit-code).
     """
 
     exit_code: int
     reason: str
     cause: Failure | None = None
+    is_retryable: bool = True
 
 
 Decision = Restart | Stop
@@ -105,7 +109,7 @@ def decide(
         return death
     if ended.left:
         return Stop(death.code, f"what is left cannot be ended: {'; '.join(ended.left)}")
-    if not holds_all_ranks and (budget.limit or death.is_free):
+    if not holds_all_ranks:
         return Stop(death.code, "processes on other servers cannot be restarted from here")
     if ended.uptime >= STEADY_SECONDS:
         budget = replace(budget, free=0)
@@ -115,10 +119,11 @@ def decide(
 
 
 class _Death(Struct, frozen=True):
-    """The end of a generation that may be followed by another."""
+    """The end of a generation that may be followed by another; ``how`` says it in short."""
 
     status: ExitStatus
     code: int
+    how: str
     is_free: bool = False
 
 
@@ -126,27 +131,36 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
     """A Stop if no generation can follow, whatever the budget."""
     match outcome:
         case Completed(who=who):
-            return Stop(0, f"{who} ended with 0")
+            return _unrepeated(0, f"{who} ended with 0")
         case NotStarted(exit_code=code, reason=reason):
-            return Stop(code or DEFECT, f"not tried again, it would fail the same way: {reason}")
+            return _unrepeated(
+                code or DEFECT, f"not tried again, it would fail the same way: {reason}"
+            )
         case Interrupted(stop=stop):
             return stopped_by(stop)
         case Crashed(failure=failure):
             code = failure.status.exit_code or DEFECT
             if failure.status.status in budget.never:
-                return Stop(code, f"status {code} is never tried again (--no-restart-on)")
-            return _Death(failure.status, code)
+                return _unrepeated(code, f"status {code} is never tried again (--no-restart-on)")
+            return _Death(failure.status, code, str(failure.status))
         case Fault(reason=reason, exit_code=told, remedy=remedy):
             code = told or UNAVAILABLE
             if remedy is Remedy.FINAL:
-                return Stop(code, f"not tried again: {reason}")
-            return _Death(ExitStatus(code), code, remedy is Remedy.FREE)
+                retryable = code != BAD_TABLE
+                return Stop(code, f"not tried again: {reason}", is_retryable=retryable)
+            how = f"{'a hang' if code == HANG else 'a fault'}, exit code {code}"
+            return _Death(ExitStatus(code), code, how, remedy is Remedy.FREE)
 
 
 def stopped_by(stop: StopSignal) -> Stop:
     """The end when we were told to stop by a signal, or by an operator."""
     told_by = signal_name(stop.number) if stop.by is None else f"{CONTROL_PROGRAM} ({stop.by})"
-    return Stop(SIGNAL_BASE + stop.number, f"told to stop by {told_by}")
+    return _unrepeated(SIGNAL_BASE + stop.number, f"told to stop by {told_by}")
+
+
+def _unrepeated(exit_code: int, reason: str) -> Stop:
+    """An end after which no controller should try again."""
+    return Stop(exit_code, reason, is_retryable=False)
 
 
 def _charged(
@@ -154,9 +168,9 @@ def _charged(
 ) -> Decision:
     budget = _with_death(budget, death.status, uptime)
     if budget.early_deaths >= SAME_DEATHS and budget.left(now):
-        return Stop(
+        return _unrepeated(
             death.code,
-            f"{SAME_DEATHS} generations in a row ended the same way ({death.status}) within "
+            f"{SAME_DEATHS} generations in a row ended the same way ({death.how}) within "
             f"{budget.min_uptime:g} s: retrying will not help",
         )
     return _spend(budget, now, jitter) or Stop(death.code, _spent(budget))

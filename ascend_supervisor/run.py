@@ -19,10 +19,17 @@ from ascend_supervisor.answers import cannot_start, print_answer, print_plan, re
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.server import ControlSocket
+from ascend_supervisor.coordination.last_server import ends_last
 from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
-from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited, SupervisorStarted
+from ascend_supervisor.events.supervisor import (
+    Diagnostic,
+    ExitLingering,
+    SupervisorExited,
+    SupervisorStarted,
+)
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.first_event import first_event
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.lock_holder import Holder
 from ascend_supervisor.notify.listener import Listener
@@ -34,7 +41,6 @@ from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix, start_guardian
 from ascend_supervisor.processes.memory_cgroup import oom_kills
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
-from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.received_signals import HEARD, Interrupts, Listen
 from ascend_supervisor.reporters import fan_out
@@ -68,17 +74,34 @@ LAST_WORDS_SECONDS = 10.0
 """How long after the last process we wait for the reader of rank output."""
 Leave = Callable[[int], NoReturn]
 """Ends the process with an exit code, even if threads are stuck."""
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
-def run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: Leave) -> int:
-    """The whole program. A run with a job ends in ``leave``; else this returns the exit code."""
+def run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    listen: Listen,
+    leave: Leave,
+    new_loop: NewLoop = RunningLoop,
+) -> int:
+    """The whole program. A run with a job ends in ``leave``; else this returns the exit code.
+
+    The job runs in an event loop that ``new_loop`` makes; all its time limits follow the loop's
+    time.
+    """
     try:
-        return _run(argv, environ, listen, leave)
+        return _run(argv, environ, listen, leave, new_loop)
     except (NoThread, OSError) as error:
         return cannot_start(error)
 
 
-def _run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave: Leave) -> int:
+def _run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    listen: Listen,
+    leave: Leave,
+    new_loop: NewLoop,
+) -> int:
     try:
         settings = read_settings(argv, environ, partial(read_regular_file, most=CONFIG_BYTES))
     except Refusal as refusal:
@@ -91,12 +114,13 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], listen: Listen, leave:
         cluster = cluster_here(settings, environ)
         place = place_here(settings, environ)
     except Refusal as refusal:
-        return refuse(refusal, environ, settings.console)
+        return refuse(refusal, environ, settings.console, settings.retryable_exit_code)
     if settings.check:
         return print_plan(settings, environ, place, cluster, listen)
-    options = {"loop_factory": RunningLoop}
+    first = first_event(settings, cluster, place)
+    options = {"loop_factory": new_loop}
     return anyio.run(
-        _main, settings, environ, place, cluster, listen, leave, backend_options=options
+        _main, settings, environ, place, cluster, first, listen, leave, backend_options=options
     )
 
 
@@ -111,6 +135,15 @@ class _Parts(Struct, frozen=True):
     notify: Listener
     control: ControlSocket
     chronicle: Chronicle
+
+    async def linger(self, end: SupervisorExited, seconds: float) -> None:
+        """Wait with the end, unless we are told to stop: until then other servers end."""
+        if not seconds or await self.interrupts.stop_within(0):
+            return
+        self.runtime.report(
+            ExitLingering(seconds, end.exit_code, end.reason, end.root_cause, end.own_exit_code)
+        )
+        await self.interrupts.stop_within(seconds)
 
     async def last_words(self, end: Exit) -> None:
         """Write everything that is left, the last event at the end; takes a bounded time."""
@@ -143,7 +176,8 @@ def _parts(
     records = Records(place, chronicle.status, settings.termination_log, outlets, reserve)
     report = fan_out((outlets.report, records.report, chronicle.report))
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
-    logs = RankLogs(Rotation(settings.log_max_size, settings.log_keep), about, report)
+    rotation = Rotation(settings.log_max_size, settings.log_keep, place.start.label)
+    logs = RankLogs(rotation, about, report)
     runtime = Runtime(
         children=children,
         ownership=ownership,
@@ -154,7 +188,7 @@ def _parts(
         report=report,
         guardian=guardian,
     )
-    interrupts = Interrupts(report, logs.reopen, clock)
+    interrupts = Interrupts(report, logs.reopen, clock, settings.grace)
     notify = listener_of(settings, runtime)
     control = control_of(settings, place, chronicle, interrupts, clock, report)
     return _Parts(outlets, records, reserve, runtime, interrupts, notify, control, chronicle)
@@ -165,6 +199,7 @@ async def _main(
     environ: Mapping[str, str],
     place: Place,
     cluster: Cluster,
+    first: SupervisorStarted,
     listen: Listen,
     leave: Leave,
 ) -> NoReturn:
@@ -175,7 +210,7 @@ async def _main(
     handlers: dict[int, Callable[[], None]] = {signal.SIGCHLD: runtime.children.reap}
     handlers |= {number: partial(interrupts.hear, number) for number in HEARD}
     # The first line, even if signals came before it; from here on the last line always follows.
-    runtime.report(_started(settings, cluster))
+    runtime.report(first)
     if hint := without_cann(settings.env_from, environ):
         runtime.report(Diagnostic("CANN", hint, None))
     listen(handlers)
@@ -190,7 +225,10 @@ async def _main(
             job_of, settings, environ, place, cluster, runtime, interrupts, parts.notify, operations
         )
         end = await _exited(partial(_claim, ourselves, place, parts), job, runtime)
+        end = end.with_retryable_code(settings.retryable_exit_code)
         await parts.notify.remove_file()
+        if end.is_retryable and ends_last(end.start, environ):
+            await parts.linger(end.event, settings.exit_linger)
         await parts.last_words(end)
         tasks.cancel_scope.cancel()
     leave(end.event.exit_code)
@@ -239,19 +277,7 @@ async def _broken(error: Exception, runtime: Runtime, generations: int = 0) -> E
         what = "" if isinstance(error, NoThread) else "the machine has no room for this job: "
         return refused(Unavailable(f"{what}{shortage}"), generations)
     reason = printable(f"a defect of ascend_supervisor, please report it: {error!r}")
-    return Exit(SupervisorExited(DEFECT, reason, generations, reason), reason)
-
-
-def _started(settings: Settings, cluster: Cluster) -> SupervisorStarted:
-    return SupervisorStarted(
-        version=__version__,
-        command=masked_words(settings.command),
-        method=settings.method,
-        restarts=settings.restarts,
-        settings=settings.non_defaults,
-        cluster=cluster.source,
-        cluster_hint=cluster.hint,
-    )
+    return Exit(SupervisorExited(DEFECT, reason, generations, reason), reason, is_retryable=True)
 
 
 def _console(settings: Settings) -> Format:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.errors import Refusal
@@ -15,6 +16,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
+    RestartsBarred,
     RestartScheduled,
 )
 from ascend_supervisor.events.leftovers import WaitEnded
@@ -67,11 +69,21 @@ class Job(Struct, frozen=True):
 class Exit(Struct, frozen=True):
     """The end: its event, and ``refusal``, a sentence, if the root cause is not a failed process.
 
-    The sentence also goes to stderr, for people who do not read events.
+    The sentence also goes to stderr, for people who do not read events. ``is_retryable``: a
+    controller may try again. ``start`` is that of the last generation, None if there was none.
     """
 
     event: SupervisorExited
     refusal: str | None = None
+    is_retryable: bool = False
+    start: Start | None = None
+
+    def with_retryable_code(self, code: int | None) -> Exit:
+        """The same end with the exit ``code`` of --retryable-exit-code, if it is retryable."""
+        own = self.event.exit_code
+        if code is None or code == own or not self.is_retryable:
+            return self
+        return replace(self, event=replace(self.event, exit_code=code, own_exit_code=own))
 
 
 class Broken(Exception):
@@ -90,6 +102,7 @@ async def supervise(job: Job) -> Exit:
     raises Broken from any other exception.
     """
     ended: Ended | None = None
+    start: Start | None = None
     generations = 0
     try:
         async with job.coordinator as servers:
@@ -97,14 +110,15 @@ async def supervise(job: Job) -> Exit:
             while True:
                 plan = await _or_stopped(job, partial(_get_ready, job, servers))
                 if isinstance(plan, Stop):
-                    return _exited(plan, generations, ended)
-                generations = plan.start.generation + 1
+                    return _exited(plan, generations, ended, start)
+                start = plan.start
+                generations = start.generation + 1
                 decision, ended = await _generation(job, servers, plan)
                 if isinstance(decision, Stop):
-                    return _exited(decision, generations, ended)
-                await _back_off(job, decision, cause_in_short(ended))
+                    return _exited(decision, generations, ended, start)
+                await _back_off(job, decision, decision.cause or cause_in_short(ended))
     except Refusal as refusal:
-        return refused(refusal, generations)
+        return replace(refused(refusal, generations), start=start)
     except Exception as error:
         raise Broken(error, generations) from error
 
@@ -112,7 +126,8 @@ async def supervise(job: Job) -> Exit:
 def refused(refusal: Refusal, generations: int = 0) -> Exit:
     """The end by a refusal: it is its own root cause."""
     sentence = printable(str(refusal))
-    return Exit(SupervisorExited(refusal.exit_code, sentence, generations, sentence), sentence)
+    event = SupervisorExited(refusal.exit_code, sentence, generations, sentence)
+    return Exit(event, sentence, refusal.is_retryable)
 
 
 async def _or_stopped(job: Job, act: Callable[[], Awaitable[T]]) -> T | Stop:
@@ -137,6 +152,8 @@ async def _get_ready(job: Job, servers: Coordinator) -> Plan | Stop:
         if await servers.still(start):
             plan = await job.prepare(plan)
             job.report(_rank_table_ready(start))
+            if start.bar is not None and not start.generation:
+                job.report(RestartsBarred(start.bar.reason, start.bar.remedy))
             return plan
 
 
@@ -212,10 +229,9 @@ _OUTCOMES: dict[type[Outcome], str] = {
 }
 
 
-def _exited(stop: Stop, generations: int, ended: Ended | None) -> Exit:
+def _exited(stop: Stop, generations: int, ended: Ended | None, start: Start | None) -> Exit:
     cause = stop.cause or (None if ended is None else root_cause(ended))
-    if isinstance(cause, Failure):
-        text = failure_text(cause)
-        return Exit(SupervisorExited(stop.exit_code, stop.reason, generations, text))
-    event = SupervisorExited(stop.exit_code, stop.reason, generations, cause)
-    return Exit(event, cause if stop.exit_code else None)
+    text = failure_text(cause) if isinstance(cause, Failure) else cause
+    event = SupervisorExited(stop.exit_code, stop.reason, generations, text)
+    is_told = isinstance(cause, Failure) or not stop.exit_code
+    return Exit(event, None if is_told else text, stop.is_retryable, start)

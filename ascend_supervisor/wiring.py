@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Protocol
 
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
-from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.protocol import socket_beside
 from ascend_supervisor.control.server import ControlSocket
-from ascend_supervisor.coordination.alone import Alone
+from ascend_supervisor.coordination.choice import coordinator_of
 from ascend_supervisor.errors import (
     Unavailable,
 )
@@ -42,7 +40,6 @@ from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.rank_environment import rank_variables, sourced_variables
 from ascend_supervisor.received_signals import Interrupts
-from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.sourced_files import sourced_files
 from ascend_supervisor.stacks.look import Stacks
@@ -115,8 +112,6 @@ async def job_of(
         runtime.report,
     )
     launcher = launcher_of(settings, environ, changes, cluster.source)
-    table = table_source(settings, environ, cluster, runtime.clock, runtime.report)
-    whoami = identity(settings, environ, cluster)
     joins = joins_others(settings.method, meeting_here(settings, environ))
     patience = Patience(drain=settings.drain, grace=settings.grace)
 
@@ -128,9 +123,7 @@ async def job_of(
     stacks = Stacks(settings.hang_dump, place, runtime, interrupts)
     dump = partial(stacks.take, occasion="dump")
     return Job(
-        coordinator=Alone(
-            table, whoami, _budget(settings), runtime.clock, random.random, joins_others=joins
-        ),
+        coordinator=coordinator_of(settings, environ, cluster, runtime.clock, runtime.report),
         probes=[
             *_for_devices(devices, runtime),
             _for_hangs(settings, runtime),
@@ -161,16 +154,6 @@ def _for_hangs(settings: Settings, runtime: Runtime) -> Probe:
         startup=settings.startup_timeout,
     )
     return Silence(limits, runtime.clock, runtime.report)
-
-
-def _budget(settings: Settings) -> RestartBudget:
-    return RestartBudget(
-        limit=settings.restarts,
-        period=settings.restart_period,
-        backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
-        min_uptime=settings.min_uptime,
-        never=settings.no_restart_on,
-    )
 
 
 def _release_seconds(settings: Settings, devices: Sequence[str]) -> float:

@@ -13,6 +13,7 @@ from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
+from ascend_supervisor.coordination.ledger import Ledger
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import GenerationStarted
 from ascend_supervisor.events.supervisor import SupervisorExited
@@ -62,7 +63,8 @@ def alone(limit: int = 0, period: float | None = None) -> Alone:
     async def table():
         return standalone_table(2)
 
-    return Alone(table, Identity(), RestartBudget(limit, period), MonotonicClock(), lambda: 0.0)
+    ledger = Ledger(RestartBudget(limit, period), MonotonicClock(), lambda: 0.0)
+    return Alone(table, Identity(), ledger)
 
 
 @dataclass

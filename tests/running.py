@@ -31,10 +31,13 @@ class Running:
         environ: Mapping[str, str] | None = None,
         before: Sequence[str] = (),
         python: str = sys.executable,
+        program: Sequence[str] = ("-m", "ascend_supervisor"),
         stdout: int | None = None,
         deadline: float = DEADLINE_SECONDS,
     ) -> None:
         """Everything it writes is below ``root``; ``before`` are words before the interpreter.
+
+        ``program`` are the words after the interpreter that start the supervisor.
 
         With a ``stdout`` of the test's own there are no events to wait for. Nothing that is waited
         for may take longer than ``deadline`` seconds.
@@ -50,7 +53,7 @@ class Running:
             name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ
         }
         self.process = subprocess.Popen(
-            [*before, python, "-m", "ascend_supervisor", *arguments],
+            [*before, python, *program, *arguments],
             env={
                 **inherited,
                 "MA_MOUNT_PATH": str(mount),

@@ -380,8 +380,9 @@ def skeleton(text: str) -> dict[str, list[str]]:
     }
 
 
-def test_the_page_on_hangs_says_the_same_in_chinese():
-    assert skeleton(page("docs/hangs.md")) == skeleton(page("docs/hangs.zh.md"))
+@pytest.mark.parametrize("name", ["hangs", "recovery"])
+def test_a_page_says_the_same_in_chinese(name):
+    assert skeleton(page(f"docs/{name}.md")) == skeleton(page(f"docs/{name}.zh.md"))
 
 
 @pytest.mark.parametrize("wrong", ["## Which option", "\n| prints on", "--startup-timeout"])

@@ -13,6 +13,9 @@ from msgspec.structs import fields
 
 from ascend_supervisor import events
 from ascend_supervisor.events import Event, Level
+from ascend_supervisor.events.control import ControlRequested
+from ascend_supervisor.events.generations import RestartScheduled
+from ascend_supervisor.events.leftovers import StopWaiting
 from ascend_supervisor.events.supervisor import ClusterSource, SupervisorStarted
 from ascend_supervisor.events.words import who
 
@@ -182,3 +185,42 @@ def test_the_first_event_says_where_the_cluster_comes_from(source):
     words = "no cluster is read: " if source == "none" else "the cluster comes from "
     assert sentence.startswith(f"ascend_supervisor 1 will run: sh; {words}")
     assert sentence.endswith(" (why)")
+
+
+FREE = RestartScheduled(2.0, 3, "restart asked for by process 812 of user root", free=True)
+
+
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [
+        (
+            RestartScheduled(2.0, 3, "rank 1 failed first"),
+            "all ranks restart in 2.0 s; restarts left after that: 3",
+        ),
+        (
+            FREE,
+            (
+                "all ranks restart in 2.0 s, not charged to --restarts (restart asked for by "
+                "process 812 of user root); restarts left after that: 3"
+            ),
+        ),
+        (
+            StopWaiting(("rank 3: 7303 (state S): python",), 5.0, 30.0, then="SIGKILL"),
+            "still waiting for the end of: rank 3: 7303 (state S): python; SIGKILL in 25 s",
+        ),
+        (
+            StopWaiting(("7303 (state D): python",), 5.0, 30.0),
+            "still waiting for the end of: 7303 (state D): python",
+        ),
+        (
+            ControlRequested("stop", 1000, 7, "stopping", "trainer"),
+            "process 7 of user trainer asked for stop: stopping",
+        ),
+        (
+            ControlRequested("stop", 1000, 7, "stopping"),
+            "process 7 of user 1000 asked for stop: stopping",
+        ),
+    ],
+)
+def test_a_sentence_says_what_operators_need(event, sentence):
+    assert event.sentence == sentence

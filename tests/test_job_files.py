@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.atomic import write_atomically
-from ascend_supervisor.job_files import NAME_BYTES, Place, mounted_log_dir, place_of
+from ascend_supervisor.job_files import (
+    NAME_BYTES,
+    Place,
+    StartCount,
+    mounted_log_dir,
+    place_of,
+    start_count,
+)
 from ascend_supervisor.launchers.common_parts import log_path
 
 MOUNT = "/home/ma-user/modelarts"
@@ -44,6 +51,25 @@ def test_on_modelarts_everything_is_below_the_mount():
         state_file=PurePath(MOUNT, "log/modelarts-job-7-ma-job-supervisor-job7-worker-0.json"),
         started_in=HERE,
     )
+
+
+@pytest.mark.parametrize(
+    ("schedule", "process", "count", "label"),
+    [
+        ("1", "2", StartCount(1, 2), "s1-p2"),
+        ("", "2", StartCount(None, 2), "p2"),
+        ("3", "", StartCount(3, None), "s3"),
+        ("", "", StartCount(), ""),
+        ("one", "-1", StartCount(), ""),
+        (" 4 ", "0", StartCount(4, 0), "s4-p0"),
+        ("1" * 10, "../1", StartCount(), ""),
+        ("\u0661", "1.0", StartCount(), ""),
+    ],
+)
+def test_which_start_this_is_by_the_counts_of_the_platform(schedule, process, count, label):
+    environ = {"MA_SCHEDULE_CNT": schedule, "MA_PROC_START_CNT": process}
+    assert start_count(environ) == place({**MODELARTS, **environ}).start == count
+    assert count.label == label
 
 
 def test_without_a_platform_there_are_defaults():

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ascend_supervisor.errors import HANG
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
@@ -75,18 +76,23 @@ def history(
     return decisions
 
 
+def final(exit_code: int, reason: str) -> Stop:
+    """An end after which nobody should try again."""
+    return Stop(exit_code, reason, is_retryable=False)
+
+
 def restarts(decisions: list[Decision]) -> int:
     return sum(isinstance(decision, Restart) for decision in decisions)
 
 
 def test_completed_ends_with_0():
-    assert decided(Completed()) == Stop(0, "every rank ended with 0")
+    assert decided(Completed()) == final(0, "every rank ended with 0")
 
 
 @pytest.mark.parametrize("code", [69, 73, 126, 127])
 def test_what_could_not_be_started_is_not_tried_again(code):
     stop = decided(NotStarted(code, "rank 0: no 'python3' in PATH"))
-    assert stop == Stop(
+    assert stop == final(
         code, "not tried again, it would fail the same way: rank 0: no 'python3' in PATH"
     )
 
@@ -96,18 +102,18 @@ def test_what_could_not_be_started_is_not_tried_again(code):
 def test_interrupted_ends_with_128_and_the_signal_whatever_failed_before(number, name, failure):
     told = StopSignal(number, 1.0)
     stop = decided(Interrupted(told, failure))
-    assert stop == stopped_by(told) == Stop(128 + number, f"told to stop by {name}")
+    assert stop == stopped_by(told) == final(128 + number, f"told to stop by {name}")
 
 
 def test_an_operator_who_tells_us_to_stop_is_named():
     by = StopSignal(15, 1.0, Requester(812, 1000))
     told = "told to stop by ascend-supervisorctl (process 812 of user 1000)"
-    assert stopped_by(by) == Stop(143, told)
+    assert stopped_by(by) == final(143, told)
 
 
 @pytest.mark.parametrize("code", [125, 126, 127])
 def test_a_status_that_is_never_retried_ends_the_job(code):
-    assert decided(crash(code)) == Stop(
+    assert decided(crash(code)) == final(
         code, f"status {code} is never tried again (--no-restart-on)"
     )
 
@@ -115,7 +121,7 @@ def test_a_status_that_is_never_retried_ends_the_job(code):
 def test_never_retried_are_statuses_not_signals():
     budget = replace(BUDGET, never=frozenset({9, 137}))
     assert isinstance(decided(crash(None, 9), budget), Restart)
-    assert decided(crash(137), budget) == Stop(
+    assert decided(crash(137), budget) == final(
         137, "status 137 is never tried again (--no-restart-on)"
     )
 
@@ -206,6 +212,22 @@ def test_three_early_deaths_alike_end_the_job(outcome):
 
 
 @pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (crash(1), "exited with status 1"),
+        (crash(None, 11), "was killed by SIGSEGV"),
+        (Fault("rank 1 has written nothing", HANG), "a hang, exit code 124"),
+        (Fault("busy", 69), "a fault, exit code 69"),
+    ],
+)
+def test_how_they_ended_is_told(outcome, told):
+    """A hang is no process that has exited with 124."""
+    stop = history(EARLY, *[(float(n), outcome, SHORT) for n in range(9)])[-1]
+    assert isinstance(stop, Stop)
+    assert stop.reason.startswith(f"{SAME} ({told}) within")
+
+
+@pytest.mark.parametrize(
     "deaths",
     [
         pytest.param([(crash(1), SHORT)] * 2 + [(crash(2), SHORT)], id="another status"),
@@ -288,6 +310,53 @@ def test_free_restarts_are_charged_when_an_hour_of_them_has_not_helped():
     decisions = history(BUDGET, *[(at, free, SHORT) for at in moments])
     assert restarts(decisions) == 2 + BUDGET.limit
     assert decisions[-1] == Stop(69, "the restart budget of 3 is used up")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize(
+    ("outcome", "is_retryable"),
+    [
+        (crash(1), True),
+        (crash(64), True),
+        (crash(None, 9), True),
+        (crash(None, 15), True),
+        (Fault("hang", 124), True),
+        (Fault("no room", 69), True),
+        (fault(69, Remedy.FREE), True),
+        (fault(69, Remedy.FINAL), True),
+        (fault(65, Remedy.FINAL), False),
+        (crash(125), False),
+        (crash(126), False),
+        (crash(127), False),
+        (Completed(), False),
+        (NotStarted(126, "not executable"), False),
+        (NotStarted(127, "not found"), False),
+        (NotStarted(73, "no directory"), False),
+        (Interrupted(StopSignal(15, 1.0)), False),
+        (Interrupted(StopSignal(2, 1.0), crash(1).failure), False),
+    ],
+    ids=str,
+)
+def test_which_ends_a_controller_may_try_again(outcome, is_retryable, alone):
+    decision = decided(outcome, replace(BUDGET, spent=(0.0,) * 3), alone=alone)
+    if outcome == fault(69, Remedy.FREE) and alone:
+        assert isinstance(decision, Restart)
+    else:
+        assert isinstance(decision, Stop)
+        assert decision.is_retryable is is_retryable
+
+
+def test_what_cannot_be_ended_here_may_be_tried_elsewhere():
+    decision = decided(crash(1), left=("4711 (D)",))
+    assert isinstance(decision, Stop)
+    assert decision.is_retryable
+
+
+def test_three_ends_of_the_same_kind_are_not_tried_again_elsewhere():
+    decisions = history(EARLY, *[(0.0, crash(1), SHORT)] * 3)
+    assert isinstance(decisions[-1], Stop)
+    assert "retrying will not help" in decisions[-1].reason
+    assert not decisions[-1].is_retryable
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -75,13 +75,13 @@ def heard(*signals: tuple[int, float]) -> tuple[Interrupts, list[str]]:
     """What the supervisor says about signals that come at these seconds."""
     events: list[Event] = []
     clock = LeapingClock()
-    interrupts = Interrupts(events.append, lambda: None, clock)
+    interrupts = Interrupts(events.append, lambda: None, clock, usual_grace=20.0)
     for number, clock.time in signals:
         interrupts.hear(number)
     return interrupts, [event.effect for event in events if isinstance(event, SignalReceived)]
 
 
-GRACE = "stopping, with grace; a later SIGINT, or SIGQUIT, kills what is left"
+GRACE = "stopping, with 20 s of grace; a later SIGINT, or SIGQUIT, kills what is left"
 SAME = "stopping already; this changes nothing"
 AT_ONCE = "stopping at once"
 
@@ -96,7 +96,7 @@ async def test_what_a_signal_changes_is_said():
 
 async def test_a_request_to_stop_is_a_sigterm_by_somebody():
     interrupts, _ = heard()
-    assert interrupts.ask_to_stop(BY, None) == "stopping, with grace"
+    assert interrupts.ask_to_stop(BY, None) == "stopping, with 20 s of grace"
     assert await interrupts.stop() == StopSignal(TERM, 0.0, BY)
     assert interrupts.grace is None
     assert interrupts.ask_to_stop(BY, None) == "stopping already; this changes nothing"

@@ -131,7 +131,7 @@ async def test_all_have_released_before_a_table_is_asked_for_and_see_the_plan_be
             return await super().gather()
 
     like = alone()
-    noted = Noted(like._table, like._identity, like._budget, like._clock, like._random)
+    noted = Noted(like._table, like._identity, like._ledger)
     stage = Stage([finish], noted, [Asked()])
     await stage.run()
     assert seen == ["released", "gather", "ready"]
@@ -149,7 +149,7 @@ async def test_a_start_that_is_withdrawn_while_a_probe_looks_at_it_is_not_starte
             return self.asked > 2
 
     like = alone()
-    servers = Withdrawn(like._table, like._identity, like._budget, like._clock, like._random)
+    servers = Withdrawn(like._table, like._identity, like._ledger)
     stage = Stage([finish], servers)
     exited = await stage.run()
     assert exited.exit_code == 0
@@ -173,7 +173,7 @@ class Hears(Alone):
 
     def __init__(self, limit: int) -> None:
         like = alone(limit)
-        super().__init__(like._table, like._identity, like._budget, like._clock, like._random)
+        super().__init__(like._table, like._identity, like._ledger)
         self.told: list[str] = []
         self.farewells = 0
 

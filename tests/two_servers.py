@@ -40,6 +40,10 @@ class Server:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def unplug(self) -> None:
+        """As the loss of its node does: the others do not learn that its connections have ended."""
+        _must("-n", self.name, "link", "set", self.interface, "down")
+
 
 @contextmanager
 def two_servers() -> Iterator[tuple[Server, Server]]:
@@ -53,17 +57,33 @@ def two_servers() -> Iterator[tuple[Server, Server]]:
 
 
 @contextmanager
+def switched_servers(count: int) -> Iterator[tuple[Server, ...]]:
+    """Joined by a switch: that one of them is unplugged, the others do not notice."""
+    with _switched(count) as (_, *servers):
+        yield tuple(servers)
+
+
+@contextmanager
 def three_servers(service: str, port: int) -> Iterator[tuple[Server, Server, Server]]:
-    """Joined by a switch, a namespace of its own; all reach this port of the first by a service.
+    """Joined by a switch; all reach this port of the first by a service.
 
     No server has the address of the service.
     """
-    with _namespaces(4) as (*servers, switch):
-        first, second, third = servers
+    with _switched(3) as (switch, first, second, third):
+        _must("-n", switch.name, "address", "add", f"{service}/32", "dev", "lo")
+        for server in (first, second, third):
+            _must("-n", server.name, "route", "add", f"{service}/32", "via", switch.address)
+        with _passed_on(switch, service, first, port):
+            yield first, second, third
+
+
+@contextmanager
+def _switched(count: int) -> Iterator[tuple[Server, ...]]:
+    """A switch, which is a namespace of its own, and the servers that it joins."""
+    with _namespaces(count + 1) as (*servers, switch):
         inside = ("-n", switch.name)
         _must(*inside, "link", "add", "bridge", "type", "bridge")
         _must(*inside, "address", "add", f"{switch.address}/24", "dev", "bridge")
-        _must(*inside, "address", "add", f"{service}/32", "dev", "lo")
         for device in ("bridge", "lo"):
             _must(*inside, "link", "set", device, "up")
         for number, server in enumerate(servers):
@@ -72,9 +92,7 @@ def three_servers(service: str, port: int) -> Iterator[tuple[Server, Server, Ser
             _must(*inside, *cable, "netns", server.name)
             _must(*inside, "link", "set", plug, "master", "bridge", "up")
             _begin(server)
-            _must("-n", server.name, "route", "add", f"{service}/32", "via", switch.address)
-        with _passed_on(switch, service, first, port):
-            yield first, second, third
+        yield (switch, *servers)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def parse(data: bytes) -> RankTable | NotReady:
     if not isinstance(top.value, dict):
         return NotReady(f"the top level is {shown(top.value)}, not an object")
     if reason := _not_completed(top):
-        return NotReady(reason)
+        return NotReady(reason, is_said="status" in top.value)
     try:
         refuse_doubles(data, top)
         return _completed(top, data)

@@ -82,13 +82,15 @@ class NotReady(Struct, frozen=True):
 
     ``reason`` continues a sentence after "not ready: ", and ``details`` continue the reason; if
     only they change, that is no news. ``lasting`` is what to say instead once nothing has changed
-    for a while. ``advice`` is what to do if the table is never completed.
+    for a while. ``advice`` is what to do if the table is never completed. ``is_said``: the table
+    itself says so, in whole; else the file may be missing or half written.
     """
 
     reason: str
     details: str = ""
     lasting: NotReady | None = None
     advice: str = PODS
+    is_said: bool = False
 
     @property
     def text(self) -> str:

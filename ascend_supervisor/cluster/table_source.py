@@ -42,7 +42,7 @@ def table_source(
     """A function that waits for the rank table."""
     given = cluster.given
     if given is None:
-        file = _file(settings, environ, cluster, clock, report)
+        file = table_file(settings, environ, cluster, clock, report)
         return partial(file.wait, settings.rank_table_timeout or None)
 
     async def at_once() -> FoundTable:
@@ -55,16 +55,17 @@ async def table_now(settings: Settings, environ: Mapping[str, str], cluster: Clu
     """The table as it stands, without waiting; raises a Refusal."""
     if cluster.given is not None:
         return cluster.given
-    return await _file(settings, environ, cluster, MonotonicClock(), lambda _: None).now()
+    return await table_file(settings, environ, cluster, MonotonicClock(), lambda _: None).now()
 
 
-def _file(
+def table_file(
     settings: Settings,
     environ: Mapping[str, str],
     cluster: Cluster,
     clock: Clock,
     report: Report,
 ) -> TableFile:
+    """The file in which the table is, or will be."""
     explicit = None if settings.rank_table is None else str(settings.rank_table)
     others = other_sources(environ, cluster.hint, is_named=explicit is not None)
     return TableFile(table_places(explicit, environ), clock, report, others)

@@ -78,7 +78,7 @@ class TableFile:
 
     async def now(self) -> FoundTable:
         """The table, if it is completed; raises TableRefused or TableTimeout."""
-        seen = await self._look()
+        seen = await self.look()
         if isinstance(seen, FoundTable):
             return seen
         raise TableTimeout(f"{seen.path}: expected a completed rank table, found: {seen.why.text}")
@@ -91,7 +91,7 @@ class TableFile:
         began = self._clock.now()
         seen: FoundTable | Unready = Unready(self._places[0], SILENT)
         with anyio.move_on_after(timeout):
-            seen = await self._look()
+            seen = await self.look()
         if isinstance(seen, FoundTable):
             return seen
         waiting = _Waiting(seen, timeout, self._clock, self._report)
@@ -130,13 +130,19 @@ class TableFile:
             if now == before:
                 waiting.tell(waiting.seen)
                 continue
-            seen = await self._look()
+            seen = await self.look()
             if isinstance(seen, FoundTable):
                 return seen
             before = now if seen.was_read else None  # no event reports the repair, so poll
             waiting.tell(seen)
 
-    async def _look(self) -> FoundTable | Unready:
+    async def signature(self) -> Signature:
+        """Of the file as it is now; raises FileSystemTimeout."""
+        _, found = await self._files.ask(partial(signature_at, self._places))
+        return found
+
+    async def look(self) -> FoundTable | Unready:
+        """The table as it is now; raises TableRefused."""
         try:
             seen = await self._files.ask(partial(read_table, self._places, self._others))
             if isinstance(seen.content, NotReady):

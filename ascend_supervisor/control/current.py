@@ -9,11 +9,12 @@ from msgspec import Struct
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended
+from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.workers.generation import Company
 
 Run = Callable[[Life, Company], Awaitable[Ended]]
-Dump = Callable[[Life], Awaitable[StacksTaken | None]]
-"""Takes the stacks of a generation, and reports that; None if nothing was seen, or is to be."""
+Dump = Callable[[Life], Awaitable[StacksTaken | NothingSeen]]
+"""Takes the stacks of a generation, and reports that."""
 
 
 class Running(Struct):

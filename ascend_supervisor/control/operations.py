@@ -29,6 +29,7 @@ from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.probes.requests import Requests
 from ascend_supervisor.received_signals import Interrupts
+from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.tasks.clock import Clock
 
 
@@ -68,8 +69,8 @@ class Operations:
                 return self._readiness()
             case AskStop(grace=grace):
                 return self._told("stop", by, self._stop(by, grace))
-            case AskRestart():
-                return self._told("restart", by, self._restart(by))
+            case AskRestart(generation=generation):
+                return self._told("restart", by, self._restart(by, generation))
             case AskDump():
                 return await self._dump(by)
 
@@ -86,7 +87,7 @@ class Operations:
             return Declined(f"nothing is left to stop: {self._chronicle.status.why}")
         return Accepted(self._interrupts.ask_to_stop(by, grace))
 
-    def _restart(self, by: Requester) -> Accepted | Declined:
+    def _restart(self, by: Requester, meant: int | None) -> Accepted | Declined:
         running = self._running()
         if isinstance(running, Declined):
             return running
@@ -95,6 +96,11 @@ class Operations:
             return Declined(
                 "processes on other servers take part in this job, and cannot be restarted from "
                 "here; let the cluster restart the job"
+            )
+        if meant is not None and meant != generation:
+            return Declined(
+                f"generation {meant} was ended meanwhile, and generation {generation} runs; ask "
+                "again if that one is to be restarted, too"
             )
         is_stopping = running.life.is_ending or self._chronicle.status.phase == "stopping"
         if is_stopping or not self.requests.restart(generation, by):
@@ -122,11 +128,11 @@ class Operations:
         self, request: ControlRequest, by: Requester, answer: Accepted | Declined
     ) -> Accepted | Declined:
         effect = answer.effect if isinstance(answer, Accepted) else f"declined: {answer.error}"
-        self._report(ControlRequested(request, by.uid, by.pid, effect))
+        self._report(ControlRequested(request, by.uid, by.pid, effect, by.user))
         return answer
 
 
-def _dumped(taken: StacksTaken | None) -> Dumped | Declined:
-    if taken is None:
-        return Declined("nothing was looked at: --hang-dump none, or no rank is left")
+def _dumped(taken: StacksTaken | NothingSeen) -> Dumped | Declined:
+    if isinstance(taken, NothingSeen):
+        return Declined(f"nothing was looked at: {taken.reason}")
     return Dumped(taken.summary, taken.directory if taken.files else None, taken.files)

@@ -55,7 +55,12 @@ class AskStop(_Asked, frozen=True, tag="stop"):
 
 
 class AskRestart(_Asked, frozen=True, tag="restart"):
-    """End the generation; the next one follows, and the restart budget is not charged."""
+    """End the generation; the next one follows, and the restart budget is not charged.
+
+    ``generation`` is the one that is meant; None for the one that runs.
+    """
+
+    generation: Annotated[int, Meta(ge=0)] | None = None
 
 
 class AskDump(_Asked, frozen=True, tag="dump"):

@@ -11,7 +11,10 @@ MOST_NAMED = 8
 
 
 def readiness(status: Status, life: Life | None, *, must_notify: bool) -> Readiness:
-    """``life`` is the generation that runs; ``must_notify``: its ranks are to say so themselves."""
+    """``life`` is the generation that runs; ``must_notify``: its ranks are to say so themselves.
+
+    Ranks that are started from another server, by mpirun, cannot: they get no NOTIFY_SOCKET.
+    """
     obstacle = _obstacle(status, life, must_notify=must_notify)
     if obstacle is not None:
         return Readiness(ready=False, reason=obstacle)
@@ -30,7 +33,8 @@ def _obstacle(status: Status, life: Life | None, *, must_notify: bool) -> str | 
     if ended:
         return f"{ended[0]} has ended"
     silent = [rank for rank in life.plan.start.local_ranks if not _has_notified(life, rank)]
-    if must_notify and silent:
+    starts_ranks = any(one.spec.speaks_for_ranks for one in life.processes)
+    if must_notify and starts_ranks and silent:
         return f"{_ranks(silent)} sent neither READY=1 nor WATCHDOG=1"
     return None
 

@@ -6,12 +6,17 @@ It never blocks the event loop, and nothing wakes up while nobody connects.
 from __future__ import annotations
 
 import errno
+import os
+import pwd
 import socket
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from ascend_supervisor.control.conversation import Conversation
 from ascend_supervisor.control.operations import Operations
@@ -28,10 +33,11 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.reserved_descriptor import NONE_LEFT, Reserve, free_descriptors
 from ascend_supervisor.files.socket_file import ListeningSocket
+from ascend_supervisor.outcome import Requester
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Errand, aside
-from ascend_supervisor.untrusted_text import plain
+from ascend_supervisor.untrusted_text import plain, printable
 
 MOST_AT_ONCE = 16
 BURST = 16
@@ -44,6 +50,8 @@ SCARCE_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 """After this time without an answer of the file system, that is reported."""
 REMOVE_SECONDS = 1.0
+NAME_SECONDS = 1.0
+"""How long to wait for the names of users, which may come from a server that does not answer."""
 
 
 class ControlSocket:
@@ -57,6 +65,7 @@ class ControlSocket:
         self._path = path
         self._report = report
         self._begun = anyio.Event()
+        self._users: Errand[Mapping[int, str]] | None = None
         self._conversations: dict[Conversation, None] = {}
 
     def begin(self) -> None:
@@ -71,6 +80,7 @@ class ControlSocket:
     async def serve(self) -> None:
         """Answer until this is cancelled; then the file is removed."""
         await self._begun.wait()
+        self._users = Errand(user_names)
         try:
             file, reserve = await self._opened()
         except (OSError, NoThread) as error:
@@ -78,12 +88,22 @@ class ControlSocket:
             self._tell(f"there is none: {reason}; ascend-supervisorctl reads the state file")
             return
         try:
+            with anyio.move_on_after(NAME_SECONDS):
+                await self._users.over()
             await self._accept_all(file.socket, reserve)
         except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)
             self._report(defect(error))
         finally:
             with anyio.move_on_after(REMOVE_SECONDS, shield=True):
                 await aside(file.remove)
+
+    def _named(self, by: Requester) -> Requester:
+        """With the name of the user, if that is known."""
+        users = self._users
+        if users is not None and users.is_done:
+            with suppress(NoThread, OSError):
+                return replace(by, user=users.answer.get(by.uid, ""))
+        return by
 
     async def _opened(self) -> tuple[ListeningSocket, Reserve]:
         """The socket, and a descriptor to answer with when no other is left."""
@@ -176,7 +196,7 @@ class ControlSocket:
             return Declined(str(error))
         conversation.waits_for_client = isinstance(request, AskDump)  # else dumps fill all places
         try:
-            return await self.operations.answer(request, conversation.by)
+            return await self.operations.answer(request, self._named(conversation.by))
         except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)
             self._report(defect(error))
             return Declined(f"a defect of ascend_supervisor, please report it: {error!r}")
@@ -194,6 +214,15 @@ def _listen_at(path: Path) -> ListeningSocket:
         raise OSError(errno.EMFILE, f"only {free:g} file descriptors are free; raise ulimit -n")
     make_directories(path.parent)
     return ListeningSocket.at(path)
+
+
+def user_names() -> Mapping[int, str]:
+    """The names of those who may ask: root and our own user. It may block."""
+    found = {}
+    for uid in {0, os.geteuid()}:
+        with suppress(KeyError):
+            found[uid] = printable(pwd.getpwuid(uid).pw_name)
+    return found
 
 
 def _decline(conversation: Conversation) -> None:

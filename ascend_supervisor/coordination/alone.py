@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -11,10 +10,11 @@ import anyio
 
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.coordination.barred_restarts import without_restarts
+from ascend_supervisor.coordination.ledger import Ledger
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Outcome
-from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, decide
-from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.restart_policy import Decision
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
@@ -23,28 +23,21 @@ if TYPE_CHECKING:
 class Alone:
     """``table`` waits for the rank table, or raises a Refusal; ``gather`` may raise one too.
 
-    ``random`` gives numbers in [0, 1). ``joins_others``: the ranks need a process in another pod,
-    even if all ranks are here.
+    ``joins_others``: the ranks need a process in another pod, even if all ranks are here.
     """
 
     def __init__(
         self,
         table: Callable[[], Awaitable[FoundTable]],
         identity: Identity,
-        budget: RestartBudget,
-        clock: Clock,
-        random: Callable[[], float],
+        ledger: Ledger,
         *,
         joins_others: bool = False,
     ) -> None:
         self._table = table
         self._identity = identity
-        self._budget = budget
-        self._clock = clock
-        self._random = random
+        self._ledger = ledger
         self._joins_others = joins_others
-        self._numbers = count()
-        self._generation = next(self._numbers)
 
     async def __aenter__(self) -> Self:
         return self
@@ -60,8 +53,9 @@ class Alone:
     async def gather(self) -> Start:
         found = await self._table()
         node_rank, entry = find_entry(found.table, self._identity)
-        left = self._budget.left(self._clock.now())
-        return Start(self._generation, found, node_rank, entry, left)
+        ledger = self._ledger
+        start = Start(ledger.generation, found, node_rank, entry, ledger.restarts_left)
+        return without_restarts(start, ledger.limit, joins_others=self._joins_others)
 
     async def still(self, start: Start) -> bool:  # noqa: ARG002  (nobody else could withdraw it)
         return True
@@ -74,14 +68,5 @@ class Alone:
         pass
 
     async def settle(self, start: Start, ended: Ended) -> Decision:
-        decision = decide(
-            ended,
-            self._budget,
-            self._clock.now(),
-            jitter=self._random(),
-            holds_all_ranks=start.holds_all_ranks and not self._joins_others,
-        )
-        if isinstance(decision, Restart):
-            self._budget = decision.budget
-            self._generation = next(self._numbers)
-        return decision
+        holds_all_ranks = start.holds_all_ranks and not self._joins_others
+        return self._ledger.settle(ended, holds_all_ranks=holds_all_ranks)

@@ -15,8 +15,10 @@ from ascend_supervisor.control.protocol import (
     AnsweredNo,
     AskDump,
     AskRestart,
+    AskStatus,
     AskStop,
     Dumped,
+    LiveStatus,
     NotUnderstood,
     Request,
 )
@@ -38,18 +40,32 @@ class NotDone(Refusal):
     exit_code: ClassVar[int] = 1
 
 
+class HasEnded(NotDone):
+    """The supervisor has ended while it was being asked, or is just about to."""
+
+
 def stop(state: State, grace: float | None) -> str:
     """Tell the supervisor to stop, with this ``grace`` (seconds) or the job's; raises NotDone.
 
     Returns what follows.
     """
     instead = f"; kill {state.status.pid} stops it, too" if grace is None else ""
-    return _requested(state, AskStop(grace), Accepted, instead=instead).effect
+    try:
+        return _requested(state, AskStop(grace), Accepted, instead=instead).effect
+    except NotDone as error:
+        latest = _renewed(state)
+        if state.status.phase == "ended" or latest.status.phase != "ended":
+            raise
+        raise HasEnded(_ended_already(latest)) from error
 
 
 def restart(state: State) -> str:
-    """End the generation and start the next one; returns what follows. Raises NotDone."""
-    return _requested(state, AskRestart(), Accepted).effect
+    """End the generation and start the next one; returns what follows. Raises NotDone.
+
+    The generation that runs now is named, so that two who ask at once end it only once.
+    """
+    live = _requested(state, AskStatus(), LiveStatus)
+    return _requested(state, AskRestart(live.status.generation), Accepted).effect
 
 
 def dump(state: State) -> list[str]:
@@ -78,7 +94,7 @@ def _requested(
 ) -> T:
     """The answer; raises NotDone. ``instead`` is what to do where there is no socket."""
     if state.status.phase == "ended":
-        raise NotDone(f"{state.description} has ended with {state.status.exit_code} already")
+        raise NotDone(_ended_already(state))
     try:
         answer = ask(state.path, request, kind, seconds)
     except AnsweredNo as declined:
@@ -91,6 +107,10 @@ def _requested(
         raise NotDone(state.loss)
     told = unanswered(state, answer)
     raise NotDone(f"{told}{instead if isinstance(answer, NoSocket) else ''}")
+
+
+def _ended_already(state: State) -> str:
+    return f"{state.description} has ended with {state.status.exit_code} already"
 
 
 def _renewed(state: State) -> State:

@@ -5,6 +5,7 @@ Text from outside is shown on one line: what cannot be printed is escaped as in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from unicodedata import category, east_asian_width
@@ -14,6 +15,9 @@ from ascend_supervisor.untrusted_text import plain, printable
 NONE = "-"
 CUT = "..."
 _GAP = "  "
+_NAME = re.compile(r"(?:\S.*?)?  +")
+_FEWEST_COLUMNS = 16
+"""Narrower lines are cut: nobody reads a text of single words."""
 _NO_COLUMN = frozenset({"Mn", "Me", "Cf"})
 
 
@@ -27,12 +31,7 @@ def cut(text: str, most: int) -> str:
     if columns_of(text) <= most:
         return text
     mark = CUT if most > len(CUT) else ""
-    left = most - len(mark)
-    for at, one in enumerate(text):
-        left -= _columns(one)
-        if left < 0:
-            return text[:at] + mark
-    return text
+    return text[: _fitting(text, most - len(mark))] + mark
 
 
 def facts(named: Iterable[tuple[str, object]]) -> list[str]:
@@ -49,11 +48,40 @@ def facts(named: Iterable[tuple[str, object]]) -> list[str]:
     ]
 
 
+def folded(fact: str, most: int) -> list[str]:
+    """One line of ``facts`` as lines of at most ``most`` columns, aligned with its value.
+
+    One line is left as it is if its name takes more than half of them.
+    """
+    name = _NAME.match(fact)
+    indent = name.end() if name else 0
+    if most < _FEWEST_COLUMNS or indent > most // 2:
+        return [fact]
+    lines, rest = [], fact
+    while columns_of(rest) > most:
+        end = _fitting(rest, most)
+        space = rest.rfind(" ", indent + 1, end + 1)
+        end = space if space > 0 else end
+        lines.append(rest[:end])
+        rest = " " * indent + rest[end:].lstrip(" ")
+    return [*lines, rest]
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """The lines of a table; None is shown as a dash."""
     lines = [list(heads), *([_cell(cell) for cell in row] for row in rows)]
     widths = [max(map(columns_of, column)) for column in zip(*lines, strict=True)]
     return [_GAP.join(map(_padded, line, widths)).rstrip() for line in lines]
+
+
+def _fitting(text: str, most: int) -> int:
+    """How many of the first characters take at most so many columns."""
+    left = most
+    for at, one in enumerate(text):
+        left -= _columns(one)
+        if left < 0:
+            return at
+    return len(text)
 
 
 def _columns(one: str) -> int:

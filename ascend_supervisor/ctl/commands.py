@@ -70,15 +70,19 @@ def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     if arguments.follow:
         follow_logs(logs, state, partial(read_state_file, state.path), out.say)
     else:
-        print_logs(logs, state)
+        print_logs(logs, state, out.say)
     return 0
 
 
 def _stop(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl.acts import stop, until_ended  # noqa: PLC0415
+    from ascend_supervisor.ctl.acts import HasEnded, stop, until_ended  # noqa: PLC0415
 
     state = _state(arguments, environ)
-    out.line(stop(state, arguments.grace))
+    try:
+        out.line(stop(state, arguments.grace))
+    except HasEnded:
+        if not arguments.wait:
+            raise
     if arguments.wait:
         out.line(until_ended(state))
     return 0

@@ -52,9 +52,9 @@ def find_state(named: Named, environ: Mapping[str, str]) -> State:
     except StateUnknown as unknown:
         if not isinstance(unknown.__cause__, FileNotFoundError):
             raise
-        from ascend_supervisor.ctl.nearby import hint  # noqa: PLC0415  (only mistakes pay for it)
+        from ascend_supervisor.ctl.nearby import hints  # noqa: PLC0415  (only mistakes pay for it)
 
-        raise StateUnknown(f"{unknown}{hint(path, environ)}") from unknown
+        raise StateUnknown(str(unknown), *hints(path, environ)) from unknown
 
 
 def _meant(named: Named, environ: Mapping[str, str]) -> Path:
@@ -103,11 +103,12 @@ def _only_one(usual: Usual) -> Path:
     with suppress(OSError):
         found = sorted(usual.log_dir.glob(PATTERN))
     if len(found) > 1:
-        listed = [plain(str(path)) for path in found[:_MOST_LISTED]]
+        listed = [f"found: {plain(str(path))}" for path in found[:_MOST_LISTED]]
         if len(found) > _MOST_LISTED:
             listed.append(f"and {len(found) - _MOST_LISTED} more")
         raise StateUnknown(
-            f"there is no state file {plain(str(usual.state_file))}, but {len(found)} others lie "
-            f"there: {', '.join(listed)}; {NAME_IT}"
+            f"there is no state file {plain(str(usual.state_file))}, but {len(found)} others are "
+            f"there; {NAME_IT}",
+            *listed,
         )
     return found[0] if found else usual.state_file

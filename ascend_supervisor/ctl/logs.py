@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -31,6 +31,20 @@ class Wanted(Struct, frozen=True):
     def missing(self, known: list[int]) -> tuple[RankSet, ...]:
         """The sets that hold none of the ``known`` ranks."""
         return tuple(one for one in self.sets if not any(rank in one for rank in known))
+
+    def gaps(self, known: list[int]) -> RankSet:
+        """The ranks of all sets that are not among the ``known`` ones."""
+        spans = [span for one in self.sets for span in one.ranges]
+        return RankSet(tuple(gap for span in spans for gap in _gaps(span, sorted(known))))
+
+
+def _gaps(span: range, known: list[int]) -> Iterator[range]:
+    """The parts of ``span`` between the ``known`` ranks, which are in order."""
+    start = span.start
+    for end in (*(rank for rank in known if rank in span), span.stop):
+        if start < end:
+            yield range(start, end)
+        start = end + 1
 
 
 class RankTails(Struct):
@@ -86,12 +100,15 @@ class RankTails(Struct):
         return self.labels[-1].put
 
 
-def print_logs(logs: RankTails, state: State) -> None:
-    """Print the logs' current content; raises StateUnknown for ranks that have none."""
+def print_logs(logs: RankTails, state: State, tell: Callable[[str], None]) -> None:
+    """Print the logs' current content; raises StateUnknown if what was asked for has none.
+
+    If only a part of it has none, ``tell`` gets the sentence about that.
+    """
     logs.name(state.status)
     for one in logs.tails:
         print_all([one])
-    _finish(logs, state)
+    _finish(logs, state, tell)
 
 
 def follow_logs(
@@ -114,7 +131,7 @@ def follow_logs(
     if (absent := _absent(logs, latest)) and not latest.is_final:
         tell(f"{absent}; waiting for it")
     follow(look)
-    _finish(logs, latest)
+    _finish(logs, latest, tell)
 
 
 def _renewed(state: State, read: Callable[[], State]) -> State:
@@ -124,13 +141,15 @@ def _renewed(state: State, read: Callable[[], State]) -> State:
         return state
 
 
-def _finish(logs: RankTails, state: State) -> None:
+def _finish(logs: RankTails, state: State, tell: Callable[[str], None]) -> None:
     absent = _absent(logs, state)
     if absent and not logs.tails:
         raise StateUnknown(absent)
     logs.finish()
     if absent:
         raise StateUnknown(absent)
+    if gaps := logs.wanted.gaps(_known(state.status)).ranges:
+        tell(_not_here(gaps, state.status))
 
 
 def _absent(logs: RankTails, state: State) -> str:
@@ -139,13 +158,16 @@ def _absent(logs: RankTails, state: State) -> str:
     if not status.ranks or not (logs.tails or logs.wanted.sets):
         about = f": {plain(status.why)}" if status.why else ""
         return f"no rank of {plain(status.pod)} has a log; the phase is {status.phase!r}{about}"
-    known = [known.rank for known in status.ranks if known.rank is not None]
+    known = _known(status)
     missing = logs.wanted.missing(known)
-    if not missing:
-        return ""
-    asked = f"rank {missing[0]} is" if logs.wanted.is_one_rank else f"ranks {_listed(missing)} are"
-    return f"{asked} none of the ranks of {plain(status.pod)}, which are {spans(known)}"
+    return _not_here(logs.wanted.gaps(known).ranges, status) if missing else ""
 
 
-def _listed(sets: tuple[RankSet, ...]) -> str:
-    return ",".join(map(str, sets))
+def _known(status: Status) -> list[int]:
+    return [known.rank for known in status.ranks if known.rank is not None]
+
+
+def _not_here(gaps: tuple[range, ...], status: Status) -> str:
+    are = "rank {} is" if sum(map(len, gaps)) == 1 else "ranks {} are"
+    here = spans(_known(status))
+    return f"{are.format(RankSet(gaps))} none of the ranks of {plain(status.pod)}, which are {here}"

@@ -20,17 +20,17 @@ MOST = 5
 _MARK = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})@(.+)", re.DOTALL)
 
 
-def hint(missing: Path, environ: Mapping[str, str], most: int = MOST) -> str:
-    """What is near the ``missing`` state file, as the end of a sentence; empty if nothing is.
+def hints(missing: Path, environ: Mapping[str, str], most: int = MOST) -> list[str]:
+    """What is near the ``missing`` state file, a line for each; empty if nothing is.
 
     At most so many are named; those whose ranks run come first.
     """
     found = dict.fromkeys([*_of_processes(), *_in_directories(_directories(missing, environ))])
     found.pop(missing, None)
-    listed = [_described(path) for path in list(found)[:most]]
+    listed = [f"found instead: {_described(path)}" for path in list(found)[:most]]
     if len(found) > most:
         listed.append(f"and {len(found) - most} more")
-    return f"; found instead: {', '.join(listed)}" if listed else ""
+    return listed
 
 
 def _directories(missing: Path, environ: Mapping[str, str]) -> list[Path]:

@@ -6,12 +6,13 @@ Text of ranks is shown on one line and steers no terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.control.protocol import LiveStatus, PastRestart, RankRow
-from ascend_supervisor.ctl.columns import cut, facts, table
+from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
 from ascend_supervisor.ctl.quantities import duration, size
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.reporters.state_file import RankStatus, Status
@@ -21,6 +22,9 @@ MOST_RESTARTS = 5
 """How many of the latest restarts are listed."""
 STATUS_COLUMNS = 40
 """Of a rank's own STATUS text, so that its last line has room."""
+TEXTS = frozenset({"STATUS", "LAST LINE"})
+TEXT_COLUMNS = 40
+"""For both texts of a rank; in a narrower window other columns are left out."""
 HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 CLEAR = f"{HOME}\x1b[2J"
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
@@ -45,16 +49,27 @@ class Picture(Struct, frozen=True):
         return "".join(f"{line}\n" for line in (*self.facts, *_apart(self.ranks)))
 
 
-def of_file(status: Status, lives: Callable[[RankStatus], bool], trouble: str = "") -> Picture:
-    """A status without live figures; ``lives`` returns whether a rank's process is alive."""
+def of_file(
+    status: Status,
+    lives: Callable[[RankStatus], bool],
+    trouble: str = "",
+    phase: str | None = None,
+) -> Picture:
+    """A status without live figures; ``lives`` returns whether a rank's process is alive.
+
+    ``phase`` is shown in place of that in the file, if it is wrong.
+    """
     heads = ("RANK", "LOCAL", "PID", "ALIVE", "STATUS", "LOG")
     rows = [_row_of_file(rank, lives(rank)) for rank in status.ranks]
-    told = [*_job(status), ("phase", status.phase), *_course(status, status.why, trouble)]
+    told = [*_job(status), ("phase", phase or status.phase), *_course(status, status.why, trouble)]
     return _picture(told, heads, rows)
 
 
-def of_answer(live: LiveStatus) -> Picture:
-    """What the supervisor has answered."""
+def of_answer(live: LiveStatus, columns: float = inf) -> Picture:
+    """What the supervisor has answered, for a window of so many columns.
+
+    If it is narrow, less is shown beside what the ranks say themselves.
+    """
     status = live.status
     why = "" if status.phase == "running" else status.why  # the generation says it better
     told = [
@@ -67,7 +82,31 @@ def of_answer(live: LiveStatus) -> Picture:
     heads = ["RANK", "LOCAL", "PID", "STATE", "UP", "OUTPUT", "QUIET", "STATUS", "LAST LINE"]
     ends = {rank.pid: _end(rank) for rank in status.ranks}
     rows = [_row(row, ends.get(row.pid or 0)) for row in live.ranks]
-    return _picture(told, *((heads, rows) if notifies else _without("STATUS", heads, rows)))
+    if not notifies:
+        heads, rows = _without("STATUS", heads, rows)
+    return _picture(told, *_narrowed(heads, rows, columns))
+
+
+def _narrowed(
+    heads: list[str], rows: list[list[object]], columns: float
+) -> tuple[list[str], list[list[object]]]:
+    """Room for the texts of ranks: at least TEXT_COLUMNS, and half of it for the last lines."""
+    for head in ("LOCAL", "PID"):
+        if _room(heads, rows, columns) < TEXT_COLUMNS:
+            heads, rows = _without(head, heads, rows)
+    if "STATUS" in heads:
+        at = heads.index("STATUS")
+        most = max(min(_room(heads, rows, columns) / 2, STATUS_COLUMNS), len("STATUS"))
+        rows = [[*row[:at], cut(str(row[at]), int(most)), *row[at + 1 :]] for row in rows]
+    return heads, rows
+
+
+def _room(heads: Sequence[str], rows: Sequence[Sequence[object]], columns: float) -> float:
+    """What the columns before the texts of ranks leave of so many columns."""
+    texts = [head in TEXTS for head in heads]
+    fixed = [head for head, is_text in zip(heads, texts, strict=True) if not is_text]
+    cells = [[cell for cell, text in zip(row, texts, strict=True) if not text] for row in rows]
+    return columns - max(map(columns_of, table(fixed, cells))) - 2 * sum(texts)
 
 
 def narrowed(picture: Picture, columns: int) -> Picture:
@@ -79,13 +118,16 @@ def fitted(picture: Picture, window: Window) -> list[str]:
     """The lines of ``picture`` in this window: cut at its width, and to its height.
 
     If there is too much, the facts have at least half of it, or what they need; what is missing
-    is counted.
+    is counted. Facts that are too wide are continued on further lines if there is room for all.
     """
     for_ranks = max(window.lines - len(picture.facts), window.lines // 2)
     ranks = _shortened(_apart(picture.ranks), for_ranks)
-    lines = [*_shortened(picture.facts, window.lines - len(ranks)), *ranks]
     # The last column stays free: a character there would be erased with the rest of its line.
-    return [cut(line, window.columns - 1) for line in lines]
+    columns = window.columns - 1
+    wrapped = [part for line in picture.facts for part in folded(line, columns)]
+    told = wrapped if len(wrapped) + len(ranks) <= window.lines else picture.facts
+    lines = [*_shortened(told, window.lines - len(ranks)), *ranks]
+    return [cut(line, columns) for line in lines]
 
 
 def frame(lines: Sequence[str]) -> str:

@@ -135,6 +135,8 @@ def _status(top: Cursor) -> Status:
         ranks=tuple([_rank(rank) for rank in top.elements("ranks")]),
         exit_code=_integer(top, "exit_code"),
         root_cause=top.optional_text("root_cause"),
+        schedule_count=_integer(top, "schedule_count"),
+        start_count=_integer(top, "start_count"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from ascend_supervisor.ctl.out import Out
 from ascend_supervisor.ctl.screen import Picture, narrowed, of_answer, of_file
@@ -26,6 +27,9 @@ def watched(state: State, render: Callable[[Seen], bytes]) -> Watched:
     """
     latest = Seen(state)
 
+    def picture(seen: Seen) -> Picture:
+        return _picture(seen, seen.trouble, window().columns)
+
     def look() -> Seen:
         nonlocal latest
         try:
@@ -34,7 +38,7 @@ def watched(state: State, render: Callable[[Seen], bytes]) -> Watched:
             latest = Seen(latest.state, trouble=str(unknown))
         return latest
 
-    return Watched(look, _with_trouble, render)
+    return Watched(look, picture, render)
 
 
 def as_text(seen: Seen) -> bytes:
@@ -43,15 +47,16 @@ def as_text(seen: Seen) -> bytes:
 
 def as_text_on_terminal(seen: Seen) -> bytes:
     """The same; the last lines of ranks wrap no line."""
-    picture = _picture(seen)
+    columns = window().columns
+    picture = _picture(seen, columns=columns)
     if seen.live is not None:
-        picture = narrowed(picture, window().columns)
+        picture = narrowed(picture, columns)
     return picture.text.encode(errors="backslashreplace")
 
 
 def as_paragraph(seen: Seen) -> bytes:
     """One of several texts."""
-    return _with_trouble(seen).text.encode(errors="backslashreplace") + b"\n"
+    return _picture(seen, seen.trouble).text.encode(errors="backslashreplace") + b"\n"
 
 
 def as_line(seen: Seen) -> bytes:
@@ -59,11 +64,9 @@ def as_line(seen: Seen) -> bytes:
     return as_json(seen, indent=False)
 
 
-def _picture(seen: Seen, trouble: str = "") -> Picture:
+def _picture(seen: Seen, trouble: str = "", columns: float = inf) -> Picture:
     if seen.live is None:
-        return of_file(seen.state.status, seen.state.rank_lives, trouble)
-    return of_answer(seen.live)
-
-
-def _with_trouble(seen: Seen) -> Picture:
-    return _picture(seen, seen.trouble)
+        state = seen.state
+        phase = f"unknown; it was {state.status.phase}" if state.left_behind else None
+        return of_file(state.status, state.rank_lives, trouble, phase)
+    return of_answer(seen.live, columns)

@@ -10,14 +10,16 @@ ControlRequest = Literal["stop", "restart", "dump"]
 
 
 class ControlRequested(Event, frozen=True):
-    """``uid`` and ``peer_pid`` are those of the process that asked."""
+    """``uid`` and ``peer_pid`` are those of the process that asked; ``user`` may be empty."""
 
     name: ClassVar[str] = "control.requested"
     request: ControlRequest
     uid: int
     peer_pid: int
     effect: str
+    user: str = ""
 
     @property
     def sentence(self) -> str:
-        return f"process {self.peer_pid} of user {self.uid} asked for {self.request}: {self.effect}"
+        who = f"process {self.peer_pid} of user {self.user or self.uid}"
+        return f"{who} asked for {self.request}: {self.effect}"

@@ -76,6 +76,19 @@ class GenerationEnded(Event, frozen=True):
         )
 
 
+class RestartsBarred(Event, frozen=True):
+    """Restarts were asked for, but ``reason``; ``remedy`` is what would make them possible."""
+
+    name: ClassVar[str] = "restarts.barred"
+    level: ClassVar[Level] = "warning"
+    reason: str
+    remedy: str
+
+    @property
+    def sentence(self) -> str:
+        return f"--restarts does not apply: {self.reason}; {self.remedy}"
+
+
 class RestartScheduled(Event, frozen=True):
     """``cause`` ended the generation; ``free``: the restart was not charged to the budget."""
 
@@ -88,6 +101,13 @@ class RestartScheduled(Event, frozen=True):
     @property
     def sentence(self) -> str:
         return (
-            f"all ranks restart in {self.delay_seconds:.1f} s; "
+            f"all ranks restart in {self.delay_seconds:.1f} s{self._charge}; "
             f"restarts left after that: {self.restarts_left}"
         )
+
+    @property
+    def _charge(self) -> str:
+        """A free restart follows no failure that an event has told of, so it says why it comes."""
+        if not self.free:
+            return ""
+        return f", not charged to --restarts ({self.cause})" if self.cause else ", not charged"

@@ -20,17 +20,26 @@ class ReleaseWaiting(Event, frozen=True):
 
 
 class StopWaiting(Event, frozen=True):
+    """``then`` is the signal that the remaining processes get when the limit has passed, if any."""
+
     name: ClassVar[str] = "stop.waiting"
     level: ClassVar[Level] = "warning"
     remaining: tuple[str, ...]
     waited_seconds: float = 0.0
     limit_seconds: float | None = None
     given_up: bool = False
+    then: str | None = None
 
     @property
     def sentence(self) -> str:
         what = "SIGKILL has not ended" if self.given_up else "still waiting for the end of"
-        return f"{what}: {'; '.join(self.remaining)}"
+        return f"{what}: {'; '.join(self.remaining)}{self._next}"
+
+    @property
+    def _next(self) -> str:
+        if self.then is None or self.limit_seconds is None:
+            return ""
+        return f"; {self.then} in {max(self.limit_seconds - self.waited_seconds, 0):.0f} s"
 
 
 class WaitEnded(Event, frozen=True):

@@ -17,10 +17,12 @@ class RankTableWaiting(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return (
-            f"waiting for the rank table {self.path}: {self.reason} "
-            f"({self.waited_seconds:.0f} s so far)"
-        )
+        return f"{self.what} ({self.waited_seconds:.0f} s so far)"
+
+    @property
+    def what(self) -> str:
+        """The same without the time, which has passed when somebody reads it later."""
+        return f"waiting for the rank table {self.path}: {self.reason}"
 
 
 class RankTableUnwatched(Event, frozen=True):

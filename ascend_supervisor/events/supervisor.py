@@ -19,6 +19,11 @@ CLUSTER_WORDS: Mapping[ClusterSource, str] = {
 
 
 class SupervisorStarted(Event, frozen=True):
+    """``schedule_count`` and ``start_count`` are what ModelArts counts.
+
+    ``previous_end`` says how the start before this one ended here, ``previous_root_cause`` why.
+    """
+
     name: ClassVar[str] = "supervisor.started"
     version: str
     command: tuple[str, ...]
@@ -27,13 +32,18 @@ class SupervisorStarted(Event, frozen=True):
     settings: tuple[str, ...]
     cluster: ClusterSource = "rank_table"
     cluster_hint: str | None = None
+    schedule_count: int | None = None
+    start_count: int | None = None
+    previous_end: str | None = None
+    previous_root_cause: str | None = None
 
     @property
     def sentence(self) -> str:
         hint = f" ({self.cluster_hint})" if self.cluster_hint else ""
+        earlier = f"; {self.previous_end}" if self.previous_end else ""
         return (
             f"ascend_supervisor {self.version} will run: {' '.join(self.command)}; "
-            f"{self._cluster_words}{hint}"
+            f"{self._cluster_words}{hint}{earlier}"
         )
 
     @property
@@ -80,12 +90,34 @@ class Defect(Event, frozen=True):
         return f"a defect of ascend_supervisor: {self.message}"
 
 
+class ExitLingering(Event, frozen=True):
+    """All is over but the end itself, which waits for the other servers of the job."""
+
+    name: ClassVar[str] = "exit.lingering"
+    level: ClassVar[Level] = "error"
+    delay_seconds: float
+    exit_code: int
+    reason: str
+    root_cause: str | None
+    own_exit_code: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"ending in {self.delay_seconds:g} s {_with_code(self.exit_code, self.own_exit_code)}, "
+            f"later than the other servers of the job (--exit-linger): {self.reason}"
+        )
+
+
 class SupervisorExited(Event, frozen=True):
+    """``own_exit_code`` is the code of the failure, if --retryable-exit-code has replaced it."""
+
     name: ClassVar[str] = "supervisor.exited"
     exit_code: int
     reason: str
     generations: int
     root_cause: str | None
+    own_exit_code: int | None = None
 
     @property
     def severity(self) -> Level:
@@ -93,4 +125,10 @@ class SupervisorExited(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"ending with exit code {self.exit_code}: {self.reason}"
+        return f"ending {_with_code(self.exit_code, self.own_exit_code)}: {self.reason}"
+
+
+def _with_code(code: int, own: int | None) -> str:
+    """``own`` is that of the failure, if --retryable-exit-code has replaced it."""
+    asked = "" if own is None else f" in place of {own} (--retryable-exit-code)"
+    return f"with exit code {code}{asked}"

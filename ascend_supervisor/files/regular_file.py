@@ -10,8 +10,11 @@ from pathlib import Path
 def read_regular_file(path: Path | str, most: int) -> bytes:
     """The bytes of a regular file of at most ``most`` bytes; raises OSError for any other."""
     with os.fdopen(open_regular_file(path), "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
+        is_larger = (
+            os.fstat(file.fileno()).st_size > most
+        )  # in /proc, files say that they are empty
+        content = b"" if is_larger else file.read(most + 1)
+    if is_larger or len(content) > most:
         raise OSError(f"it is larger than {most} bytes")
     return content
 

@@ -31,6 +31,11 @@ def job_directory(place: Place) -> PurePath:
     return place.log_dir / place.job_id
 
 
+def generation_name(place: Place, generation: int) -> str:
+    """The name of what belongs to one generation, in a directory that earlier starts share."""
+    return "-".join(filter(None, (place.start.label, f"generation_{generation}")))
+
+
 def process_log(boot: Boot, here: Here, whose: str) -> str:
     """Where CANN logs; a directory."""
     usual = job_directory(here.place) / "ascend" / "process_log" / whose
@@ -70,7 +75,8 @@ def rank_spec(
     whose = f"rank_{rank}"
     cwd = rank_directory(boot, here, rank, local_rank)
     logged = process_log(boot, here, whose)
-    error_file = job_directory(here.place) / "errors" / whose / f"generation_{generation}.json"
+    name = f"{generation_name(here.place, generation)}.json"
+    error_file = job_directory(here.place) / "errors" / whose / name
     return ProcessSpec(
         argv=(*boot.command, *more_words),
         cwd=cwd,

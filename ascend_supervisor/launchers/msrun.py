@@ -14,6 +14,7 @@ from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
     devices_everywhere,
+    generation_name,
     job_directory,
     launcher_log_path,
     process_log,
@@ -54,7 +55,7 @@ class MsrunLauncher(Struct, frozen=True):
         workers = devices_everywhere("msrun", table, here)
         node = f"node_{here.node_rank}"
         place = here.place
-        directory = job_directory(place) / "msrun" / node / f"generation_{generation}"
+        directory = job_directory(place) / "msrun" / node / generation_name(place, generation)
         logged = process_log(self.boot, here, node)
         cwd = other_directory(self.boot, place)
         logs = tuple(

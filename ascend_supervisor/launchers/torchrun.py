@@ -15,6 +15,7 @@ from ascend_supervisor.launchers.address import needed_address
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
     devices_everywhere,
+    generation_name,
     job_directory,
     launcher_log_path,
     process_log,
@@ -48,7 +49,7 @@ class TorchrunLauncher(Struct, frozen=True):
         workers = devices_everywhere("torchrun", table, here)
         node = f"node_{here.node_rank}"
         place = here.place
-        directory = job_directory(place) / "torchrun" / node / f"generation_{generation}"
+        directory = job_directory(place) / "torchrun" / node / generation_name(place, generation)
         logged = process_log(self.boot, here, node)
         cwd = other_directory(self.boot, place)
         error_file = directory / "error.json"

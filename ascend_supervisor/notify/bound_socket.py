@@ -33,6 +33,12 @@ class BoundSocket(Struct, frozen=True):
     address: str
     file: SocketFile | None = None
 
+    def remove(self) -> None:
+        """Close it, and remove its file; may block."""
+        self.socket.close()
+        if self.file is not None:
+            self.file.remove()
+
     def datagrams(self, most: int) -> Iterator[Datagram]:
         """At most so many messages that have come; never blocks. Raises OSError.
 

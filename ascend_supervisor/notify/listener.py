@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path, PurePath
+from threading import Event
 from typing import NoReturn
 
 import anyio
@@ -73,9 +74,13 @@ class Listener:
         path = file_beside(state_file)
         if path is None:
             return None
+        is_too_late = Event()
         try:
-            return await self._files.ask(partial(bound_to_file, Path(path)))
-        except (OSError, FileSystemTimeout):
+            return await self._files.ask(partial(_bound_unless, is_too_late, Path(path)))
+        except OSError:
+            return None
+        except FileSystemTimeout:
+            is_too_late.set()
             return None
 
     def _with_a_name(self) -> BoundSocket | None:
@@ -124,3 +129,11 @@ class Listener:
         if self._bound is not None and self._bound.file is not None:
             with suppress(FileSystemTimeout):  # the next start replaces it
                 await self._files.ask(self._bound.file.remove)
+
+
+def _bound_unless(is_too_late: Event, path: Path) -> BoundSocket:
+    """A socket at ``path``, of which nothing stays if nobody waits for it any more."""
+    bound = bound_to_file(path)
+    if is_too_late.is_set():
+        bound.remove()
+    return bound

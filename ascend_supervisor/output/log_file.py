@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ascend_supervisor.files.directories import make_directories
+from ascend_supervisor.output.earlier_logs import set_aside
 
 LOG_MODE = 0o640
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -24,10 +25,14 @@ UNCUT_BYTES = 16 * 1024 * 1024
 
 
 class Rotation(Struct, frozen=True):
-    """At ``max_bytes`` a file becomes ``name.1``, the one before it ``name.2``, up to ``keep``."""
+    """At ``max_bytes`` a file becomes ``name.1``, the one before it ``name.2``, up to ``keep``.
+
+    ``start`` is the label of this start, if files of others are to be set aside at the beginning.
+    """
 
     max_bytes: int
     keep: int
+    start: str = ""
 
 
 class LogFile:
@@ -51,10 +56,12 @@ class LogFile:
         return self._at_line_start or bool(self._head)
 
     def open(self) -> None:
-        """Make the file and its directory; a file of an earlier start is rotated away.
+        """Make the file and its directory; a file of an earlier start is moved out of the way.
 
         Raises OSError; a symlink in the file's place is refused with ELOOP.
         """
+        if self._rotation.start:
+            set_aside(self.path, self._rotation.start)
         self._open()
         if self._rotates and self._size:
             self._rotate()

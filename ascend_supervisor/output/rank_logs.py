@@ -17,6 +17,7 @@ from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import LogBlocked, LogLost, LogRotated
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.output.earlier_logs import start_words
 from ascend_supervisor.output.log_file import LogFile, Rotation
 from ascend_supervisor.output.log_thread import LogWriter
 from ascend_supervisor.scarcity import scarcity
@@ -110,7 +111,8 @@ class RankLogs:
         return log
 
     def _header(self, name: str) -> Callable[[], bytes]:
-        return partial(self._line, f"log of {name}, {self._origin}")
+        words = start_words(self._rotation.start)
+        return partial(self._line, f"log of {name}, {self._origin}{words}")
 
     def _lost_line(self, size: int, reason: str) -> bytes:
         return self._line(f"{size} bytes are missing here: {reason}")

@@ -41,7 +41,8 @@ class Hang(Struct, frozen=True):
     """The ``silent`` have passed the ``limit``, in seconds, of the option of ``source``.
 
     Another rank here gave its last sign of life ``others`` seconds ago; None if there is no other.
-    At the start ``awaited`` says what a rank should have done.
+    At the start ``awaited`` says what a rank should have done. ``is_extended``: one of the silent
+    had asked for more time, which is over, so they have been silent for longer than the limit.
     """
 
     source: HangSource
@@ -49,6 +50,7 @@ class Hang(Struct, frozen=True):
     silent: tuple[Silent, ...]
     others: float | None = None
     awaited: str = ""
+    is_extended: bool = False
 
     def event(self, generation: int) -> HangNoticed:
         ahead = self._by_silence
@@ -71,6 +73,10 @@ class Hang(Struct, frozen=True):
     def reason(self) -> str:
         option = OPTIONS[self.source]
         seconds = f"{self.limit:g} s"
+        shortest = min(one.seconds for one in self.silent)
+        if self.is_extended and shortest >= self.limit + MARGIN_SECONDS:
+            option = f"{option} {seconds}, extended by EXTEND_TIMEOUT_USEC"
+            seconds = f"{shortest:.0f} s"
         who = self._who
         match self.source:
             case "silence":

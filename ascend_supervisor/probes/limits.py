@@ -61,6 +61,11 @@ class Deadline(Struct, frozen=True):
     limit: float
     at: float
 
+    @property
+    def is_extended(self) -> bool:
+        """Whether its rank has asked for more time (EXTEND_TIMEOUT_USEC)."""
+        return self.voice.extended_until > self.since + self.limit
+
 
 def judged(heard: Voices, limits: Limits, began: float, now: float) -> Hang | float:
     """The hang, if there is one ``now``; else after how many seconds to ask again.
@@ -83,9 +88,17 @@ def _hang(passed: list[Deadline], heard: Voices, limits: Limits, now: float) -> 
         for one in passed
         if one.source == first.source
     )
+    extended = [one for one in passed if one.source == first.source and one.is_extended]
     named = {one.ranks for one in silent}
     others = [now - voice.heard_at for voice in heard.ranks if voice.ranks not in named]
-    return Hang(first.source, first.limit, silent, min(others, default=None), limits.awaited)
+    return Hang(
+        first.source,
+        first.limit,
+        silent,
+        min(others, default=None),
+        limits.awaited,
+        is_extended=bool(extended),
+    )
 
 
 def _deadlines(heard: Voices, limits: Limits, began: float) -> Iterator[Deadline]:

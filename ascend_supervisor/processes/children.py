@@ -57,6 +57,11 @@ class Children:
         self._change = anyio.Event()
         self._reserve = Reserve()
 
+    @property
+    def started(self) -> frozenset[int]:
+        """The pids of the processes that ``spawn`` has started and nobody has reaped yet."""
+        return frozenset(self._living)
+
     def spawn(
         self,
         argv: Sequence[str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -46,6 +47,10 @@ async def sweep_descendants(
 ) -> Swept:
     """Kill all descendants that are ours, in any session; give up after ``seconds``.
 
+    What ``children`` has started itself is killed, too, and what a program has started that serves
+    us, such as py-spy. But these are not among those that are returned as killed: no rank has left
+    them behind.
+
     ``known`` holds at least the processes that we started ourselves. ``tell_left`` is called at
     growing intervals with those that do not end (such as a process inside a driver), and once more
     at the end of such a wait.
@@ -58,11 +63,26 @@ async def sweep_descendants(
         return ownership.ours(known)
 
     async def end() -> Found:
-        return _end(remaining)
+        # Before they are reaped: then nobody can tell any more whose the others were.
+        started.update(children.started)
+        found, killed = _end(remaining)
+        serving = started - {pid.number for pid in known.pids}
+        return found, [
+            pid for pid in killed if pid.number not in started and _session(pid) not in serving
+        ]
 
+    started: set[int] = set()
     looks = QUIET_LOOKS if ownership.takes_in_strangers else 1
     with children.spare_descriptor():
         return await _sweep(end, looks, seconds, tell_left)
+
+
+def _session(pid: Pid) -> int | None:
+    """None if it cannot be seen."""
+    with suppress(OSError):
+        found = proc.stat(pid.number)
+        return None if found is None else found.session
+    return None
 
 
 async def sweep_leftovers(mark: Mark, seconds: float, tell_left: TellLeft) -> Swept:

@@ -38,6 +38,8 @@ def first_status(place: Place, start_time: int | None) -> Status:
         pid=os.getpid(),
         start_time=start_time,
         version=__version__,
+        schedule_count=place.start.schedule,
+        start_count=place.start.process,
     )
 
 

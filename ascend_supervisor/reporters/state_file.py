@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.cluster import ClusterIncident, ClusterWaiting
 from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
     GenerationEnded,
@@ -19,8 +20,13 @@ from ascend_supervisor.events.generations import (
 )
 from ascend_supervisor.events.hangs import HangNoticed
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
-from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited
+from ascend_supervisor.events.supervisor import (
+    ExitLingering,
+    SignalReceived,
+    SupervisorExited,
+)
 from ascend_supervisor.files.to_json import to_json
+from ascend_supervisor.untrusted_text import printable
 
 Phase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
 
@@ -37,7 +43,11 @@ class RankStatus(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """What the state file holds; ``pid`` and ``start_time`` (clock ticks) name the supervisor."""
+    """What the state file holds; ``pid`` and ``start_time`` (clock ticks) name the supervisor.
+
+    ``schedule_count`` and ``start_count`` are what ModelArts counts, null elsewhere: how often it
+    has scheduled this pod, and started its boot command.
+    """
 
     job_id: str
     pod: str
@@ -52,6 +62,8 @@ class Status(Struct, frozen=True):
     ranks: tuple[RankStatus, ...] = ()
     exit_code: int | None = None
     root_cause: str | None = None
+    schedule_count: int | None = None
+    start_count: int | None = None
 
 
 def status_file(put: Callable[[Status], None], initial: Status) -> Report:
@@ -80,8 +92,8 @@ def after(status: Status, event: Event) -> Status:
 
 def _changed(status: Status, event: Event) -> Status:
     match event:
-        case RankTableWaiting():
-            return replace(status, phase="waiting", why=event.msg)
+        case RankTableWaiting() | ClusterWaiting() | ClusterIncident():
+            return replace(status, phase="waiting", why=printable(event.what))
         case RankTableReady():
             return replace(status, world_size=event.world_size)
         case GenerationStarted():
@@ -108,16 +120,16 @@ def _changed(status: Status, event: Event) -> Status:
             return replace(
                 status, phase="backing off", why=event.msg, restarts_left=event.restarts_left
             )
-        case SupervisorExited():
-            return replace(
-                status,
-                phase="ended",
-                why=event.msg,
-                exit_code=event.exit_code,
-                root_cause=event.root_cause,
-            )
+        case ExitLingering() | SupervisorExited():
+            return _at_the_end(replace(status, why=event.msg, root_cause=event.root_cause), event)
         case _:
             return status
+
+
+def _at_the_end(status: Status, event: ExitLingering | SupervisorExited) -> Status:
+    if isinstance(event, ExitLingering):
+        return replace(status, phase="stopping")
+    return replace(status, phase="ended", exit_code=event.exit_code)
 
 
 def _ranks_after(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ascend_supervisor.events import Event, Report
-from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
 
 MODE = 0o644
 MOST_BYTES = 4096
@@ -18,7 +18,7 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
     """A report that passes the root cause of a failure to ``put``, and nothing on success."""
 
     def report(event: Event) -> None:
-        if isinstance(event, SupervisorExited) and event.exit_code:
+        if isinstance(event, (ExitLingering, SupervisorExited)) and event.exit_code:
             text = f"{event.root_cause or event.msg}\n".encode(errors="backslashreplace")
             put(text[:MOST_BYTES].decode(errors="ignore").encode())
 

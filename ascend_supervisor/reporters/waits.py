@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
+from ascend_supervisor.events.cluster import ClusterWaiting
 from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
@@ -17,7 +18,7 @@ from ascend_supervisor.events.generations import (
 )
 from ascend_supervisor.events.leftovers import ReleaseWaiting, StopWaiting, WaitEnded
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
-from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
 from ascend_supervisor.untrusted_text import printable
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -37,9 +38,8 @@ class Wait(Struct, frozen=True):
 def wait_after(wait: Wait | None, event: Event) -> Wait | None:
     """What is waited for after ``event``; None if nothing is."""
     match event:
-        case RankTableWaiting():
-            words = f"waiting for the rank table {event.path}: {event.reason}"
-            return Wait(words, event.waited_seconds, event.limit_seconds)
+        case RankTableWaiting() | ClusterWaiting():
+            return Wait(event.what, event.waited_seconds, event.limit_seconds)
         case ReleaseWaiting():
             words = f"waiting for the release of the devices by {'; '.join(event.remaining)}"
             return Wait(words, event.waited_seconds, event.limit_seconds)
@@ -48,6 +48,8 @@ def wait_after(wait: Wait | None, event: Event) -> Wait | None:
             return Wait(words, event.waited_seconds, event.limit_seconds)
         case ProcessExited() if wait is not None:  # one of those that were named, perhaps
             return replace(wait, words="waiting for the end of the other processes")
+        case ExitLingering():
+            return Wait("waiting before the end (--exit-linger)", 0.0, event.delay_seconds)
         case RestartScheduled() if event.delay_seconds:
             return Wait("waiting before the restart of all ranks", 0.0, event.delay_seconds)
         case (
@@ -67,7 +69,9 @@ def wait_after(wait: Wait | None, event: Event) -> Wait | None:
 def is_only_a_wait(event: Event) -> bool:
     """Whether ``event`` says nothing but what is waited for, and why."""
     match event:
-        case RankTableWaiting() | ReleaseWaiting() | StopWaiting(given_up=False):
+        case RankTableWaiting() | ClusterWaiting() | ReleaseWaiting():
+            return True
+        case StopWaiting(given_up=False):
             return True
         case _:
             return False

@@ -48,3 +48,7 @@ class Option(Struct, frozen=True):
         if self.kind.repeats:
             return ()
         return None if self.default is None else self.kind.read(self.default)
+
+
+Group = tuple[str, tuple[Option, ...]]
+"""A title of the help, and the options below it."""

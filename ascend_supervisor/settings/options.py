@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import get_args
 
 from ascend_supervisor import errors
-from ascend_supervisor.settings.hang_dump import read_hang_dump
-from ascend_supervisor.settings.option import COMMAND_LINE, NOT_IN_A_FILE, Option
+from ascend_supervisor.settings.option import COMMAND_LINE, NOT_IN_A_FILE, Group, Option
 from ascend_supervisor.settings.rank_variables import read_rank_variables, shown_variable
+from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS
 from ascend_supervisor.settings.values import (
-    CODES,
     DEVICE_COUNT,
     DURATION,
     FLAG,
     PATH,
-    PERIOD,
     PORT,
     RANKS,
     SIZE,
@@ -33,7 +31,7 @@ from ascend_supervisor.settings.values import (
 METHODS: tuple[Method, ...] = get_args(Method)
 DEFAULT_METHOD: Method = "ranktable"
 
-GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
+GROUPS: tuple[Group, ...] = (
     (
         "Which machine this is",
         (
@@ -126,43 +124,8 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
             ),
         ),
     ),
-    (
-        "Restarts",
-        (
-            Option(
-                "restarts",
-                whole("N"),
-                "restarts allowed; applies if all ranks of the job are on this server",
-                default="0",
-            ),
-            Option(
-                "restart-period",
-                PERIOD,
-                "sliding window for --restarts",
-                otherwise="unlimited",
-            ),
-            Option(
-                "restart-delay",
-                DURATION,
-                "the longest wait before the first restart (full jitter); doubles each time",
-                default="1",
-            ),
-            Option("restart-delay-max", DURATION, "the longest such wait", default="60"),
-            Option(
-                "min-uptime",
-                DURATION,
-                "end the job after three generations in a row that ended the same way, each "
-                "sooner than this",
-                default="10",
-            ),
-            Option(
-                "no-restart-on",
-                CODES,
-                "exit statuses that are never retried",
-                default="125,126,127",
-            ),
-        ),
-    ),
+    RESTARTS,
+    CLUSTER,
     (
         "Stopping",
         (
@@ -182,42 +145,7 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
             ),
         ),
     ),
-    (
-        "Hangs",
-        (
-            Option(
-                "hang-timeout",
-                PERIOD,
-                "end the generation if no rank has written anything for this long",
-                otherwise="off",
-            ),
-            Option(
-                "rank-hang-timeout",
-                PERIOD,
-                "end the generation if one rank has not, even if others write",
-                otherwise="off",
-            ),
-            Option(
-                "watchdog",
-                PERIOD,
-                "end the generation if a rank has not sent WATCHDOG=1 (sd_notify) for this long",
-                otherwise="off",
-            ),
-            Option(
-                "startup-timeout",
-                PERIOD,
-                "limit until a rank's first sign of life, in place of the three above",
-                otherwise="the same limits as later",
-            ),
-            Option(
-                "hang-dump",
-                Kind("HOW", read_hang_dump),
-                "how stacks are taken before a hung generation is ended: auto (py-spy if it is "
-                "installed, else /proc), pyspy, none, or a signal such as SIGUSR1",
-                default="auto",
-            ),
-        ),
-    ),
+    HANGS,
     (
         "Output",
         (

@@ -15,6 +15,7 @@ from ascend_supervisor.settings.command_words import command_fault
 from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.settings.option import Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
+from ascend_supervisor.settings.process_recovery import other_actors
 from ascend_supervisor.settings.rank_variables import RankVariable, without_rank
 from ascend_supervisor.settings.sources import (
     Given,
@@ -65,6 +66,12 @@ class Settings(Struct, frozen=True):
     restart_delay_max: float  # never less than restart_delay
     min_uptime: float
     no_restart_on: frozenset[int]
+    follow_cluster: bool
+    cluster_verdict: float
+    reset_file: Path
+    reset_grace: float
+    retryable_exit_code: int | None  # None: the failure's own
+    exit_linger: float
     grace: float
     drain: float
     release_delay: float | None
@@ -125,6 +132,7 @@ def read_settings(
     platform = (word for word in from_platform(environ) if word.option.name not in given)
     given = _understood(platform, faults) | given
     faults += _contradictions(given)
+    faults += _not_to_follow(given, environ)
     if not any(command[:1]):
         faults.append(NO_COMMAND)
     elif fault := command_fault(_method(given), command):
@@ -195,6 +203,24 @@ def _contradictions(given: Mapping[str, Given]) -> Iterator[str]:
         yield (
             f"{delay.where} is {delay.value:g} seconds, more than the {most.value:g} of "
             f"{most.where}; lower the first or raise the second"
+        )
+
+
+def _not_to_follow(given: Mapping[str, Given], environ: Mapping[str, str]) -> Iterator[str]:
+    """Why --follow-cluster cannot be had here, if it was asked for."""
+    follow, alone = given.get("follow-cluster"), given.get("standalone")
+    if follow is None or not follow.value:
+        return
+    if alone and alone.value is not None:
+        yield (
+            f"{follow.where} and {alone.where} exclude each other: one follows the schedulers of "
+            "a cluster, the other has none; leave one out"
+        )
+    if actors := other_actors(environ):
+        yield (
+            f"{follow.where}: process-level recovery is on ({'; '.join(map(str, actors))}): it "
+            "keeps the ranks that are left, which this option would end; leave the option out, or "
+            "turn the recovery off in all pods of the job"
         )
 
 

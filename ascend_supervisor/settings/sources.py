@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ascend_supervisor.settings.option import PREFIX, Option, Source
 from ascend_supervisor.settings.options import OPTIONS
+from ascend_supervisor.settings.process_recovery import PROCESS_RECOVERY, writes_last_checkpoint
 from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.settings.values import read_duration
 from ascend_supervisor.untrusted_text import nearest, plain, unknown
@@ -36,14 +37,8 @@ _MINDSPORE_PODS = frozenset({"MS_WORKER", "MS_SCHED"})
 
 # How long a dying-gasp checkpoint may take, and the seconds that the ranks sleep after it.
 _TTP_LIMITS = {"TTP_OT": 0.0, "TTP_NORMAL_ACTION_TIME_LIMIT": 10.0}
-_TTP_SWITCHES = (
-    "HIGH_AVAILABILITY",
-    "MS_ENABLE_TFT",
-    "MINDIO_FOR_MINDSPORE",
-    "ELASTIC_PROCESS_RECOVER_ENABLE",
-)
+_TTP_SWITCHES = (*PROCESS_RECOVERY, "MINDIO_FOR_MINDSPORE")
 _TTP_DRAIN = 190.0
-_OFF = frozenset({"", "0", "false", "no", "off", "none", "{}"})
 
 
 class Given(Struct, frozen=True):
@@ -137,7 +132,7 @@ def _dying_gasp(environ: Mapping[str, str]) -> float | None:
     shown = {
         name: environ[name]
         for name in (*_TTP_LIMITS, *_TTP_SWITCHES)
-        if environ.get(name, "").strip().lower() not in _OFF
+        if writes_last_checkpoint(name, environ.get(name, ""))
     }
     seconds = [_seconds(shown[name]) + more for name, more in _TTP_LIMITS.items() if name in shown]
     return max((known for known in seconds if known > 0), default=_TTP_DRAIN) if shown else None

@@ -152,6 +152,13 @@ def read_codes(found: object) -> frozenset[int]:
     return frozenset(code for code in codes if code is not None)
 
 
+def read_failure_code(found: object) -> int:
+    code = _whole(found)
+    if code is None or not 1 <= code <= _HIGHEST_STATUS:
+        raise ValueError(f"an exit code of a failure, from 1 to {_HIGHEST_STATUS}")
+    return code
+
+
 def read_ranks(found: object) -> RankSet:
     word = _word(found)
     if word in {"all", "none"}:
@@ -185,6 +192,7 @@ MOST_PORTS = 65535
 CODES = Kind("CODES", read_codes)
 DEVICE_COUNT = Kind("[N]", read_device_count)
 DURATION = Kind("S", read_duration)
+FAILURE_CODE = Kind("CODE", read_failure_code)
 FLAG = Kind("", read_flag)
 PATH = Kind("PATH", read_path)
 PERIOD = Kind("S", partial(read_duration, zero=False))

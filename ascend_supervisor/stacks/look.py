@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from signal import Signals
 from typing import Literal
 
 import anyio
 
 from ascend_supervisor.events.hangs import StacksTaken
+from ascend_supervisor.files.watch import SlowFiles
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.life import Life
 from ascend_supervisor.received_signals import Interrupts
@@ -21,8 +23,8 @@ from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.stacks.files import Written, file_names, write_all
 from ascend_supervisor.stacks.page import page
-from ascend_supervisor.stacks.seen import Looked
-from ascend_supervisor.stacks.survey import AT_ONCE, Survey
+from ascend_supervisor.stacks.seen import Looked, NothingSeen
+from ascend_supervisor.stacks.survey import AT_ONCE, KERNEL_SECONDS, Survey
 from ascend_supervisor.stacks.whereabouts import whereabouts
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import Errand
@@ -55,31 +57,37 @@ class Stacks:
         self._turn = anyio.Lock()
         self._latest: StacksTaken | None = None
         self._readers = anyio.CapacityLimiter(AT_ONCE)
+        self._path = SlowFiles(KERNEL_SECONDS)
         self._writers = anyio.CapacityLimiter(1)
 
     async def look(self, life: Life) -> str:
-        """Who waits where, before a hung generation is ended; empty if nothing was seen."""
-        taken = await self.take(life, "hang")
-        return "" if taken is None else taken.summary
+        """Who waits where, and where the files are, before a hung generation is ended.
 
-    async def take(self, life: Life, occasion: Occasion) -> StacksTaken | None:
-        """The event of a look, which is also reported; None if nothing was seen, or is to be.
+        Empty if nothing was seen.
+        """
+        taken = await self.take(life, "hang")
+        return taken.sentence if isinstance(taken, StacksTaken) else ""
+
+    async def take(self, life: Life, occasion: Occasion) -> StacksTaken | NothingSeen:
+        """The event of a look, which is also reported.
 
         While another look at this generation is being taken, wait for that one's. A look takes
         18 s at most.
         """
         if self._how == "none":
-            return None
+            return NothingSeen("--hang-dump none was given")
         before = self._latest
         async with self._turn:
             latest = self._latest
-            if latest is None or latest is before or latest.generation != life.generation:
-                latest = self._latest = await self._taken(life, occasion)
-            return latest
+            if latest is not None and latest is not before and latest.generation == life.generation:
+                return latest
+            taken = await self._taken(life, occasion)
+            self._latest = taken if isinstance(taken, StacksTaken) else None
+            return taken
 
-    async def _taken(self, life: Life, occasion: Occasion) -> StacksTaken | None:
+    async def _taken(self, life: Life, occasion: Occasion) -> StacksTaken | NothingSeen:
         began = self._runtime.clock.elapsed()
-        survey = Survey(self._how, self._runtime, self._readers)
+        survey = Survey(self._how, self._runtime, self._readers, self._path)
         with anyio.move_on_after(SECONDS):
             if occasion == "dump":  # it delays nothing, not even the end of the ranks
                 await survey.run(life)
@@ -87,17 +95,25 @@ class Stacks:
                 await first(partial(survey.run, life), self._interrupted)
         looks = survey.looks
         if not any(looked.processes or looked.has_ended for looked in looks):
-            return None
+            return NothingSeen(_obstacle(looks))
         written = await self._written(looks, life.generation, occasion)
         event = StacksTaken(
             generation=life.generation,
             directory=str(written.directory),
             files=written.files,
-            summary=f"{whereabouts(looks)}{_refusal(written)}",
+            summary=f"{whereabouts(looks)}{self._not_asked(looks)}{_refusal(written)}",
             duration_seconds=round(self._runtime.clock.elapsed() - began, 3),
         )
         self._runtime.report(event)
         return event
+
+    def _not_asked(self, looks: Sequence[Looked]) -> str:
+        """How many did not get the user's signal, because it would have ended them."""
+        count = sum(looked.would_die for looked in looks)
+        if not isinstance(self._how, Signals) or not count:
+            return ""
+        who = "1 rank without a handler" if count == 1 else f"{count} ranks without a handler"
+        return f" ({self._how.name} was not sent to {who})"
 
     async def _interrupted(self) -> None:
         await self._interrupts.stop()
@@ -123,6 +139,13 @@ def _write(wanted: Path, looks: Sequence[Looked], headline: str) -> Written:
     return write_all(
         wanted, ((name, page(one, headline)) for name, one in zip(names, looks, strict=True))
     )
+
+
+def _obstacle(looks: Sequence[Looked]) -> str:
+    notes = [note for looked in looks for note in looked.notes]
+    if not looks:
+        return "no process has been started yet"
+    return notes[0] if notes else f"/proc has not answered within {SECONDS:g} s"
 
 
 def _refusal(written: Written) -> str:

@@ -92,11 +92,19 @@ class SeenProcess(Struct):
 class Looked(Struct):
     """A subject, and its processes as they are seen, those above before those below.
 
-    ``output`` is what it has written on a signal.
+    ``output`` is what it has written on a signal; ``would_die``: it did not get that signal,
+    because it has no handler for it.
     """
 
     subject: Subject
     processes: list[SeenProcess] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     output: tuple[str, ...] = ()
+    would_die: bool = False
     has_ended: bool = False
+
+
+class NothingSeen(Struct, frozen=True):
+    """``reason`` is half a sentence."""
+
+    reason: str

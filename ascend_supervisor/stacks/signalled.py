@@ -29,6 +29,7 @@ async def ask(looked: Looked, number: Signals, clock: Clock) -> None:
         return
     process = next((one for one in looked.processes if catches(one.pid, number)), None)
     if process is None:
+        looked.would_die = not looked.has_ended
         looked.notes.append(f"{number.name} was not sent: it has no handler, and would die of it")
         return
     activity = looked.subject.activity

@@ -9,6 +9,7 @@ from signal import Signals
 
 import anyio
 
+from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
 from ascend_supervisor.life import Life
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.scarcity import NoThread, scarcity
@@ -26,22 +27,28 @@ from ascend_supervisor.workers.runtime import Runtime
 AT_ONCE = 16
 """How many calls of py-spy, and how many threads that read /proc."""
 KERNEL_SECONDS = 5.0
-"""How long /proc, or the search for py-spy, may take to answer."""
+"""How long /proc may take to answer."""
 
 NO_PYSPY = "py-spy is not installed: neither on PATH nor beside the supervisor's Python"
+NO_ANSWER = "py-spy could not be looked for in the directories of PATH"
 
 
 class Survey:
     """``looks`` is filled by ``run``; what is in it counts even if that is cancelled.
 
-    ``threads`` bounds those that may be stuck in /proc, over all surveys.
+    ``threads`` bounds those that may be stuck in /proc, and ``path`` asks the directories of PATH,
+    both over all surveys: a place that does not answer holds up no more of them than these.
     """
 
-    def __init__(self, how: HangDump, runtime: Runtime, threads: anyio.CapacityLimiter) -> None:
+    def __init__(
+        self, how: HangDump, runtime: Runtime, threads: anyio.CapacityLimiter, path: SlowFiles
+    ) -> None:
         self.looks: list[Looked] = []
+        self._lacking = ""
         self._how = how
         self._runtime = runtime
         self._threads = threads
+        self._path = path
         self._calls = anyio.Semaphore(AT_ONCE)
 
     async def run(self, life: Life) -> None:
@@ -63,12 +70,17 @@ class Survey:
             self.looks += map(Looked, subjects)
 
     async def _py_spy(self) -> PySpy | None:
+        """None if it is not to be used, or not found: ``_lacking`` says why if that matters."""
         if isinstance(self._how, Signals):
             return None
         children, environ = self._runtime.children, self._runtime.environ
-        program = None
-        with suppress(NoThread), anyio.move_on_after(KERNEL_SECONDS):
-            program = await Errand(partial(pyspy.installed, environ), self._threads).result()
+        try:
+            program = await self._path.ask(partial(pyspy.installed, environ))
+        except FileSystemTimeout as late:
+            self._lacking = f"{NO_ANSWER}: {late}"
+            return None
+        if program is None and self._how == "pyspy":
+            self._lacking = NO_PYSPY
         return None if program is None else PySpy(program, children, environ)
 
     async def _look_at(self, looked: Looked, spy: PySpy | None) -> None:
@@ -79,8 +91,8 @@ class Survey:
             with _cut_short(looked):
                 for process in tuple(looked.processes):
                     await self._read_python(process, spy)
-        elif self._how == "pyspy":
-            looked.notes.append(NO_PYSPY)
+        elif self._lacking:
+            looked.notes.append(self._lacking)
 
     async def _read_proc(self, looked: Looked) -> None:
         try:
@@ -95,10 +107,10 @@ class Survey:
     async def _read_python(self, process: SeenProcess, spy: PySpy) -> None:
         pid = Pid(process.pid, process.start)
         async with self._calls:
-            if not _lives(pid):
-                return
             is_movable = _may_be_paused(process, pid)
             for way in (spy.paused, spy.unpaused) if is_movable else (spy.unpaused,):
+                if not _lives(pid):  # both have ended meanwhile
+                    return
                 try:
                     process.python = await way(pid)
                 except PySpyFailed as failed:

@@ -21,6 +21,7 @@ class Interval(Struct, frozen=True):
 
 TABLE = Interval(10.0, 300.0)
 """Between two messages with the same reason."""
+CLUSTER = Interval(30.0, 300.0)
 RELEASE = Interval(10.0, 60.0)
 STOP = Interval(5.0, 60.0)
 SWEEP = Interval(3.0, 60.0)

@@ -100,6 +100,11 @@ class Errand(Generic[T]):
     def is_done(self) -> bool:
         return self._task.done()
 
+    @property
+    def answer(self) -> T:
+        """The result of a call that is done; raises as ``result`` does."""
+        return self._task.result()
+
     async def result(self) -> T:
         """The result of ``function``; raises NoThread, or what it raises."""
         await self.over()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,15 +16,14 @@ from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.proc import description
-from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import aside, in_thread
-from ascend_supervisor.workers.failure import Death, examined
+from ascend_supervisor.processes.proc import description, stat
+from ascend_supervisor.tasks.threads import aside
+from ascend_supervisor.workers.examination import Circumstances, examination
+from ascend_supervisor.workers.failure import Death
 from ascend_supervisor.workers.launched_workers import LaunchedWorkers
 from ascend_supervisor.workers.process import Process, start
 from ascend_supervisor.workers.runtime import Runtime
 
-ERROR_FILE_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 0.05
 """A group member that is not our child causes no event when it dies."""
 
@@ -127,6 +125,12 @@ class WorkerGroup:
         if number == signal.SIGKILL:
             self._dismiss(number)
 
+    def kill_ranks(self, ranks: frozenset[int]) -> None:
+        """Kill these ranks, and a launcher with all of its workers."""
+        for process in self._ranks:
+            if process.spec.rank is None or process.spec.rank in ranks:
+                process.send(signal.SIGKILL)
+
     def _dismiss(self, number: int = signal.SIGTERM) -> None:
         for process in self._processes:
             if not process.spec.significant and (process, number) not in self._dismissed:
@@ -153,7 +157,7 @@ class WorkerGroup:
         """Note descendants while their parents are alive: an orphan may not show whose it is."""
         if self._runtime.ownership.takes_in_strangers:
             with suppress(OSError), self._runtime.children.spare_descriptor():
-                self._kin.update(self._runtime.ownership.ours(self.known))
+                self._kin.update(self._descendants())
 
     def _take_in_ranks(self) -> None:
         """Find the ranks of a command that leads them, in whatever session they are.
@@ -163,7 +167,16 @@ class WorkerGroup:
         for process in self._processes:
             if process.spec.leads_ranks:
                 with suppress(OSError), self._runtime.children.spare_descriptor():
-                    process.take_in(self._runtime.ownership.ours(self.known))
+                    process.take_in(self._descendants())
+
+    def _descendants(self) -> list[Pid]:
+        """All that is ours, without py-spy and the like; raises OSError at EMFILE and the like.
+
+        Such a program leads a session of its own, as everything does that we start.
+        """
+        ours = self._runtime.ownership.ours(self.known)
+        programs = self._runtime.children.started - self.pids
+        return [pid for pid in ours if not programs or _session(pid) not in programs]
 
     @property
     def is_empty(self) -> bool:
@@ -180,11 +193,14 @@ class WorkerGroup:
         return ()
 
     async def remaining(self) -> tuple[str, ...]:
-        """Descriptions of the processes that still run."""
-        pids = [process.pid for process in self._processes if process.status is None]
+        """Descriptions of the processes that still run, each after the rank that it belongs to."""
+        owners = {one.pid: one.spec.name for one in self._processes if one.status is None}
         with suppress(OSError), self._runtime.children.spare_descriptor():
-            pids += [pid.number for process in self._processes for pid in process.left_behind]
-        return await aside(lambda: tuple(map(description, pids)))
+            for one in self._processes:
+                owners |= {pid.number: one.spec.name for pid in one.left_behind}
+        ranks = {pid: f"rank {rank}" for one in self._launched for pid, rank in one.ranks.items()}
+        owners |= {pid: ranks[pid] for pid in owners.keys() & ranks.keys()}
+        return await aside(lambda: tuple(f"{owners[pid]}: {description(pid)}" for pid in owners))
 
     @property
     def has_ended(self) -> bool:
@@ -230,12 +246,13 @@ class WorkerGroup:
         """The first failure, after all processes have ended; a worker's if its launcher says so."""
         if self._death is None:
             return None
-        heard = [line for one in self._processes for line in one.output.last_lines]
-        ranks = {pid: rank for one in self._launched for pid, rank in one.ranks.items()}
-        look = partial(examined, self._death, heard, ranks)
-        with anyio.move_on_after(ERROR_FILE_SECONDS), suppress(NoThread):
-            return await in_thread(look)
-        return self._death.failure
+        known = Circumstances(
+            heard=[line for one in self._processes for line in one.output.last_lines],
+            ranks={pid: rank for one in self._launched for pid, rank in one.ranks.items()},
+            environ=self._runtime.environ,
+            age=self._runtime.clock.elapsed() - self._death.process.started_at,
+        )
+        return await examination(self._death, known)
 
     async def _watch(self, process: Process) -> None:
         self._note_end(process, await process.ended())
@@ -290,3 +307,9 @@ class WorkerGroup:
         if now is None or self._oom_kills is None:
             return None
         return now > self._oom_kills
+
+
+def _session(pid: Pid) -> int | None:
+    """None if it has ended; raises OSError at EMFILE and the like."""
+    found = stat(pid.number)
+    return None if found is None else found.session

@@ -48,7 +48,7 @@ def cause_in_short(ended: Ended) -> str:
 
 
 def failure_text(failure: Failure) -> str:
-    """Which process failed, where, when and how, then up to LAST_LINES of its log.
+    """Which process failed, where, when, how and why, then up to LAST_LINES of its log.
 
     At most MOST_BYTES; if there is no room, the earliest lines are left out.
 
@@ -59,8 +59,8 @@ def failure_text(failure: Failure) -> str:
         f"{printable(failure.name)} failed first, in generation {failure.generation}: "
         f"it {failure.status}{memory[failure.oom_killed]} after {failure.runtime_seconds:.1f} s"
     )
-    if failure.reason:
-        head += f": {_cut(printable(failure.reason), 1000)}"
+    for why in filter(None, (failure.reason, failure.meaning)):
+        head += f": {_cut(printable(why), 1000)}"
     if failure.exception:
         message = _cut(harmless_text(failure.exception.strip()), 1000)
         head += "\nit raised: " + message.replace("\n", "\n  ")

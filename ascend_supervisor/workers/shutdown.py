@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from math import inf
 from typing import NoReturn
 
@@ -56,7 +57,7 @@ class Shutdown:
         """
         patience = _patience_for(outcome, self._patience)
         self._until = self._now + patience.drain
-        await self._wait(self._group.ended, self._interrupts.stop, _drain)
+        await self._wait(self._group.ended, self._interrupts.stop, _drain, "SIGTERM")
         if not self._group.is_empty:
             if isinstance(outcome, Completed):
                 await self._tell_left_by_command()
@@ -65,9 +66,28 @@ class Shutdown:
             stop = await self._interrupts.stop_within(0)
             self._group.stop_with(signal.SIGTERM if stop is None else stop.number)
             self._until = self._end_of_grace(patience.grace)
-            await self._wait(self._group.empty, self._interrupts.hurry, _grace)
+            await self._wait(self._group_is_empty, self._interrupts.hurry, _grace, "SIGKILL")
         self._group.stop_with(signal.SIGKILL)
         return await self._sweep(patience.kill)
+
+    async def _group_is_empty(self) -> None:
+        """Return when nothing is left; the ranks that are hurried are killed meanwhile."""
+        await first(self._group.empty, self._hurry_ranks)
+
+    async def _hurry_ranks(self) -> NoReturn:
+        known = 0
+        async with anyio.create_task_group() as tasks:
+            while True:
+                for fault in self._faults.told[known:]:
+                    known += 1
+                    if fault.patience is not None and fault.patience.hurried:
+                        tasks.start_soon(self._kill_ranks, fault.patience)
+                await self._faults.more_than(known)
+        raise AssertionError
+
+    async def _kill_ranks(self, patience: Patience) -> None:
+        await self._runtime.clock.sleep(patience.hurried_grace)
+        self._group.kill_ranks(patience.hurried)
 
     def _end_of_grace(self, usual: float) -> float:
         """When the ranks, which have just been told to stop, are killed."""
@@ -88,8 +108,12 @@ class Shutdown:
         end: Callable[[], Awaitable[object]],
         cut_short: Callable[[], Awaitable[object]],
         seconds_of: Callable[[Fault], float],
+        then: str,
     ) -> None:
-        """Wait until ``_until``, which a fault (``seconds_of``) or an operator can move."""
+        """Wait until ``_until``, which a fault (``seconds_of``) or an operator can move.
+
+        ``then`` is the signal that follows.
+        """
 
         def wait_until(moment: float) -> None:
             self._until = moment
@@ -111,7 +135,8 @@ class Shutdown:
         left = self._until - self._now
         if left > 0:
             with anyio.move_on_after(left) as scope:
-                await first(end, cut_short, self._tell_remaining, hear_of_faults, hear_of_operators)
+                tell = partial(self._tell_remaining, then)
+                await first(end, cut_short, tell, hear_of_faults, hear_of_operators)
 
     async def _tell_left_by_command(self) -> None:
         """A command that succeeds ends its container, whatever it has left in the background."""
@@ -126,7 +151,7 @@ class Shutdown:
             )
             self._runtime.report(Diagnostic("once", message, None))
 
-    async def _tell_remaining(self) -> NoReturn:
+    async def _tell_remaining(self, then: str) -> NoReturn:
         began = self._runtime.clock.elapsed()
         interval = STOP
         try:
@@ -136,7 +161,8 @@ class Shutdown:
                 remaining = await self._group.remaining()
                 waited = self._runtime.clock.elapsed() - began
                 limit = waited + self._until - self._now
-                self._runtime.report(StopWaiting(remaining, round(waited, 3), round(limit, 3)))
+                told = StopWaiting(remaining, round(waited, 3), round(limit, 3), then=then)
+                self._runtime.report(told)
         finally:
             if interval != STOP:
                 self._runtime.report(WaitEnded(round(self._runtime.clock.elapsed() - began, 3)))

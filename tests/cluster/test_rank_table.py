@@ -184,19 +184,21 @@ def test_a_table_without_devices_is_legal(empty: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("torn", "reason"),
+    ("torn", "reason", "is_said"),
     [
-        (b"", "the file is empty"),
-        (b" \n\t", "the file is empty"),
-        (b"[1]", "the top level is a list, not an object"),
-        (b"{}", "no 'status'"),
-        (data(INITIALIZING), "status is 'initializing'"),
-        (b'{"status": null}', "status is null"),
-        (b'{"status": ["completed"]}', "status is a list"),
+        (b"", "the file is empty", False),
+        (b" \n\t", "the file is empty", False),
+        (b"[1]", "the top level is a list, not an object", False),
+        (b"{}", "no 'status'", False),
+        (data(INITIALIZING), "status is 'initializing'", True),
+        (b'{"status": null}', "status is null", True),
+        (b'{"status": ["completed"]}', "status is a list", True),
     ],
 )
-def test_a_table_that_is_being_written_is_not_ready(torn: bytes, reason: str) -> None:
-    assert parse(torn) == NotReady(reason)
+def test_a_table_that_is_being_written_is_not_ready(
+    torn: bytes, reason: str, is_said: bool
+) -> None:
+    assert parse(torn) == NotReady(reason, is_said=is_said)
 
 
 @pytest.mark.parametrize("torn", [data(ONE_CARD)[:-5], b"\xff\xfe", b"\x00" * 40, b"[" * 9999])

@@ -101,7 +101,7 @@ def test_a_whole_table_of_2_0_is_completed_without_a_status() -> None:
 
 def test_a_status_of_2_0_counts_if_there_is_one() -> None:
     begun = document(A5_WITHOUT_STATUS) | {"status": "initializing"}
-    assert parse(json.dumps(begun).encode()) == NotReady("status is 'initializing'")
+    assert parse(json.dumps(begun).encode()) == NotReady("status is 'initializing'", is_said=True)
 
 
 def test_a_server_list_beside_2_0_gives_names_and_addresses() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.control.readiness import readiness
-from ascend_supervisor.life import Life, Notified
+from ascend_supervisor.life import Activity, Life, Living, Notified
 from ascend_supervisor.reporters.state_file import Phase, Status
-from tests.control.lives import launcher, life, living
+from tests.control.lives import launcher, life, living, spec
 
 TWO = (living(0), living(1))
 
@@ -63,6 +63,13 @@ def test_ranks_that_are_to_notify_are_ready_when_they_have(sign):
     assert is_ready(of, must_notify=False)
     of.notified[1] = sign
     assert is_ready(of, must_notify=True)
+
+
+def test_ranks_that_mpirun_starts_from_another_server_cannot_notify():
+    waits = Living(spec(None, title="the wait for mpirun"), 90, Activity(0.0))
+    assert is_ready(life(waits), must_notify=True)
+    relays = Living(spec(None, title="mpirun", relays_ranks=True), 90, Activity(0.0))
+    assert "ranks 0, 1 have sent" in reason(life(relays), must_notify=True)
 
 
 def test_the_ranks_of_a_launcher_are_to_notify_too():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pwd
 import signal
 import socket
 import threading
@@ -33,6 +34,7 @@ from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters.state_file import Status
+from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.generation import Company
 from tests.control.asking import Answered, ask, connected, read_line, told
@@ -43,7 +45,7 @@ T = TypeVar("T")
 
 TAKEN = StacksTaken(0, "/log/dump", ("rank-0.txt",), "who waits where", 0.1)
 STATUS = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
-US = Requester(os.getpid(), os.geteuid())
+US = Requester(os.getpid(), os.geteuid(), pwd.getpwuid(os.geteuid()).pw_name)
 
 
 class Stage:
@@ -60,7 +62,7 @@ class Stage:
         )
         self.control = ControlSocket(path, self.operations, self.report)
         self.ended = anyio.Event()
-        self.taken: StacksTaken | None = TAKEN
+        self.taken: StacksTaken | NothingSeen = TAKEN
 
     def report(self, event: Event) -> None:
         self.events.append(event)
@@ -90,7 +92,7 @@ class Stage:
     async def _look(self, of: Life) -> str:
         raise AssertionError
 
-    async def _dump(self, of: Life) -> StacksTaken | None:
+    async def _dump(self, of: Life) -> StacksTaken | NothingSeen:
         return self.taken
 
 
@@ -173,7 +175,7 @@ async def test_stop_is_a_sigterm_by_somebody(path):
         stop = await stage.interrupts.stop()
         assert stop == StopSignal(signal.SIGTERM, stop.at, US)
         assert stage.interrupts.grace == 2.5
-        assert stage.events == [ControlRequested("stop", US.uid, US.pid, answer["effect"])]
+        assert stage.events == [ControlRequested("stop", US.uid, US.pid, answer["effect"], US.user)]
         assert (await stage.ask("ready"))["reason"].startswith("the job is stopping: process ")
 
 
@@ -190,11 +192,19 @@ async def test_restart_ends_the_generation_that_runs_once(path):
         answer = await stage.ask("restart")
         assert answer["effect"] == "generation 0 is ended, and the next one starts"
         fault = await stage.operations.requests.must_end(life())
-        assert fault.reason == f"restart asked for by process {US.pid} of user {US.uid}"
+        assert fault.reason == f"restart asked for by process {US.pid} of user {US.user}"
         again = await stage.ask("restart")
         assert again["error"] == "generation 0 is being ended already"
         effects = [event.effect for event in stage.events if isinstance(event, ControlRequested)]
         assert effects == [answer["effect"], f"declined: {again['error']}"]
+
+
+async def test_whoever_means_an_earlier_generation_does_not_end_the_one_that_runs(path):
+    async with serving(path) as stage, living_in(stage, life(living(0), generation=1)):
+        told = (await stage.ask("restart", generation=0))["error"]
+        assert told.startswith("generation 0 was ended meanwhile, and generation 1 runs; ask again")
+        answer = await stage.ask("restart", generation=1)
+        assert answer["effect"] == "generation 1 is ended, and the next one starts"
 
 
 async def test_a_generation_that_ends_is_not_restarted(path):
@@ -236,8 +246,8 @@ async def test_dump_says_who_waits_where(path):
         }
         stage.taken = replace(TAKEN, files=())
         assert (await stage.ask("dump"))["directory"] is None
-        stage.taken = None
-        assert (await stage.ask("dump"))["error"].startswith("nothing was looked at")
+        stage.taken = NothingSeen("why")
+        assert (await stage.ask("dump"))["error"] == "nothing was looked at: why"
 
 
 async def test_a_look_that_fails_is_a_defect_and_its_client_is_told(path):

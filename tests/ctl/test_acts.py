@@ -67,6 +67,39 @@ def test_a_supervisor_that_is_gone_cannot_be_asked(tmp_path, act):
     assert "has ended with 7 already" in refused(1, act, "--state-file", str(path))
 
 
+@pytest.mark.parametrize("answer", [{"ok": False, "error": "nothing is left to stop"}, {}])
+def test_one_that_ends_while_it_is_asked_to_stop_was_waited_for(listening, answer):
+    """It has ended, as it was to; without --wait the stop itself is what was asked for."""
+
+    def serve(connection):
+        connection.recv(4096)
+        own_state(path, phase="ended", exit_code=143, why="told to stop by SIGTERM", pid=ABSENT)
+        if answer:
+            connection.sendall(json.dumps({"version": 1, **answer}).encode() + b"\n")
+
+    path = listening(serve)
+    stop = ("stop", "--state-file", str(path))
+    assert ctl(*stop, "--wait") == (0, "told to stop by SIGTERM\n", "")
+    own_state(path)
+    assert f"(process {ABSENT}) has ended with 143 already" in refused(1, *stop)
+
+
+def test_a_restart_names_the_generation_that_runs(listening):
+    """Of two who ask at once the second one does not end the next generation."""
+    asked = []
+
+    def serve(connection):
+        asked.append(json.loads(connection.recv(4096)))
+        status = json.loads(path.read_text()) | {"generation": 4}
+        live = {"status": status, "started_at": "", "phase_seconds": 1, "ranks": []}
+        answer = {"effect": "restarting", **live, "restarts": [], "restarts_left": None}
+        connection.sendall(json.dumps({"version": 1, "ok": True, **answer}).encode() + b"\n")
+
+    path = listening(serve)
+    assert ctl("restart", "--state-file", str(path)) == (0, "restarting\n", "")
+    assert asked[-1] == {"version": 1, "request": "restart", "generation": 4}
+
+
 def test_waiting_for_the_end_of_one_that_leaves_no_word_says_so(answering):
     path = answering(effect="stopping").path
     own_state(path, pid=ABSENT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.ctl.columns import columns_of, cut, facts, table
+from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
 from ascend_supervisor.ctl.quantities import duration, size
 
 
@@ -48,6 +48,38 @@ def test_a_fact_without_a_value_is_left_out_and_lines_of_one_are_aligned():
     named = [("one", 0), ("two", None), ("three", ""), ("four", "a\nb\x1b")]
     assert facts(named) == ["one   0", "four  a", "      'b\\x1b'"]
     assert facts([]) == []
+
+
+CAUSE = "root cause  rank 3 failed first, in generation 0: it exited with status 1"
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (80, [CAUSE]),
+        (
+            40,
+            [
+                "root cause  rank 3 failed first, in",
+                "            generation 0: it exited with",
+                "            status 1",
+            ],
+        ),
+        (23, [CAUSE]),
+        (0, [CAUSE]),
+    ],
+)
+def test_a_fact_is_folded_below_its_value_unless_there_is_no_room(most, expected):
+    assert folded(CAUSE, most) == expected
+
+
+@pytest.mark.parametrize("text", ["训练" * 40, "x" * 99, "a  " * 30, " " * 50, "e\u0301" * 60])
+@pytest.mark.parametrize("most", range(1, 45))
+def test_folded_lines_are_not_too_wide_and_nothing_is_lost(text, most):
+    for fact in (text, f"why  {text}"):
+        lines = folded(fact, most)
+        assert len(lines) == 1 or all(columns_of(line) <= most for line in lines)
+        assert "".join(lines).replace(" ", "") == fact.replace(" ", "")
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.ctl.nearby import hint
+from ascend_supervisor.ctl.nearby import hints
 from ascend_supervisor.processes.proc import start_time
-from tests.ctl.calling import ctl, own_state, refused
+from tests.ctl.calling import ctl, own_state
 
 ABSENT = 2**22 + 1
 """A pid above the highest that Linux gives."""
@@ -59,19 +59,22 @@ def test_state_files_in_the_usual_places_are_told_with_the_state_of_their_superv
     (logs / "c-supervisor-pod.json").write_text("{")
     missing = str(tmp_path / "none.json")
     environ = {"MA_MOUNT_PATH": str(tmp_path / "mount")}
-    assert missing in refused(1, "status", "--state-file", missing, environ=environ)
-    sentence = hint(Path(missing), environ, EVERY)
-    assert f"{running} (of process {os.getpid()}, which runs)" in sentence
-    assert f"{ended} (of a supervisor that has ended)" in sentence
-    assert f"{logs}/c-supervisor-pod.json (it cannot be read)" in sentence
+    told = ctl("status", "--state-file", missing, environ=environ)
+    assert told.returncode == 1
+    assert missing in told.stderr.splitlines()[0]
+    lines = hints(Path(missing), environ, EVERY)
+    assert f"found instead: {running} (of process {os.getpid()}, which runs)" in lines
+    assert f"found instead: {ended} (of a supervisor that has ended)" in lines
+    assert f"found instead: {logs}/c-supervisor-pod.json (it cannot be read)" in lines
 
 
 def test_at_most_five_are_named_and_the_others_counted(tmp_path):
     for number in range(40):
         own_state(tmp_path / f"{number}-supervisor-pod.json")
-    sentence = refused(1, "status", "--state-file", str(tmp_path / "none.json"))
-    assert sentence.count("-supervisor-pod") <= 5
-    assert " more" in sentence
+    _, *near = ctl("status", "--state-file", str(tmp_path / "none.json")).stderr.splitlines()
+    assert len(near) == 6
+    assert all(line.startswith("ascend-supervisorctl: found instead: ") for line in near[:5])
+    assert near[5].endswith(" more")
 
 
 @pytest.fixture
@@ -90,7 +93,7 @@ def rank(tmp_path: Path) -> Iterator[str]:
 
 
 def test_the_mark_of_a_rank_leads_to_the_state_file(tmp_path, rank):
-    sentence = hint(tmp_path / "none.json", {}, EVERY)
+    sentence = "\n".join(hints(tmp_path / "none.json", {}, EVERY))
     assert f"{rank} (of process {os.getpid()}, which runs)" in sentence
 
 
@@ -104,7 +107,7 @@ def test_a_mark_that_names_no_supervisor_that_runs_is_ignored(tmp_path, mark):
         env={"ASCEND_SUPERVISOR_OWNER": mark.replace("PID", str(os.getpid()))},
         stdin=subprocess.PIPE,
     ) as process:
-        sentence = hint(tmp_path / "none.json", {}, EVERY)
+        sentence = " ".join(hints(tmp_path / "none.json", {}, EVERY))
         process.kill()
     assert "/planted" not in sentence
     assert " /a " not in sentence
@@ -117,7 +120,7 @@ def test_what_a_mark_says_steers_no_terminal(tmp_path):
         env={"ASCEND_SUPERVISOR_OWNER": mark},
         stdin=subprocess.PIPE,
     ) as process:
-        sentence = hint(tmp_path / "none.json", {}, EVERY)
+        sentence = " ".join(hints(tmp_path / "none.json", {}, EVERY))
         process.kill()
     assert "x1b[2J" in sentence
     assert not set(sentence) & set("\x1b\x9b")

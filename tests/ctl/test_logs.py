@@ -115,7 +115,6 @@ def six_lines(tmp_path: Path, ranks: int = 1) -> Path:
     [
         (["0"], "0.4\n0.5\n"),
         (["0-0"], "0.4\n0.5\n"),
-        (["0", "2-3"], "[rank 0] 0.4\n[rank 0] 0.5\n[rank 2] 2.4\n[rank 2] 2.5\n"),
         (["0,2"], "[rank 0] 0.4\n[rank 0] 0.5\n[rank 2] 2.4\n[rank 2] 2.5\n"),
     ],
 )
@@ -123,6 +122,14 @@ def test_the_last_lines_of_the_ranks_that_are_named(tmp_path, words, expected):
     path = six_lines(tmp_path, 3)
     found = ctl("logs", "--tail", "2", *words, "--state-file", str(path))
     assert (found.returncode, found.stdout, found.stderr) == (0, expected, "")
+
+
+def test_the_part_of_a_range_that_is_not_here_is_told(tmp_path):
+    path = six_lines(tmp_path, 3)
+    found = ctl("logs", "--tail", "1", "0", "2-9", "--state-file", str(path))
+    assert (found.returncode, found.stdout) == (0, "[rank 0] 0.5\n[rank 2] 2.5\n")
+    told = "ranks 3-9 are none of the ranks of pod-0, which are 0-2"
+    assert found.stderr == f"ascend-supervisorctl: {told}\n"
 
 
 def test_without_ranks_the_last_lines_of_all(tmp_path):

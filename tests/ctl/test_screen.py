@@ -107,6 +107,21 @@ def test_a_status_text_has_a_column_only_if_a_rank_has_sent_one():
     assert words[-1][-3:] == ["step", "12", "loss=0.25"]
 
 
+@pytest.mark.parametrize("columns", [80, 100, 120, 200])
+def test_a_long_status_leaves_room_for_the_last_line(columns):
+    rows = (replace(ROW, rank=rank, notify_status="s" * 200) for rank in range(2))
+    picture = narrowed(of_answer(live(*rows), columns), columns)
+    assert all("sss" in line and "loss=0" in line for line in picture.ranks[1:])
+    assert ("PID" in picture.ranks[0]) == (columns >= 100)
+
+
+def test_a_cause_that_is_too_wide_goes_on_below_itself():
+    cause = "rank 3 failed first, in generation 0: " + "it exited with status 1 " * 5
+    found = fitted(of_answer(live(ROW, root_cause=cause)), Window(60, 24))
+    assert " ".join(" ".join(found).split()).count("exited with status 1") == 5
+    assert not any("..." in line for line in found[:-2])
+
+
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
@@ -151,6 +166,11 @@ def test_without_an_answer_the_state_file_is_shown():
         ["0", "0", "100", "yes", "-", "/log/0"],
         ["1", "1", "101", "no", "7", "/l"],
     ]
+
+
+def test_a_phase_that_is_past_is_not_shown_as_the_present():
+    text = of_file(STATUS, lambda _: False, phase="unknown; it was running").text
+    assert "phase          unknown; it was running\n" in text
 
 
 def test_trouble_is_told_in_the_picture():

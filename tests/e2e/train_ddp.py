@@ -4,6 +4,7 @@
 
 In generation 0 rank VICTIM sends itself SIGNAL (SIGKILL) in STEP, in the middle of the backward
 pass, when the gradients of the last layers are on their way through the collective already.
+CHECKPOINT_STEPS (4) is how many steps lie between two checkpoints.
 """
 
 # mypy: ignore-errors
@@ -16,8 +17,10 @@ import hashlib
 import os
 import signal
 import sys
+import traceback
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -26,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 SEED = 20261101
 STEPS = 12
-CHECKPOINT_STEPS = 4
+CHECKPOINT_STEPS = int(os.environ.get("CHECKPOINT_STEPS", "4"))
 BATCH = 16
 FEATURES = 32
 PATIENCE = timedelta(seconds=120)
@@ -104,11 +107,23 @@ def main(
             print(f"step {done}: loss {loss.item():.6f}, checkpoint written")
     print(f"parameters {digest(model)}")
     dist.barrier()
-    # Nothing is taken down in good order: with torch 2.13 the process group's destructor may wait,
-    # holding the GIL, for a thread that needs the GIL to let go of the last collective.
+
+
+def end(status: int) -> NoReturn:
+    """Take nothing down in good order.
+
+    With torch 2.13 the process group's destructor may wait, holding the GIL, for a thread that
+    needs the GIL to let go of the last collective; or for a collective that will never end.
+    """
     sys.stdout.flush()
-    os._exit(0)
+    sys.stderr.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+    try:
+        main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+    except Exception:  # noqa: BLE001
+        traceback.print_exc()
+        end(1)
+    end(0)

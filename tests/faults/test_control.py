@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.control.asking import ask, connected, read_line, socket_of
+from tests.faults.facilities import hanging
 from tests.faults.ways import NOBODY
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until
 
@@ -163,15 +164,23 @@ def test_a_hundred_megabytes_without_a_newline_are_not_kept(bad_day, way):
 def test_without_a_free_descriptor_it_answers_and_stops(bad_day, way):
     with counting(bad_day) as (job, path):
         ask(path, "ping")
-        taken = {int(link.name) for link in Path(f"/proc/{job.pid}/fd").iterdir()}
-        free = next(number for number in range(len(taken) + 1) if number not in taken)
-        usual = resource.prlimit(job.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(job.pid, resource.RLIMIT_NOFILE, (free, usual[1]))
-        idle = connected(path)
-        for _ in range(3):
-            assert ask(path, "status")["ok"] is True
-        assert b"expected a line" in read_line(idle)
-        idle.close()
+        with no_free_descriptor(job):
+            idle = connected(path)
+            for _ in range(3):
+                assert ask(path, "status")["ok"] is True
+            assert b"expected a line" in read_line(idle)
+            idle.close()
+
+
+@contextmanager
+def no_free_descriptor(job: Running) -> Iterator[None]:
+    taken = {int(link.name) for link in Path(f"/proc/{job.pid}/fd").iterdir()}
+    free = next(number for number in range(len(taken) + 1) if number not in taken)
+    usual = resource.prlimit(job.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(job.pid, resource.RLIMIT_NOFILE, (free, usual[1]))
+    try:
+        yield
+    finally:
         resource.prlimit(job.pid, resource.RLIMIT_NOFILE, usual)
 
 
@@ -203,6 +212,78 @@ def test_another_user_may_not_ask_whatever_the_mode_is(bad_day, way):
             f"user {NOBODY} may not ask; ask as user 0, the supervisor's, or root"
         )
         assert not job.all("control.requested")
+
+
+ASKS = """
+import os, time
+os.write(1, os.environ["NOTIFY_SOCKET"].encode() + b"\\n")
+while not os.path.exists("enough"):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_a_file_system_that_hangs_at_first_has_the_socket_later(bad_day, way, place):
+    with hanging(place, way.uid, "disk") as (disk,):
+        disk.freeze()
+        state = disk.target / "state.json"
+        job = bad_day("--standalone", "1", "--state-file", str(state), *python(ASKS))
+        # The ranks do not wait for it: they get a notify socket that needs no file.
+        assert job.wait_for("output", rank=0)["message"].startswith("@ascend_supervisor.")
+        told = job.wait_for("diagnostic", source="the control socket")
+        assert told["message"] == (
+            f"{state}.sock: the file system does not answer; it is there as soon as that does"
+        )
+        disk.thaw()
+        path = disk.target / "state.json.sock"
+        wait_until(path.exists)
+        assert ask(path, "ready")["ready"] is True
+        (job.root / "modelarts").parent.joinpath("enough").touch()
+        assert job.end() == 0
+        left = [file.name for file in disk.source.iterdir()]
+        assert not [name for name in left if name.endswith((".sock", ".notify"))]
+
+
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_a_file_system_that_hangs_to_the_end_ends_no_later_for_it(bad_day, way, place):
+    with hanging(place, way.uid, "disk") as (disk,):
+        disk.freeze()
+        state = disk.target / "state.json"
+        job = bad_day("--standalone", "1", "--state-file", str(state), *python(ASKS))
+        job.wait_for("diagnostic", source="the control socket")
+        job.send(signal.SIGTERM)
+        assert job.end() == 143
+        assert not job.all("supervisor.defect")
+
+
+# Looks ------------------------------------------------------------------------------------------
+
+
+def dumped(job: Running, path: Path) -> str:
+    """What a dump says of two ranks that go on; they have files of their own."""
+    answer = ask(path, "dump")
+    assert answer["ok"] is True, answer
+    told = job.wait_for("stacks.taken")
+    assert answer["summary"] == told["summary"]
+    return str(answer["summary"])
+
+
+def test_a_look_needs_no_privileges(bad_day, way):
+    with counting(bad_day) as (job, path):
+        assert "rank" in dumped(job, path)
+        (taken,) = job.all("stacks.taken")
+        assert taken["files"] == ["rank-0.txt", "rank-1.txt"]
+        for name in taken["files"]:
+            page = Path(taken["directory"], name).read_text()
+            assert "  Thread " in page or "  Python thread " in page
+
+
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_a_look_without_a_free_descriptor_says_where_the_ranks_are(bad_day, way):
+    with counting(bad_day) as (job, path):
+        ask(path, "ping")
+        with no_free_descriptor(job):
+            assert "rank" in dumped(job, path)
 
 
 def test_a_supervisor_that_is_stopped_answers_when_it_goes_on(bad_day, way):

@@ -11,16 +11,19 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.cluster.conversion import standalone
 from tests.running import DEADLINE_SECONDS, Running, wait_until
 
 QUIET_SECONDS = float(os.environ.get("QUIET_SECONDS", "10"))
 A_SECOND = 2
 """Wake-ups that are allowed in a second, by all our threads and the guardian together."""
+WHILE_FOLLOWING = 10
+"""The same with --follow-cluster: two threads and the loop."""
 SETTLED_SECONDS = 2.0
 """Without a write for so long, the start is over."""
 SILENT = (
@@ -111,14 +114,23 @@ def silent(job: Running) -> list[int]:
     return ours
 
 
-def written(pids: Iterable[int]) -> list[dict[str, str]]:
-    """How often and how much these processes have written."""
+WRITTEN = ("syscw", "wchar", "write_bytes")
+READ = ("syscr", "rchar", "read_bytes")
+
+
+def counted(pids: Iterable[int], names: Sequence[str]) -> list[dict[str, str]]:
+    """Counters of these processes' reads and writes."""
     found = []
     for pid in pids:
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()
         facts = dict(line.split(": ") for line in lines)
-        found.append({name: facts[name] for name in ("syscw", "wchar", "write_bytes")})
+        found.append({name: facts[name] for name in names})
     return found
+
+
+def written(pids: Iterable[int]) -> list[dict[str, str]]:
+    """How often and how much these processes have written."""
+    return counted(pids, WRITTEN)
 
 
 def switches(pids: Iterable[int]) -> int:
@@ -142,6 +154,23 @@ def test_threads_and_guardian_sleep_while_the_ranks_are_silent(bad_day):
     assert slept <= A_SECOND * took + 1
     job.send(signal.SIGTERM)
     assert job.end() == 143
+
+
+def test_the_files_of_the_cluster_are_watched_without_a_read_or_a_write(bad_day, tmp_path):
+    """Each is asked for its time stamps once a second, in a thread."""
+    table, reset = tmp_path / "table.json", tmp_path / "reset.json"
+    table.write_bytes(standalone(2))
+    reset.write_text('{"RankList": [], "RetryTime": 0}')
+    follow = ("--follow-cluster", "--rank-table", str(table), "--reset-file", str(reset))
+    job = bad_day(*follow, *SILENT[2:])
+    ours = silent(job)
+    before, slept, began = counted(ours, WRITTEN + READ), switches(ours), time.monotonic()
+    time.sleep(QUIET_SECONDS)
+    slept, took = switches(ours) - slept, time.monotonic() - began
+    assert counted(ours, WRITTEN + READ) == before
+    assert slept <= WHILE_FOLLOWING * took + 1
+    reset.write_text('{"RankList": [], "GracefulExit": 1}')
+    assert job.end() == 69
 
 
 def test_while_the_ranks_are_silent_nothing_is_written_and_we_sleep(bad_day, tmp_path):

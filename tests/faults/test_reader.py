@@ -24,11 +24,15 @@ BOTH_ON_STDOUT = ("sh", "-c", 'exec "$@" 2>&1', "sh")
 
 
 class SlowReader:
-    """Takes ``rate`` bytes a second for as long as the supervisor runs, then the rest."""
+    """Takes ``rate`` bytes a second for as long as the supervisor runs, then the rest.
+
+    Where the machine is busy and it comes late, it takes more: else it would be slower still, and
+    5 s without a page of the pipe are a reader that has stopped.
+    """
 
     def __init__(self, rate: int) -> None:
         self._read_end, self.write_end = os.pipe()
-        self._step = max(rate // 20, 1)
+        self._rate = rate
         self._over = threading.Event()
         self._data = bytearray()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -47,9 +51,15 @@ class SlowReader:
 
     def _read(self) -> None:
         with os.fdopen(self._read_end, "rb", buffering=0) as pipe:
-            while piece := pipe.read(1 << 20 if self._over.is_set() else self._step):
-                self._data += piece
+            piece, at = b"begun", time.monotonic()
+            while piece:
                 self._over.wait(0.05)
+                late = time.monotonic() - at
+                at += late
+                piece = pipe.read(
+                    1 << 20 if self._over.is_set() else max(int(late * self._rate), 1)
+                )
+                self._data += piece
 
 
 LINES = 300_000

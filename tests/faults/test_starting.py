@@ -218,7 +218,7 @@ def test_whatever_the_limit_of_threads_a_table_is_waited_for_or_there_is_a_sente
                 before=tasks(limit, way, stack).before,
                 home=f"home of {limit}",
             )
-            for limit in range(5, 19)
+            for limit in range(3, 19)
         }
         codes = {limit: job.end() for limit, job in jobs.items()}
     assert set(codes.values()) == {UNAVAILABLE, TIMED_OUT}, codes

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ascend_supervisor.ctl.nearby import hint
+from ascend_supervisor.ctl.nearby import hints
 from tests.ctl.calling import ENVIRON, PROGRAM, ctl, refused
 from tests.jobs.test_ctl import UP, beside, state_path, until_named, until_running
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until
@@ -122,9 +122,12 @@ def test_somebody_who_names_nothing_is_told_which_supervisor_runs_here(supervise
     (state,) = elsewhere.glob("*-supervisor-*.json")
     environ = {"ASCEND_SUPERVISOR_LOG_DIR": str(tmp_path / "none"), "POD_NAME": "pod"}
     missing = tmp_path / "none" / "job-supervisor-pod.json"
-    assert f"there is no state file {missing}: " in refused(1, "status", environ=environ)
+    told = ctl("status", environ=environ)
+    assert told.returncode == 1
+    assert f"there is no state file {missing}: " in told.stderr
     # Other tests may run many supervisors beside this one.
-    assert f"{state} (of process {job.pid}, which runs)" in hint(missing, environ, most=10_000)
+    expected = f"found instead: {state} (of process {job.pid}, which runs)"
+    assert expected in hints(missing, environ, most=10_000)
 
 
 def test_changes_are_printed_where_stdout_is_no_terminal(supervised):

@@ -31,6 +31,15 @@ def test_a_pod_of_several_does_not_train_alone(supervised, check):
     assert [event["event"] for event in job.events] == ["supervisor.exited"]
 
 
+@pytest.mark.parametrize("words", [(), ("--check",), ("--method", "once")], ids=str)
+def test_a_cluster_that_keeps_ranks_itself_is_not_followed(supervised, words):
+    environ = {"PROCESS_RECOVER": "on", "HIGH_AVAILABILITY": "dump,recover"}
+    job = supervised("--follow-cluster", *words, *python("print('ran')"), environ=environ)
+    assert job.end() == 64
+    assert "PROCESS_RECOVER='on', by ClusterD, TaskD and MindIO; HIGH_" in job.stderr
+    assert [event["event"] for event in job.events] == ["supervisor.exited"]
+
+
 @pytest.mark.parametrize(
     "words",
     [

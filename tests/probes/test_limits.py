@@ -474,6 +474,45 @@ def test_a_hang_is_told_in_one_sentence(sentence):
     assert found.event(3).msg == f"generation 3 hangs: {sentence}"
 
 
+@pytest.mark.parametrize(
+    ("lived", "limits", "now", "told"),
+    [
+        (
+            life(rank(0, wrote(0)), notified={0: said(0, watchdog_at=0, extended_until=600)}),
+            DOG,
+            600.5,
+            (
+                "rank 0 has not sent WATCHDOG=1 for 600 s (--watchdog 60 s, "
+                "extended by EXTEND_TIMEOUT_USEC)"
+            ),
+        ),
+        (
+            two(0, 20, {0: said(0, extended_until=200)}),
+            ALL,
+            200.0,
+            (
+                "no rank on this server has written anything for 180 s (--hang-timeout 60 s, "
+                "extended by EXTEND_TIMEOUT_USEC); rank 0 stopped first, by 20.0 s"
+            ),
+        ),
+        (
+            two(0, 140, {0: said(0, extended_until=90)}),
+            ALL,
+            200.0,
+            (
+                "no rank on this server has written anything for 60 s (--hang-timeout); "
+                "rank 0 stopped first, by 140.0 s"
+            ),
+        ),
+    ],
+    ids=["a watchdog", "all are silent", "what was over long ago"],
+)
+def test_of_an_extended_limit_it_is_told_how_long_the_ranks_are_silent(lived, limits, now, told):
+    found = hang(lived, limits, now)
+    assert found.reason == told
+    assert found.event(0).limit_seconds == 60.0
+
+
 def test_the_fault_is_charged_has_a_code_of_its_own_and_asks_for_a_look():
     fault = hang(two(0, 0), ALL, 60.0).fault
     assert (fault.exit_code, fault.remedy.value, fault.patience) == (124, "charged", None)

@@ -14,6 +14,7 @@ import pytest
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
+from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import descendants, environ, start_time
 from ascend_supervisor.processes.sweep import sweep_descendants, sweep_leftovers
 
@@ -110,9 +111,15 @@ async def test_forty_descendants_of_all_kinds_leave_no_survivor():
     assert os.read(read_end, 100) == b"forked\n"
     os.close(read_end)
     os.kill(child.pid, signal.SIGSTOP)
+    rank = Pid.of(child.pid)
+    assert rank is not None
     with anyio.fail_after(30):
         swept = await sweep_descendants(
-            children, Ownership(Mark(OWNER, ""), frozenset()), Known(), 20, lambda _: None
+            children,
+            Ownership(Mark(OWNER, ""), frozenset()),
+            Known(frozenset({rank})),
+            20,
+            lambda _: None,
         )
     assert swept.left == ()
     assert len(swept.killed) >= 40

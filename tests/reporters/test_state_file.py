@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
+from ascend_supervisor.events.cluster import ClusterIncident
 from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
     GenerationEnded,
@@ -21,7 +22,12 @@ from ascend_supervisor.events.generations import (
 )
 from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
-from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited, SupervisorStarted
+from ascend_supervisor.events.supervisor import (
+    ExitLingering,
+    SignalReceived,
+    SupervisorExited,
+    SupervisorStarted,
+)
 from ascend_supervisor.reporters.state_file import RankStatus, Status, after, as_json, status_file
 
 INITIAL = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
@@ -74,7 +80,9 @@ def test_it_starts_with_nothing_but_who_we_are():
 
 
 def test_it_says_what_is_waited_for():
-    assert status_of(WAITING) == replace(INITIAL, phase="waiting", why=WAITING.msg)
+    assert status_of(WAITING) == replace(
+        INITIAL, phase="waiting", why="waiting for the rank table /t: status is 'initializing'"
+    )
 
 
 def test_it_says_who_runs():
@@ -129,6 +137,13 @@ def test_a_failure_is_told_to_the_end():
         exit_code=7,
         root_cause=cause,
     )
+
+
+def test_before_an_end_that_waits_the_cause_is_told():
+    lingering = ExitLingering(30.0, 7, "no restarts", "rank 0 failed first")
+    status = status_of(READY, *begun(0), died(0, 0, 7), ended(0, "stop"), lingering)
+    assert (status.phase, status.why) == ("stopping", lingering.msg)
+    assert (status.exit_code, status.root_cause) == (None, "rank 0 failed first")
 
 
 @pytest.mark.parametrize("late", [STOPPING, WAITING, RESTART, *begun(1), ended(1, "stop")])
@@ -199,3 +214,10 @@ def test_a_path_that_is_not_utf_8_spoils_no_file():
     _, status = put_by(ProcessStarted(0, 0, 0, 100, "/log/caf\udce9"))
     (rank,) = json.loads(as_json(status))["ranks"]
     assert (rank["pid"], rank["log"]) == (100, r"/log/caf\udce9")
+
+
+def test_from_an_incident_on_the_cluster_is_waited_for():
+    running = after(INITIAL, GenerationStarted(0, 0))
+    told = after(running, ClusterIncident("table_changed", "the rank table has changed"))
+    assert told.phase == "waiting"
+    assert told.why == "the cluster recovers: the rank table has changed"

@@ -6,7 +6,7 @@ import pytest
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import GenerationStarted
-from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
 from ascend_supervisor.reporters.termination_log import termination_log, write_termination_log
 
 CAUSE = "rank 3 failed first, in generation 0: it exited with status 1 after 12.3 s"
@@ -30,6 +30,7 @@ def exited(code: int, cause: str | None = CAUSE, reason: str = "no restarts") ->
         (exited(0, None), []),
         (exited(0), []),
         (GenerationStarted(0, 0), []),
+        (ExitLingering(30.0, 1, "no restarts", CAUSE), [f"{CAUSE}\n".encode()]),
         (exited(1), [f"{CAUSE}\n".encode()]),
         (exited(143, None, "told to stop"), [b"ending with exit code 143: told to stop\n"]),
         (exited(1, "caf\udce9"), [rb"caf\udce9" + b"\n"]),

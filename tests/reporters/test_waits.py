@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_supervisor.events.cluster import ClusterWaiting
 from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
@@ -14,11 +15,12 @@ from ascend_supervisor.events.generations import (
 )
 from ascend_supervisor.events.leftovers import ReleaseWaiting, StopWaiting, WaitEnded
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
-from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited
+from ascend_supervisor.events.supervisor import ExitLingering, SignalReceived, SupervisorExited
 from ascend_supervisor.reporters.waits import Wait, cut, duration, is_only_a_wait, line, wait_after
 
 TABLE = RankTableWaiting("/t", "status is 'initializing'", 130.0, 1800.0)
 RELEASE = ReleaseWaiting(("7 (state S): python", "8 (state D): python"), 10.0, 600.0)
+CLUSTER = ClusterWaiting("no new rank table since the pods were replaced", 3.0, 120.0)
 STOP = StopWaiting(("7 (state S): python",), 5.0, 30.0)
 RESTART = RestartScheduled(12.5, 1)
 EXITED = ProcessExited(0, 0, 0, 7, 1, None, 1.0, first_failure=True, oom_killed=False)
@@ -35,8 +37,20 @@ WAIT = Wait("waiting for the end of 7 (state S): python", 5.0, 30.0)
             10.0,
             600.0,
         ),
+        (
+            CLUSTER,
+            "waiting for the cluster: no new rank table since the pods were replaced",
+            3.0,
+            120.0,
+        ),
         (STOP, "waiting for the end of 7 (state S): python", 5.0, 30.0),
         (RESTART, "waiting before the restart of all ranks", 0.0, 12.5),
+        (
+            ExitLingering(30.0, 1, "no restarts", None),
+            "waiting before the end (--exit-linger)",
+            0.0,
+            30.0,
+        ),
         (RankTableWaiting("/t", "empty", 0.0), "waiting for the rank table /t: empty", 0.0, None),
     ],
 )
@@ -76,7 +90,14 @@ def test_of_processes_that_are_waited_for_none_is_named_that_may_have_ended():
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
-        *((TABLE, True), (RELEASE, True), (STOP, True), (RESTART, False), (EXITED, False)),
+        *(
+            (TABLE, True),
+            (CLUSTER, True),
+            (RELEASE, True),
+            (STOP, True),
+            (RESTART, False),
+            (EXITED, False),
+        ),
         (StopWaiting(("7",), given_up=True), False),
     ],
 )

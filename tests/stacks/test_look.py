@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -15,13 +16,18 @@ from msgspec.structs import replace
 
 from ascend_supervisor.errors import HANG
 from ascend_supervisor.events.hangs import StacksTaken
+from ascend_supervisor.events.leftovers import OrphansKilled
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.outcome import Fault, Interrupted, Outcome
+from ascend_supervisor.life import Life
+from ascend_supervisor.outcome import Completed, Fault, Interrupted, Outcome
 from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.stacks.look import Stacks
 from ascend_supervisor.stacks.pyspy import installed
+from ascend_supervisor.stacks.seen import NothingSeen
+from ascend_supervisor.stacks.survey import NO_ANSWER
 from ascend_supervisor.workers.faults import Ending
 from tests.faults.facilities import hanging
 from tests.stacks.hanging import (
@@ -49,14 +55,18 @@ Ready = Callable[[], object]
 
 
 def taker(
-    stage: Stage, how: HangDump = "auto", stub: str = DENIED, log_dir: Path | None = None
+    stage: Stage,
+    how: HangDump = "auto",
+    stub: str = DENIED,
+    log_dir: Path | None = None,
+    searched: Path = Path("/nowhere"),
 ) -> Stacks:
-    """Takes stacks with a ``stub`` as py-spy."""
+    """Takes stacks with a ``stub`` as py-spy; ``searched`` is the first directory of PATH."""
     program = stage.root / "bin" / "py-spy"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n{stub}\n")
     program.chmod(0o755)
-    path = f"{program.parent}:{os.environ['PATH']}"
+    path = f"{searched}:{program.parent}:{os.environ['PATH']}"
     runtime = replace(stage.runtime, environ={**os.environ, "PATH": path})
     return Stacks(how, place(stage, log_dir), runtime, stage.interrupts)
 
@@ -100,11 +110,11 @@ def after(act: Callable[[], Awaitable[None]]) -> Ending:
 async def hung(
     stage: Stage, look, specs: Sequence[ProcessSpec], ready: Ready = lambda: True
 ) -> str:
-    """What the reason of the fault says of these ranks."""
+    """What the reason of the fault says of these ranks, before it says where the files are."""
     outcome = await lived(stage, look, specs, ready)
     assert isinstance(outcome, Fault), outcome
-    assert outcome.reason.startswith("no progress; ")
-    return outcome.reason.removeprefix("no progress; ")
+    assert outcome.reason == f"no progress; {taken(stage).sentence}"
+    return taken(stage).summary
 
 
 def rank(stage: Stage, rank: int) -> int:
@@ -235,6 +245,12 @@ async def test_secrets_of_command_lines_are_not_in_the_files(stage):
     assert "abcdef" not in text(stage)
 
 
+async def test_before_the_first_process_there_is_nothing_to_see(stage):
+    life = Life(await stage.prepare([stage.spec(0, SLEEPS)]))
+    seen = await taker(stage).take(life, "dump")
+    assert seen == NothingSeen("no process has been started yet")
+
+
 async def test_none_looks_at_nothing(stage):
     outcome = await lived(stage, taker(stage, "none").look, [stage.spec(0, SLEEPS)])
     assert outcome == Fault("no progress", HANG, last_look=True)
@@ -299,6 +315,28 @@ async def test_where_there_can_be_no_log_directory_the_sentence_comes_all_the_sa
     assert said.startswith("rank 0 is stopped (state T) (no file could be written to ")
 
 
+async def test_a_directory_of_path_that_does_not_answer_costs_one_thread(stage):
+    """However often somebody asks for a dump; and what /proc says is there."""
+    with hanging(stage.root, os.geteuid(), "tools") as (tools,):
+        tools.freeze()
+        stacks = taker(stage, searched=tools.target)
+
+        async def ask() -> None:
+            await stage.up(0)
+            threads = []
+            for _ in range(4):
+                event = await stacks.take(stage.lived, "dump")
+                assert isinstance(event, StacksTaken)
+                page = Path(event.directory, "rank-0.txt").read_text()
+                assert f"{NO_ANSWER}: the file system does not answer" in page
+                threads.append(threading.active_count())
+            assert tools.asked == 1
+            assert threads[-1] <= threads[0]
+
+        await stage.run([stage.spec(0, SLEEPS)], after(ask))
+        tools.thaw()
+
+
 # What an operator asks for.
 
 
@@ -336,6 +374,45 @@ async def test_who_asks_during_a_look_gets_the_result_of_that(stage):
     assert events == 3 * [taken(stage)]
 
 
+ATTACHED = "sleep 600 & : >{attached}; exec sleep 600"
+
+
+async def dumped_meanwhile(stage: Stage, spec: ProcessSpec, *endings: Ending, **more) -> Outcome:
+    """The outcome of a generation that ends while py-spy, a stub, looks at it."""
+    attached = stage.root / "attached"
+    stacks = taker(stage, stub=ATTACHED.format(attached=attached))
+    async with anyio.create_task_group() as tasks:
+
+        async def dump() -> None:
+            await until(lambda: "lived" in vars(stage) and stage.lived.processes)
+            await stacks.take(stage.lived, "dump")
+
+        tasks.start_soon(dump)
+        outcome = await stage.run([spec], *endings, **more)
+        tasks.cancel_scope.cancel()
+    await until(lambda: not descendants(os.getpid()))
+    return outcome
+
+
+async def test_a_dump_is_nothing_that_the_ranks_have_left_behind(stage):
+    async def attached() -> Fault:
+        await until((stage.root / "attached").exists)
+        return Fault("enough", HANG)
+
+    await dumped_meanwhile(stage, stage.spec(0, SLEEPS), attached)
+    assert not [event for event in stage.events if isinstance(event, OrphansKilled)]
+
+
+async def test_a_dump_is_nothing_that_a_command_has_left_or_that_is_waited_for(stage):
+    waits = f"import os, time\nwhile not os.path.exists({str(stage.root / 'attached')!r}): "
+    command = replace(
+        stage.spec(0, f"{waits}time.sleep(0.01)", leads_ranks=True), rank=None, title="run.sh"
+    )
+    outcome = await dumped_meanwhile(stage, command, grace=600.0)
+    assert outcome == Completed("run.sh")
+    assert not [e for e in stage.events if isinstance(e, (OrphansKilled, Diagnostic))]
+
+
 # A signal that the user names.
 
 
@@ -348,6 +425,7 @@ async def test_a_rank_that_handles_the_signal_tells_its_stacks_itself(stage):
     assert "rank 0 waits in next_batch (<string>:3)" in said
     assert '|   File "<string>", line 3 in next_batch' in text(stage, 0)
     assert "SIGUSR1 was not sent: it has no handler, and would die of it" in text(stage, 1)
+    assert said.endswith(" (SIGUSR1 was not sent to 1 rank without a handler)")
     assert {event.signal for event in stage.exits.values()} == {"SIGTERM"}
 
 

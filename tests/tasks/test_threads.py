@@ -1,10 +1,12 @@
-"""An answer that may not come in time."""
+"""Calls that may block: an answer that may not come in time, and how many may be stuck."""
 
 from __future__ import annotations
 
 from threading import Event
 
-from ascend_supervisor.tasks.threads import answer_of
+import anyio
+
+from ascend_supervisor.tasks.threads import Errand, answer_of
 
 
 def test_an_answer_in_time_is_taken():
@@ -17,3 +19,29 @@ def test_where_none_comes_in_time_the_other_counts():
         assert answer_of(lambda: str(never.wait()), 0.01, "unknown") == "unknown"
     finally:
         never.set()
+
+
+async def test_calls_that_are_stuck_count_although_nobody_waits_for_them_any_more():
+    """Else each further look would leave further threads behind."""
+    limiter = anyio.CapacityLimiter(2)
+    go_on = Event()
+    begun: list[int] = []
+
+    def stuck() -> int:
+        begun.append(len(begun))
+        go_on.wait(30)
+        return 7
+
+    try:
+        errands = [Errand(stuck, limiter) for _ in range(5)]
+        for errand in errands:
+            with anyio.move_on_after(0.05) as scope:
+                await errand.result()
+            assert scope.cancelled_caught
+        assert begun == [0, 1]
+        assert limiter.borrowed_tokens == 2
+    finally:
+        go_on.set()
+    with anyio.fail_after(30):
+        assert [await errand.result() for errand in errands] == [7] * 5
+    assert len(begun) == 5

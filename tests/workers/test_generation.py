@@ -319,6 +319,17 @@ async def test_a_drain_lets_the_others_finish_what_they_do(stage):
     assert (stage.root / "rank0.txt").read_bytes().endswith(b"saved\n")
 
 
+async def test_status_2_after_a_dump_in_the_drain_is_a_consequence(stage):
+    """A rank that has lost another may save a checkpoint, and then ends with 2 (MindIO TTP)."""
+    dump = "import sys, time; print('up', flush=True); time.sleep(0.3); print('dump'); sys.exit(2)"
+    specs = [stage.spec(0, dump), stage.spec(1, "raise SystemExit(7)")]
+    outcome = await stage.run(specs, drain=30)
+    assert isinstance(outcome, Crashed)
+    assert (outcome.failure.rank, outcome.failure.status) == (1, ExitStatus(7))
+    told = {rank: (exited.status, exited.first_failure) for rank, exited in stage.exits.items()}
+    assert told == {0: (2, False), 1: (7, True)}
+
+
 class LeapingBesideTheGrace(LeapingClock):
     """Its sleeps take no time of the limits, which are those of the event loop."""
 
@@ -827,3 +838,24 @@ async def test_what_serves_the_ranks_may_fail_when_they_have_all_ended_with_0(st
     server = stage.spec(1, waits + "time.sleep(0.4); sys.exit(4)", significant=False)
     outcome = await stage.run([stage.spec(0, waits), server], stand_still)
     assert outcome == Completed()
+
+
+async def test_a_rank_whose_npu_waits_is_killed_before_the_others(stage):
+    """The others save as long as their grace lasts."""
+
+    async def saved_after_the_kill() -> Fault:
+        while 0 not in stage.exits:
+            await anyio.sleep(0.01)
+        (stage.root / "device1" / "saved").touch()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    waits = Patience(0.0, 600.0, hurried=frozenset({0}), hurried_grace=0.2)
+    reset = Fault("the NPU of rank 0 must be reset", UNAVAILABLE, Remedy.FREE, waits)
+    await stage.run(
+        [stage.spec(0, STUBBORN), stage.spec(1, TELLS)],
+        partial(up_then, stage, reset, 0, 1),
+        saved_after_the_kill,
+    )
+    assert stage.exits[0].signal == "SIGKILL"
+    assert stage.exits[1].status == 0

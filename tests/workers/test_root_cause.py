@@ -58,6 +58,15 @@ def test_it_says_why_a_framework_ended_it():
     )
 
 
+def test_it_says_what_its_words_mean_and_where_to_look():
+    meaning = "EI0006: HCCL got no connection to another rank, a consequence: look at rank 5"
+    lines = failure_text(replace(FAILURE, code="EI0006", meaning=meaning)).splitlines()
+    assert lines[0] == (
+        f"rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s: {meaning}"
+    )
+    assert lines[1] == "the last lines of /tmp/log/job-proc-rank-3-device-3.txt:"
+
+
 def test_it_says_who_when_how_and_the_last_lines():
     assert failure_text(FAILURE) == (
         "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s\n"
@@ -80,11 +89,12 @@ def test_what_a_rank_wrote_is_indented_and_steers_no_terminal():
     failure = replace(
         FAILURE,
         reason=STRANGE,
+        meaning=STRANGE,
         exception=STRANGE,
         last_lines=tuple(STRANGE.split("\n")[-18:]),
         log=f"/logs/{STRANGE}",
     )
-    for kind in (failure, replace(failure, reason=None, last_lines=())):
+    for kind in (failure, replace(failure, reason=None, meaning=None, last_lines=())):
         text = failure_text(kind)
         assert not steering(text)
         assert "\x1b" not in text

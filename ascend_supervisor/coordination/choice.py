@@ -1,0 +1,49 @@
+"""The coordinator of a run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from ascend_supervisor.cluster.cluster_source import Cluster
+from ascend_supervisor.cluster.from_environment.frameworks import joins_others
+from ascend_supervisor.cluster.table_source import identity, table_source
+from ascend_supervisor.coordination import Coordinator
+from ascend_supervisor.coordination.alone import Alone
+from ascend_supervisor.coordination.ledger import Ledger
+from ascend_supervisor.events import Report
+from ascend_supervisor.launchers.choice import meeting_here
+from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.tasks.clock import Clock
+
+
+def coordinator_of(
+    settings: Settings,
+    environ: Mapping[str, str],
+    cluster: Cluster,
+    clock: Clock,
+    report: Report,
+) -> Coordinator:
+    table = table_source(settings, environ, cluster, clock, report)
+    whoami = identity(settings, environ, cluster)
+    ledger = Ledger(_budget(settings), clock, random.random)
+    joins = joins_others(settings.method, meeting_here(settings, environ))
+    if not settings.follow_cluster:
+        return Alone(table, whoami, ledger, joins_others=joins)
+    from ascend_supervisor.coordination.following import looks_of, rules_of  # noqa: PLC0415
+    from ascend_supervisor.coordination.platform import Platform  # noqa: PLC0415  (seldom needed)
+
+    looks = looks_of(settings, environ, cluster, clock, report)
+    rules = rules_of(settings, joins_others=joins)
+    return Platform(table, looks, whoami, ledger, rules, clock, report)
+
+
+def _budget(settings: Settings) -> RestartBudget:
+    return RestartBudget(
+        limit=settings.restarts,
+        period=settings.restart_period,
+        backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
+        min_uptime=settings.min_uptime,
+        never=settings.no_restart_on,
+    )

@@ -1,0 +1,68 @@
+"""A fault of the cluster that ends a generation, and how it ends it; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.events.cluster import Trigger
+from ascend_supervisor.outcome import Fault, Patience, Remedy
+
+HURRIED_SECONDS = 10.0
+"""How long a rank may live whose NPU waits for its reset, in the published mode ``elastic``."""
+
+GRAVITY: Mapping[Trigger, int] = {
+    "table_changed": 0,
+    "table_withdrawn": 0,
+    "retry_time": 0,
+    "npu_reset": 1,
+    "npu_fault": 2,
+    "npu_failed": 3,
+    "graceful_exit": 4,
+}
+"""A graver trigger takes the place of another one, in the same incident."""
+
+
+class Incident(Struct, frozen=True):
+    """A fault of the cluster that ends the generation; ``reason`` is half a sentence.
+
+    ``listed`` are ranks of this server whose NPU waits for its reset. With ``awaits_table``, the
+    next generation needs a table that was written after ``since``, or another one than ``before``
+    (sha256).
+    """
+
+    trigger: Trigger
+    reason: str
+    began: float
+    before: str
+    since: float
+    listed: frozenset[int] = frozenset()
+    awaits_table: bool = False
+    has_retry_time: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether this server is to end: the cluster then starts it anew, or another one."""
+        return self.trigger in _FINAL
+
+
+_FINAL: frozenset[Trigger] = frozenset({"npu_fault", "npu_failed", "graceful_exit"})
+
+
+def fault(incident: Incident, patience: Patience, reset_grace: float) -> Fault:
+    """The reason to end the generation; ``patience`` is the job's.
+
+    Where pods are replaced, the ranks may be writing a last checkpoint, so they have the drain. A
+    faulty NPU of this server waits for the end of its ranks.
+    """
+    reason = f"the cluster recovers: {incident.reason}"
+    if incident.is_final:
+        return Fault(reason, UNAVAILABLE, Remedy.FINAL)
+    if incident.listed:
+        hurried = min(HURRIED_SECONDS, reset_grace)
+        told = Patience(0.0, reset_grace, hurried=incident.listed, hurried_grace=hurried)
+        return Fault(reason, UNAVAILABLE, Remedy.FREE, told)
+    drained = patience if incident.awaits_table else None
+    return Fault(reason, UNAVAILABLE, Remedy.FREE, drained)

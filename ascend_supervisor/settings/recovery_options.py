@@ -1,0 +1,136 @@
+"""The options of restarts, of the cluster's own recovery, and of hangs."""
+
+from __future__ import annotations
+
+from ascend_supervisor.settings.hang_dump import read_hang_dump
+from ascend_supervisor.settings.option import Group, Option
+from ascend_supervisor.settings.values import (
+    CODES,
+    DURATION,
+    FAILURE_CODE,
+    FLAG,
+    PATH,
+    PERIOD,
+    Kind,
+    whole,
+)
+
+RESTARTS: Group = (
+    "Restarts",
+    (
+        Option(
+            "restarts",
+            whole("N"),
+            "restarts allowed; applies if all ranks of the job are on this server",
+            default="0",
+        ),
+        Option(
+            "restart-period",
+            PERIOD,
+            "sliding window for --restarts",
+            otherwise="unlimited",
+        ),
+        Option(
+            "restart-delay",
+            DURATION,
+            "the longest wait before the first restart (full jitter); doubles each time",
+            default="1",
+        ),
+        Option("restart-delay-max", DURATION, "the longest such wait", default="60"),
+        Option(
+            "min-uptime",
+            DURATION,
+            "end the job after three generations in a row that ended the same way, each "
+            "sooner than this",
+            default="10",
+        ),
+        Option(
+            "no-restart-on",
+            CODES,
+            "exit statuses that are never retried",
+            default="125,126,127",
+        ),
+    ),
+)
+
+CLUSTER: Group = (
+    "The cluster's own recovery",
+    (
+        Option(
+            "follow-cluster",
+            FLAG,
+            "end and restart the ranks when MindCluster's rank table or reset file asks for it",
+            default="false",
+        ),
+        Option(
+            "cluster-verdict",
+            DURATION,
+            "with --follow-cluster on several servers: how long a failure here waits for the "
+            "cluster to act, before this server ends",
+            default="30",
+        ),
+        Option(
+            "reset-file",
+            PATH,
+            "the reset file of MindCluster",
+            default="/user/restore/reset/config/reset.json",
+        ),
+        Option(
+            "reset-grace",
+            DURATION,
+            "from SIGTERM to SIGKILL for healthy ranks while an NPU of this server waits for its "
+            "reset",
+            default="0",
+        ),
+        Option(
+            "retryable-exit-code",
+            FAILURE_CODE,
+            "exit with CODE after a failure that the cluster may retry",
+            otherwise="the failure's own code",
+        ),
+        Option(
+            "exit-linger",
+            DURATION,
+            "after a failure the first server of the job ends this much later than the others, so "
+            "that not all pods have failed at once",
+            default="0",
+        ),
+    ),
+)
+
+HANGS: Group = (
+    "Hangs",
+    (
+        Option(
+            "hang-timeout",
+            PERIOD,
+            "end the generation if no rank has written anything for this long",
+            otherwise="off",
+        ),
+        Option(
+            "rank-hang-timeout",
+            PERIOD,
+            "end the generation if one rank has not, even if others write",
+            otherwise="off",
+        ),
+        Option(
+            "watchdog",
+            PERIOD,
+            "end the generation if a rank has not sent WATCHDOG=1 (sd_notify) for this long",
+            otherwise="off",
+        ),
+        Option(
+            "startup-timeout",
+            PERIOD,
+            "limit until a rank's first sign of life, in place of the three above",
+            otherwise="the same limits as later",
+        ),
+        Option(
+            "hang-dump",
+            Kind("HOW", read_hang_dump),
+            "how stacks are taken before a hung generation is ended: auto (py-spy if it is "
+            "installed, else /proc), pyspy, none, or a signal such as SIGUSR1",
+            default="auto",
+        ),
+    ),
+)

@@ -1,0 +1,82 @@
+"""The simulated cluster itself: its files, its clock, its networks."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.rank_table import NotReady, RankTable
+from tests.recovery.supervisors import network, started
+from tests.recovery.tables import members, super_pod, template_1, template_2, withdrawn
+from tests.recovery.writers import ConfigMap, HostDirectory, reset_file, tear
+
+
+@pytest.mark.parametrize("form", [template_2, template_1, super_pod])
+def test_the_tables_are_good_ones(form):
+    table = parse(form(members(3, cards=2)))
+    assert isinstance(table, RankTable)
+    assert table.world_size == 6
+    missing = parse(withdrawn(form))
+    assert isinstance(missing, NotReady)
+    assert missing.is_said
+
+
+def test_a_host_directory_is_written_in_place(tmp_path: Path):
+    directory = HostDirectory(tmp_path / "config")
+    directory.write({"reset.json": reset_file()})
+    file = directory.path / "reset.json"
+    before = file.stat().st_ino
+    tear(file, reset_file(retry_time=1))
+    with pytest.raises(ValueError, match="utf-8"):
+        json.loads(file.read_bytes())
+    directory.write({"reset.json": reset_file(retry_time=1)})
+    assert json.loads(file.read_bytes())["RetryTime"] == 1
+    assert file.stat().st_ino == before
+
+
+def test_a_config_map_changes_as_a_whole(tmp_path: Path):
+    directory = ConfigMap(tmp_path / "config")
+    directory.write({"hccl.json": b"old", "version": b"1"})
+    opened = (directory.path / "hccl.json").open("rb")
+    directory.write({"hccl.json": b"new", "version": None})
+    with opened:
+        assert opened.read() == b"old"
+    assert (directory.path / "hccl.json").read_bytes() == b"new"
+    names = {path.name for path in directory.path.iterdir()}
+    assert names == {"..data", "..moment_1", "hccl.json"}
+
+
+def test_waits_of_hours_are_over_when_the_clock_is_moved(cluster):
+    (pod,) = started(cluster, members(1), "--restarts", "1", "--release-delay", "7200")
+    pod.signal(0, signal.SIGKILL)
+    pod.then("restart.scheduled")
+    cluster.move(7000)
+    assert not pod.job.all("wait.ended")
+    cluster.move(250)
+    pod.up(1)
+    cluster.stop()
+
+
+def test_a_held_clock_lets_no_time_pass(cluster):
+    (pod,) = started(cluster, members(1), "--restarts", "1", "--release-delay", "0.2")
+    with cluster.held():
+        pod.signal(0, signal.SIGKILL)
+        pod.then("restart.scheduled")
+        for _ in range(50):
+            cluster.move(0.001)
+        assert not pod.job.all("wait.ended")
+    pod.up(1)
+    cluster.stop()
+
+
+def test_each_supervisor_has_a_network_of_its_own(cluster):
+    if not network():
+        pytest.skip("a network for each supervisor needs root and unshare (Debian's util-linux)")
+    pods = started(cluster, members(2))
+    pids = ["self", *(str(pod.job.pid) for pod in pods)]
+    assert len({Path(f"/proc/{pid}/ns/net").readlink() for pid in pids}) == 3
+    cluster.stop()

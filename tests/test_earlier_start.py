@@ -1,0 +1,150 @@
+"""How the start before this one ended: from a state file that may be torn, planted or foreign."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ascend_supervisor.earlier_start import (
+    CAUSE_CHARACTERS,
+    SENTENCE_CHARACTERS,
+    EarlierEnd,
+    earlier_end,
+)
+from ascend_supervisor.job_files import Place, place_of
+from ascend_supervisor.processes.proc import start_time
+from ascend_supervisor.reporters.state_file import Status, as_json
+
+CAUSE = "rank 1 failed first, in generation 0: it exited with status 7 after 0.1 s\n  the last line"
+ENDED = Status(
+    "job-7",
+    "pod-0",
+    4711,
+    1,
+    "0.1.0",
+    phase="ended",
+    why="ending with exit code 7: no restarts were asked for (--restarts)",
+    exit_code=7,
+    root_cause=CAUSE,
+)
+
+
+def place(folder: Path, **variables: str) -> Place:
+    environ = {"JOB_ID": "job-7", "POD_NAME": "pod-0", **variables}
+    return place_of(
+        environ, "host", mounted_log_exists=False, here=PurePath(folder), log_dir=folder
+    )
+
+
+def found(folder: Path, **changes: Any) -> EarlierEnd | None:
+    here = place(folder)
+    Path(here.state_file).write_bytes(as_json(replace(ENDED, **changes)))
+    return earlier_end(here)
+
+
+def test_a_failure_is_told_with_its_root_cause(tmp_path):
+    assert found(tmp_path) == EarlierEnd(
+        "the previous start here ended with exit code 7: rank 1 failed first, in generation 0: "
+        "it exited with status 7 after 0.1 s",
+        CAUSE,
+    )
+
+
+def test_the_start_is_named_where_the_platform_counts(tmp_path):
+    told = found(tmp_path, schedule_count=1, start_count=2)
+    assert told is not None
+    assert told.sentence.startswith("the previous start here (s1-p2) ended with exit code 7: ")
+
+
+def test_an_end_without_a_failure_says_why(tmp_path):
+    told = found(tmp_path, exit_code=143, root_cause=None, why="told to stop by SIGTERM")
+    assert told == EarlierEnd(
+        "the previous start here ended with exit code 143: told to stop by SIGTERM"
+    )
+
+
+def test_a_supervisor_that_was_killed_is_told_by_its_phase(tmp_path):
+    told = found(tmp_path, phase="running", exit_code=None, root_cause=None)
+    assert told == EarlierEnd(
+        "the previous start here did not report its end; its phase was 'running'"
+    )
+
+
+def test_one_that_was_killed_while_it_lingered_has_left_its_cause(tmp_path):
+    told = found(tmp_path, phase="stopping", exit_code=None)
+    assert told is not None
+    assert told.sentence.endswith("its phase was 'stopping': " + CAUSE.partition("\n")[0])
+    assert told.root_cause == CAUSE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exit_code": 0, "root_cause": None},
+        {"job_id": "job-8"},
+        {"pod": "pod-1"},
+        {"phase": "running", "pid": os.getpid(), "start_time": start_time(os.getpid())},
+    ],
+    ids=["success", "another job", "another pod", "it lives"],
+)
+def test_nothing_is_told_of(tmp_path, changes):
+    assert found(tmp_path, **changes) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        as_json(ENDED)[:-20],
+        b"[]",
+        b"{}",
+        b"\xff\x00",
+        as_json(ENDED).replace(b'"pid": 4711', b'"pid": -1'),
+    ],
+    ids=["empty", "torn", "a list", "no keys", "no text", "no pid"],
+)
+def test_what_is_no_state_file_says_nothing(tmp_path, content):
+    here = place(tmp_path)
+    assert earlier_end(here) is None
+    Path(here.state_file).write_bytes(content)
+    assert earlier_end(here) is None
+
+
+def test_a_job_without_a_name_is_no_other_start_of_itself(tmp_path):
+    here = place(tmp_path, JOB_ID="")
+    Path(here.state_file).write_bytes(as_json(replace(ENDED, job_id="job")))
+    assert earlier_end(here) is None
+
+
+@pytest.mark.parametrize("kind", ["symlink", "fifo", "directory"])
+def test_only_a_file_is_read(tmp_path, kind):
+    path = Path(place(tmp_path).state_file)
+    if kind == "symlink":
+        (tmp_path / "other").write_bytes(as_json(ENDED))
+        path.symlink_to(tmp_path / "other")
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    assert earlier_end(place(tmp_path)) is None
+
+
+def test_what_another_user_has_planted_says_nothing(tmp_path):
+    if os.geteuid():
+        pytest.skip("to give a file to somebody else needs root")
+    assert found(tmp_path) is not None
+    os.chown(place(tmp_path).state_file, 1234, -1)
+    assert earlier_end(place(tmp_path)) is None
+
+
+def test_words_are_cut_and_steer_no_terminal(tmp_path):
+    told = found(tmp_path, root_cause="\x1b[2J" + "x" * 100_000 + "\nsecond")
+    assert told is not None
+    assert told.root_cause is not None
+    assert "\x1b" not in told.sentence + told.root_cause
+    assert len(told.root_cause) == CAUSE_CHARACTERS
+    assert len(told.sentence) == SENTENCE_CHARACTERS
