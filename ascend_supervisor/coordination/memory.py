@@ -31,8 +31,9 @@ Operator that restarts writes it so."""
 CONFIRMED_SECONDS = 60.0
 """The two files tell of the same incident within this time."""
 TOGETHER_SECONDS = 5.0
-"""A table that was written this shortly before RetryTime changed once more belongs to that change:
-between two pods that are lost, pods are scheduled and started."""
+"""A table that was written this shortly before RetryTime changed belongs to that change, even if a
+generation has begun with it meanwhile: between two pods that are lost, pods are scheduled and
+started."""
 MOST_RESTARTS, RESTARTS_SECONDS = 10, 3600.0
 """After so many restarts within this time the cluster is unstable."""
 
@@ -221,12 +222,13 @@ def _from_table(memory: Memory) -> tuple[Trigger, str] | None:
 
 def _incident(memory: Memory, trigger: Trigger, reason: str, now: float) -> Incident:
     """An incident that begins now; the table may have told of it a little earlier."""
+    latest = min(memory.started_at, now - TOGETHER_SECONDS)
     return Incident(
         trigger,
         reason,
         began=now,
         before=memory.running,
-        since=max(memory.started_at, now - CONFIRMED_SECONDS),
+        since=max(latest, now - CONFIRMED_SECONDS),
         awaits_table=trigger in {"retry_time", "table_changed", "table_withdrawn"},
     )
 

@@ -135,6 +135,16 @@ from tests.coordination.stories import (
             id="a restart that RetryTime has told of needs no confirmation",
         ),
         pytest.param(
+            ((10, R(1)), (20, T("B")), (24, R(2))),
+            ["10 retry_time", "20 starts B", "24 retry_time", "26 starts B"],
+            id="the second table comes before its RetryTime, and a generation begins in between",
+        ),
+        pytest.param(
+            ((10, R(1)), (20, T("B")), (25, R(2))),
+            ["10 retry_time", "20 starts B", "25 retry_time", "145 starts B unchanged"],
+            id="RetryTime 5 s after a generation has begun with a new table asks for another one",
+        ),
+        pytest.param(
             ((10, T("A")), (71, R(1))),
             ["71 retry_time", "191 starts A unchanged"],
             id="a table that was rewritten 61 s before RetryTime is not newer",
