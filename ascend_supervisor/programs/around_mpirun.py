@@ -34,6 +34,9 @@ FETCH_SECONDS = 10.0
 """How long the others may take to fetch the exit code."""
 STOPPED_SECONDS = 1.5
 """The same if we were told to stop, because the others probably were, too."""
+WAIT_SECONDS = 0.05
+ENDS_SECONDS = 1.0
+"""mpirun ends within this time after its last rank; else it has ranks elsewhere."""
 BACK_SECONDS = 20.0
 """An sshd that let us in before must do so again within this time."""
 FOLDER = ".ascend_supervisor"
@@ -128,29 +131,75 @@ def tell_who_is_lost(hosts: Sequence[str], addresses: Sequence[str], port: int) 
 def run(command: Sequence[str]) -> tuple[int, bool]:
     """Run mpirun to its end; returns its exit code, and whether we were told to stop.
 
-    mpirun gets signals to our whole group by itself.
+    It has a process group of its own, because it ends ranks within 2 s, and at once when another
+    one has ended; so the ranks of this server are told to stop by us.
     """
     process = None
-    told = []
-    for_mpirun: list[int] = []
+    to_stop: list[int] = []
+    for_ranks: list[int] = []
 
     def hear(number: int, _: object) -> None:
-        told.append(number)
-        if number in TO_US_ALONE:
-            for_mpirun.append(number)
-        pass_on()
+        (for_ranks if number in FOR_RANKS else to_stop).append(number)
+        if process is None:
+            return
+        pass_on(process)
+        if to_stop == [number]:  # once: what follows must not be interrupted
+            raise ToldToStop
 
-    def pass_on() -> None:
-        while process is not None and for_mpirun:
-            tell(process, for_mpirun.pop(0))
+    def pass_on(mpirun: subprocess.Popen[bytes]) -> None:
+        while for_ranks:
+            tell(mpirun, for_ranks.pop(0))
 
-    for number in (signal.SIGTERM, signal.SIGINT, *TO_US_ALONE):
+    for number in (signal.SIGTERM, signal.SIGINT, *FOR_RANKS):
         signal.signal(number, hear)
-    process = subprocess.Popen(command)
-    pass_on()
-    code = process.wait()
-    stopped = not TO_US_ALONE.issuperset(told)
-    return (code if code >= 0 else SIGNAL_BASE - code), stopped
+    process = subprocess.Popen(command, preexec_fn=os.setpgrp)  # noqa: PLW1509  (no threads here)
+    try:
+        pass_on(process)
+        code = stop(process, to_stop[0]) if to_stop else process.wait()
+    except ToldToStop:
+        code = stop(process, to_stop[0])
+    return (code if code >= 0 else SIGNAL_BASE - code), bool(to_stop)
+
+
+class ToldToStop(Exception):
+    """Ends the wait for mpirun."""
+
+
+def stop(mpirun: subprocess.Popen[bytes], number: int) -> int:
+    """End the ranks of this server with this signal, then mpirun and what it has elsewhere."""
+    told: set[int] = set()
+    alone_at = time.monotonic()
+    while (code := mpirun.poll()) is None:
+        ranks = ranks_of(mpirun.pid)
+        for rank in ranks - told:
+            with suppress(ProcessLookupError):
+                os.killpg(rank, number)
+        told |= ranks
+        if ranks:
+            alone_at = time.monotonic() + ENDS_SECONDS
+        elif time.monotonic() >= alone_at:
+            mpirun.send_signal(number)
+            return mpirun.wait()
+        time.sleep(WAIT_SECONDS)
+    return code
+
+
+def ranks_of(mpirun: int) -> set[int]:
+    """The ranks that it has on this server; each leads a process group."""
+    pids: set[str] = set()
+    for children in Path("/proc").glob(f"{mpirun}/task/*/children"):
+        with suppress(OSError):
+            pids.update(children.read_text().split())
+    return {int(pid) for pid in pids if is_rank(pid)}
+
+
+def is_rank(pid: str) -> bool:
+    """Not an ssh to another server, and not mpirun's own fork before it becomes a rank."""
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        is_told = any(word.startswith(b"OMPI_COMM_WORLD_RANK=") for word in words)
+        return is_told and os.getpgid(int(pid)) == int(pid)
+    return False
 
 
 def tell(mpirun: subprocess.Popen[bytes], number: int) -> None:
@@ -172,7 +221,8 @@ def catches(pid: int, number: int) -> bool:
     return bool(int(next(caught, "0"), 16) >> (number - 1) & 1)
 
 
-TO_US_ALONE = frozenset({signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT})
+FOR_RANKS = frozenset({signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT})
+"""mpirun passes these on to all ranks."""
 
 
 def leave(code_file: Path, code: int, others: int, seconds: float) -> None:

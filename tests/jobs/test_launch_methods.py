@@ -233,7 +233,7 @@ SAVES = (
     + """
 def save(*_):
     say("rank", rank, "saves")
-    time.sleep(0.3)
+    time.sleep(0.3 + 2 * rank)
     say("rank", rank, "has saved")
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
