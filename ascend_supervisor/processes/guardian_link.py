@@ -51,6 +51,13 @@ class Guardian:
         """It has ended; only the processes now in its session are left of it."""
         self._tell(f"ended {leader.number}")
 
+    def fence(self, at: float) -> None:
+        """All that is ours is to end at this time of CLOCK_BOOTTIME (seconds), unless it moves.
+
+        math.inf takes the fence away.
+        """
+        self._tell(f"fence {at}")
+
     async def dismiss(self) -> None:
         """Nothing of ours is left: return when the guardian has ended, or after DISMISS_SECONDS."""
         if self._pipe is None:

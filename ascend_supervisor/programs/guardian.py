@@ -11,9 +11,12 @@ environment, and all in the sessions that lines on stdin have named:
     own PID START      started by us; its end will be reported
     worker PID START   started by a launcher; its end will not be reported
     ended PID
+    fence SECONDS      kill at this time of CLOCK_BOOTTIME; a later line moves it
     done
 
-The last line says that nothing should be left: then one scan is enough.
+The last line says that nothing should be left: then one scan is enough. At the fence the supervisor
+has lost the other servers of the job for too long and has not ended its ranks, because it is frozen
+or stuck. Then everything is killed, and the guardian goes on: the supervisor may come back.
 
 It stays until nothing is left. It holds /proc/PID/stat open for every process that does not end
 within a second, so that the next supervisor can see which ones.
@@ -22,10 +25,12 @@ within a second, so that the next supervisor can see which ones.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import time
 from contextlib import suppress
+from math import inf
 
 NAME = "asv-guardian"
 """Its name in /proc/PID/comm."""
@@ -36,6 +41,8 @@ TELL_LOOKS = 20
 MOST_LOOKS = 600
 """A process that is left after these is inside a driver, or foreign: then scan seldom."""
 SELDOM_SECONDS = 1.0
+FENCE_LOOK_SECONDS = 1.0
+"""How often the fence is compared with the clock, which goes on while the machine sleeps."""
 
 Process = tuple[int, int]
 """Pid, and start in clock ticks: a number alone is soon reused."""
@@ -145,21 +152,41 @@ def hold(found: set[Process], held: dict[Process, int]) -> None:
             held[process] = os.open(f"/proc/{process[0]}/stat", os.O_RDONLY)
 
 
+def reads_before(fence: float) -> bool:
+    """Whether stdin has something to read, or has ended, before the fence."""
+    while True:
+        left = fence - time.clock_gettime(time.CLOCK_BOOTTIME)
+        pause = None if left == inf else max(0.0, min(left, FENCE_LOOK_SECONDS))
+        if select.select((0,), (), (), pause)[0]:  # first: the fence may have moved
+            return True
+        if left <= 0:
+            return False
+
+
+def guard(mark: bytes) -> None:
+    sessions = Sessions()
+    rest, fence = "", inf
+    while True:
+        if not reads_before(fence):
+            fence = inf
+            end_all(mark, sessions, QUIET_LOOKS)
+            continue
+        data = os.read(0, 65536)
+        *lines, rest = (rest + data.decode()).split("\n")
+        fences = [float(line.split()[1]) for line in lines if line.startswith("fence ")]
+        fence = fences[-1] if fences else fence
+        sessions.told([line for line in lines if line.startswith(("own ", "worker ", "ended "))])
+        if not data or "done" in lines:
+            end_all(mark, sessions, QUIET_LOOKS if not data else 1)
+            return
+
+
 def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # signals to all are not for us: we end last
     with suppress(OSError), open("/proc/self/comm", "w") as file:  # noqa: PTH123
         file.write(NAME)
-    sessions = Sessions()
-    rest = ""
-    while data := os.read(0, 65536):
-        *lines, rest = (rest + data.decode()).split("\n")
-        is_done = "done" in lines
-        sessions.told([line for line in lines if line != "done"])
-        if is_done:
-            end_all(os.fsencode(sys.argv[1]), sessions, 1)
-            return
-    end_all(os.fsencode(sys.argv[1]), sessions, QUIET_LOOKS)
+    guard(os.fsencode(sys.argv[1]))
 
 
 if __name__ == "__main__":

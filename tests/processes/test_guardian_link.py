@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ import pytest
 from ascend_supervisor.processes.guardian_link import NAME, earlier_guardians
 from ascend_supervisor.processes.ownership import Mark
 from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.programs import guardian as guardian_program
 from ascend_supervisor.programs.guardian import Sessions
 from tests.running import wait_until
 
@@ -42,6 +47,69 @@ def test_who_is_left_in_the_session_of_a_leader_that_has_ended_is_ours():
     wait_until(lambda: not left.lives)
     assert sessions.members() == set()
     leader.stdout.close()
+
+
+@pytest.fixture
+def guardian() -> Iterator[subprocess.Popen[bytes]]:
+    """The program, as it is started, for the mark OWNER=test."""
+    words = (sys.executable, "-I", "-S", guardian_program.__file__, "OWNER=test")
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        yield process
+        process.stdin.close()
+
+
+def rank(guardian: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """A process that it knows."""
+    process = subprocess.Popen(("sleep", "600"), start_new_session=True)
+    me = Pid.of(process.pid)
+    assert me is not None
+    tell(guardian, f"own {me.number} {me.start}")
+    return process
+
+
+def tell(guardian: subprocess.Popen[bytes], line: str) -> None:
+    assert guardian.stdin is not None
+    guardian.stdin.write(f"{line}\n".encode())
+    guardian.stdin.flush()
+
+
+def boot_time() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_at_the_fence_it_kills_and_goes_on(guardian):
+    first = rank(guardian)
+    tell(guardian, f"fence {boot_time() + 0.2}")
+    assert first.wait(30) == -signal.SIGKILL
+    second = rank(guardian)
+    tell(guardian, f"fence {boot_time() + 0.2}")
+    assert second.wait(30) == -signal.SIGKILL
+    assert guardian.poll() is None
+
+
+@pytest.mark.parametrize("later", ["600.0", "inf"])
+def test_a_fence_that_has_moved_kills_nobody(guardian, later):
+    """Even if the guardian was stopped meanwhile, and sees first that the old one has passed."""
+    mine = rank(guardian)
+    early = boot_time() + 3
+    tell(guardian, f"fence {early}")
+    wait_until(lambda: has_read(guardian))
+    guardian.send_signal(signal.SIGSTOP)
+    tell(guardian, f"fence {boot_time() + float(later)}")
+    wait_until(lambda: boot_time() > early)
+    guardian.send_signal(signal.SIGCONT)
+    wait_until(lambda: has_read(guardian))
+    assert mine.poll() is None
+    tell(guardian, "done")
+    assert mine.wait(30) == -signal.SIGKILL
+
+
+def has_read(guardian: subprocess.Popen[bytes]) -> bool:
+    """Whether it has read all that it was told."""
+    assert guardian.stdin is not None
+    unread = fcntl.ioctl(guardian.stdin, termios.FIONREAD, bytes(4))
+    return not any(unread)
 
 
 def started(program: Path, mark: str) -> subprocess.Popen[bytes]:
