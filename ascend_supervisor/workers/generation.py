@@ -126,7 +126,7 @@ async def _live(group: WorkerGroup, plan: Plan, tasks: TaskGroup) -> Outcome:
     if plan.lacking is not None:
         return Fault(plan.lacking, UNAVAILABLE)
     try:
-        await group.start(plan.specs, tasks)
+        await group.start(tasks)
     except Unavailable as refusal:
         return Fault(str(refusal), refusal.exit_code)
     except Refusal as refusal:

@@ -1,0 +1,62 @@
+"""The descendants of a group's processes, in whatever session they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.ownership import Known, Ownership
+from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.processes.proc import stat
+from ascend_supervisor.workers.process import Process
+
+
+class Kin:
+    """Those of ``processes``, which may grow. What cannot be read (EMFILE) is seen later."""
+
+    def __init__(
+        self, processes: Sequence[Process], children: Children, ownership: Ownership
+    ) -> None:
+        self._processes = processes
+        self._children = children
+        self._ownership = ownership
+        self._seen: set[Pid] = set()
+
+    @property
+    def known(self) -> Known:
+        """The processes that were started, those seen below them, and their pipes."""
+        started = {pid for process in self._processes if (pid := process.identity) is not None}
+        pipes = {process.output.pipe for process in self._processes}
+        return Known(frozenset(started | self._seen), frozenset(pipes))
+
+    def note(self) -> None:
+        """Note descendants while their parents are alive: an orphan may not show whose it is."""
+        if self._ownership.takes_in_strangers:
+            with suppress(OSError), self._children.spare_descriptor():
+                self._seen.update(self._descendants())
+
+    def take_in_ranks(self) -> None:
+        """Find the ranks of a command that leads them.
+
+        A plan has at most one such command, and nothing beside it, so all that is ours is its kin.
+        """
+        for process in self._processes:
+            if process.spec.leads_ranks:
+                with suppress(OSError), self._children.spare_descriptor():
+                    process.take_in(self._descendants())
+
+    def _descendants(self) -> list[Pid]:
+        """All that is ours, without py-spy and the like; raises OSError at EMFILE and the like.
+
+        Such a program leads a session of its own, as everything does that we start.
+        """
+        ours = self._ownership.ours(self.known)
+        programs = self._children.started - {process.pid for process in self._processes}
+        return [pid for pid in ours if not programs or _session(pid) not in programs]
+
+
+def _session(pid: Pid) -> int | None:
+    """None if it has ended; raises OSError at EMFILE and the like."""
+    found = stat(pid.number)
+    return None if found is None else found.session

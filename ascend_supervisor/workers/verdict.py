@@ -1,0 +1,97 @@
+"""What the ends of its processes mean for a generation: it is complete, or it must be ended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.events.generations import ProcessExited
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.workers.failure import Death
+from ascend_supervisor.workers.process import Process
+
+
+class Verdict:
+    """Complete when all significant processes have ended with 0, failed at the first failure.
+
+    ``is_explained`` returns whether a signal to us explains a failure. ``oom_kills`` is the OOM
+    counter of the cgroup.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[ProcessSpec],
+        generation: int,
+        is_explained: Callable[[Failure], bool],
+        oom_kills: Callable[[], int | None],
+        clock: Clock,
+    ) -> None:
+        self.death: Death | None = None
+        """The first failure before the group was told to stop."""
+        self._generation = generation
+        self._is_explained = is_explained
+        self._oom_kills = oom_kills
+        self._oom_kills_before = oom_kills()
+        self._clock = clock
+        self._command = next((one.name for one in specs if one.leads_ranks), None)
+        self._expected = sum(spec.significant for spec in specs)
+        self._doubt: str | None = None
+        self._is_stopping = False
+        self._decided = anyio.Event()
+
+    async def reached(self) -> Completed | Crashed | Fault:
+        """Wait until a process has failed, or all significant ones have ended with 0."""
+        await self._decided.wait()
+        if self.death is not None:
+            return Crashed(self.death.failure)
+        if self._doubt is not None:
+            return Fault(self._doubt, UNAVAILABLE)
+        return Completed() if self._command is None else Completed(self._command)
+
+    def stop(self) -> None:
+        """The group is told to stop: exits from now on are consequences."""
+        self._is_stopping = True
+
+    def note_end(self, process: Process, status: ExitStatus) -> ProcessExited:
+        """Take an end into account, once for each process; returns the event that tells of it."""
+        now = self._clock.now()
+        runtime = self._clock.elapsed() - process.started_at
+        oom = self._oom_killed(status)
+        is_first = False
+        if not (status.ok or self._is_stopping or self._decided.is_set()):
+            self.death = Death(process, self._generation, status, now, runtime, oom)
+            is_first = not self._is_explained(self.death.failure)
+        if process.spec.significant and status.ok:
+            self._note_success(process)
+        if self.death is not None or self._doubt is not None or self._expected == 0:
+            self._decided.set()
+        return ProcessExited(
+            process.spec.rank,
+            process.spec.local_rank,
+            self._generation,
+            process.pid,
+            status.status,
+            status.signal_name,
+            round(runtime, 6),
+            is_first,
+            oom,
+            process.spec.program,
+        )
+
+    def _note_success(self, process: Process) -> None:
+        self._expected -= 1
+        testimony = process.spec.testimony
+        if testimony is not None and not self._is_stopping:
+            self._doubt = self._doubt or testimony.false_success(process.output.last_lines)
+
+    def _oom_killed(self, status: ExitStatus) -> bool | None:
+        """True if the cgroup's OOM counter rose and the SIGKILL was not ours; None if unknown."""
+        if status.signal != signal.SIGKILL or self._is_stopping:
+            return False
+        now, before = self._oom_kills(), self._oom_kills_before
+        return None if now is None or before is None else now > before
