@@ -50,6 +50,7 @@ PURE = (
         "settings/",
         "launchers/",
         "workers.root_cause",
+        "workers.conclusion",
         "output.terminal_escapes",
         "files.untrusted_json",
         "files.json_defects",

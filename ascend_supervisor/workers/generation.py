@@ -13,16 +13,12 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ascend_supervisor.errors import UNAVAILABLE, Refusal, Unavailable
 from ascend_supervisor.events import Report
-from ascend_supervisor.life import Life, Plan
+from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import (
-    Completed,
-    Crashed,
     Ended,
-    Failure,
     Fault,
     Interrupted,
     NotStarted,
@@ -32,9 +28,9 @@ from ascend_supervisor.outcome import (
 )
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters.python_warnings import defect
-from ascend_supervisor.signal_meaning import explainable_until, explains
-from ascend_supervisor.tasks.clock import Clock, seldom_looks
+from ascend_supervisor.tasks.clock import seldom_looks
 from ascend_supervisor.tasks.race import first
+from ascend_supervisor.workers.conclusion import concluded, explainable_seconds
 from ascend_supervisor.workers.faults import Ending, Faults
 from ascend_supervisor.workers.group import WorkerGroup
 from ascend_supervisor.workers.runtime import Runtime
@@ -73,65 +69,84 @@ async def run_generation(
     company: Company,
 ) -> Ended:
     """Run the prepared plan until the first reason to end; nothing is left when this returns."""
-
-    async def interrupted() -> Outcome:
-        return Interrupted(await interrupts.stop())
-
-    seen = ""
-
-    async def look() -> None:
-        nonlocal seen
-        seen = await company.look(life)
-
-    group = WorkerGroup(life, runtime, interrupts.explain)
-    faults = Faults(company.endings, runtime.clock)
-    shutdown = Shutdown(group, interrupts, faults, patience, runtime)
-    began = runtime.clock.now()
-    outcome: Outcome = Interrupted(StopSignal(signal.SIGTERM, began))
-    left: tuple[str, ...] = ()
-    uptime = 0.0
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(faults.listen)
-            with interrupts.forwarding(group.send):
-                try:
-                    live = partial(_live, group, life.plan, tasks)
-                    with seldom_looks():
-                        outcome = await first(live, interrupted, faults.first)
-                finally:
-                    life.is_ending = True
-                    with anyio.CancelScope(shield=True):
-                        uptime = runtime.clock.now() - began
-                        announce = partial(company.announce, outcome, uptime)
-                        await _bounded(announce, ANNOUNCE_SECONDS, runtime.report)
-                        left = await shutdown.run(
-                            outcome, partial(_bounded, look, LOOK_SECONDS, runtime.report)
-                        )
-                    tasks.cancel_scope.cancel()
-    finally:
-        await group.last_words(LAST_WORDS_SECONDS)
-        group.finish()  # only now: a pump that was just woken would read from a closed pipe
-    faults.check()
-    failure = await group.failure()
-    stop = await interrupts.stop_within(_patience(outcome, failure, runtime.clock))
-    looked = _with_look(outcome, seen)
-    final = _final(looked, failure, stop)
-    later = tuple(fault for fault in faults.told if fault is not outcome)
-    if isinstance(looked, Fault) and looked is not final:
-        later = (looked, *later)  # we were told to stop while it was being ended
-    return Ended(final, uptime, later, left)
+    return await _Generation(life, runtime, interrupts, patience, company).run()
 
 
-async def _live(group: WorkerGroup, plan: Plan, tasks: TaskGroup) -> Outcome:
-    if plan.lacking is not None:
-        return Fault(plan.lacking, UNAVAILABLE)
-    try:
-        await group.start(tasks)
-    except Unavailable as refusal:
-        return Fault(str(refusal), refusal.exit_code)
-    except Refusal as refusal:
-        return NotStarted(refusal.exit_code, str(refusal))
-    return await group.verdict()
+class _Generation:
+    def __init__(
+        self,
+        life: Life,
+        runtime: Runtime,
+        interrupts: Interrupts,
+        patience: Patience,
+        company: Company,
+    ) -> None:
+        self._life = life
+        self._clock = runtime.clock
+        self._report = runtime.report
+        self._interrupts = interrupts
+        self._company = company
+        self._group = WorkerGroup(life, runtime, interrupts.explain)
+        self._faults = Faults(company.endings, runtime.clock)
+        self._shutdown = Shutdown(self._group, interrupts, self._faults, patience, runtime)
+        self._began = runtime.clock.now()
+        self._seen = ""
+        """What the last look has seen."""
+
+    async def run(self) -> Ended:
+        ended = Ended(Interrupted(StopSignal(signal.SIGTERM, self._began)), 0.0)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._faults.listen)
+                with self._interrupts.forwarding(self._group.send):
+                    outcome = ended.outcome  # that of a cancelled generation
+                    try:
+                        outcome = await self._first_reason(tasks)
+                    finally:
+                        with anyio.CancelScope(shield=True):
+                            ended = await self._end(outcome)
+                        tasks.cancel_scope.cancel()
+        finally:
+            await self._group.last_words(LAST_WORDS_SECONDS)
+            self._group.finish()  # only now: a pump just woken would read from a closed pipe
+        self._faults.check()
+        failure = await self._group.failure()
+        seconds = explainable_seconds(ended.outcome, failure, self._clock.now())
+        stop = await self._interrupts.stop_within(seconds)
+        return concluded(ended, self._seen, failure, stop, self._faults.told)
+
+    async def _first_reason(self, tasks: TaskGroup) -> Outcome:
+        """The first reason to end; the processes run, and are followed, in ``tasks``."""
+        with seldom_looks():
+            live = partial(self._live, tasks)
+            return await first(live, self._interrupted, self._faults.first)
+
+    async def _live(self, tasks: TaskGroup) -> Outcome:
+        if (lacking := self._life.plan.lacking) is not None:
+            return Fault(lacking, UNAVAILABLE)
+        try:
+            await self._group.start(tasks)
+        except Unavailable as refusal:
+            return Fault(str(refusal), refusal.exit_code)
+        except Refusal as refusal:
+            return NotStarted(refusal.exit_code, str(refusal))
+        return await self._group.verdict()
+
+    async def _interrupted(self) -> Outcome:
+        return Interrupted(await self._interrupts.stop())
+
+    async def _end(self, outcome: Outcome) -> Ended:
+        """Announce the end, then end all processes."""
+        self._life.is_ending = True
+        uptime = self._clock.now() - self._began
+        announce = partial(self._company.announce, outcome, uptime)
+        await _bounded(announce, ANNOUNCE_SECONDS, self._report)
+        look = partial(_bounded, self._look, LOOK_SECONDS, self._report)
+        left = await self._shutdown.run(outcome, look)
+        return Ended(outcome, uptime, left=left)
+
+    async def _look(self) -> None:
+        self._seen = await self._company.look(self._life)
 
 
 async def _bounded(act: Callable[[], Awaitable[None]], seconds: float, report: Report) -> None:
@@ -141,25 +156,3 @@ async def _bounded(act: Callable[[], Awaitable[None]], seconds: float, report: R
             await act()
     except Exception as error:  # noqa: BLE001
         report(defect(error))
-
-
-def _with_look(outcome: Outcome, seen: str) -> Outcome:
-    if seen and isinstance(outcome, Fault):
-        return replace(outcome, reason=f"{outcome.reason}; {seen}")
-    return outcome
-
-
-def _patience(outcome: Outcome, failure: Failure | None, clock: Clock) -> float:
-    """For how many more seconds a signal to us could explain the failure."""
-    until = explainable_until(failure) if failure and isinstance(outcome, Crashed) else None
-    return 0.0 if until is None else until - clock.now()
-
-
-def _final(outcome: Outcome, failure: Failure | None, stop: StopSignal | None) -> Outcome:
-    """The outcome with what became known while the generation was being ended."""
-    if stop is not None and not isinstance(outcome, Completed):
-        is_explained = failure is not None and explains(stop, failure)
-        return Interrupted(stop, None if is_explained else failure)
-    if isinstance(outcome, Crashed) and failure is not None:
-        return Crashed(failure)
-    return outcome
