@@ -7,17 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
-from ascend_supervisor.control.chronicle import Chronicle
-from ascend_supervisor.control.operations import Operations
-from ascend_supervisor.control.protocol import socket_beside
-from ascend_supervisor.control.server import ControlSocket
+from ascend_supervisor.control.current import Run
 from ascend_supervisor.coordination.choice import coordinator_of
 from ascend_supervisor.errors import (
     Unavailable,
 )
-from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import Place
@@ -26,10 +24,8 @@ from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.launchers.choice import launcher_of, meeting_here
 from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.notify.environment import notify_variables
-from ascend_supervisor.notify.kinship import rank_names
-from ascend_supervisor.notify.listener import Listener
-from ascend_supervisor.notify.senders import Senders
 from ascend_supervisor.outcome import Ended, Patience
+from ascend_supervisor.parts import Parts
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.limits import Limits
@@ -39,12 +35,10 @@ from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.rank_environment import rank_variables, sourced_variables
-from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.sourced_files import sourced_files
 from ascend_supervisor.stacks.look import Stacks
 from ascend_supervisor.supervisor import Job
-from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.generation import Company, run_generation
 from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
@@ -56,6 +50,15 @@ class Planner(Protocol):
     """Plans a generation; ``addresses`` are those of the plan's host names, once they are known."""
 
     def __call__(self, start: Start, addresses: Mapping[str, str] | None = None) -> Plan: ...
+
+
+class Given(Struct, frozen=True):
+    """What is known before a job begins, and the same in all of its generations."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    place: Place
+    cluster: Cluster
 
 
 DEVICES = Path("/dev")
@@ -71,59 +74,23 @@ def cluster_here(settings: Settings, environ: Mapping[str, str]) -> Cluster:
     return cluster_of(settings, environ, npus(DEVICES), needs_file)
 
 
-def listener_of(settings: Settings, runtime: Runtime) -> Listener:
-    """What hears the ranks, once it is opened."""
-    senders = partial(Senders, mark=runtime.ownership.mark, names=rank_names(settings.method))
-    return Listener(senders, runtime.children.spare_descriptor, runtime.clock, runtime.report)
-
-
-def control_of(
-    settings: Settings,
-    place: Place,
-    chronicle: Chronicle,
-    interrupts: Interrupts,
-    clock: Clock,
-    report: Report,
-) -> ControlSocket:
-    """The control socket of a job, beside its state file."""
-    must_notify = settings.watchdog is not None or settings.startup_timeout is not None
-    operations = Operations(chronicle, interrupts, clock, report, must_notify=must_notify)
-    return ControlSocket(Path(socket_beside(place.state_file)), operations, report)
-
-
-async def job_of(
-    settings: Settings,
-    environ: Mapping[str, str],
-    place: Place,
-    cluster: Cluster,
-    runtime: Runtime,
-    interrupts: Interrupts,
-    notify: Listener,
-    operations: Operations,
-) -> Job:
+async def job_of(given: Given, parts: Parts) -> Job:
+    """The job; raises a Refusal if a file for the environment of the ranks is refused."""
+    settings, runtime, interrupts = given.settings, parts.runtime, parts.interrupts
+    operations = parts.control.operations
+    changes = await _changes(settings, parts)
+    plan = _planner_of(given, changes, parts.notify.address)
     devices = npus(DEVICES)
-    changes = await sourced_files(
-        settings.env_from,
-        runtime.environ,
-        runtime.children,
-        runtime.ownership,
-        interrupts,
-        runtime.clock,
-        runtime.report,
+    stacks = Stacks(settings.hang_dump, given.place, runtime, interrupts)
+    run = operations.current.watching(
+        _runner(settings, parts),
+        partial(stacks.take, occasion="dump"),
+        joins_others=joins_others(settings.method, meeting_here(settings, given.environ)),
     )
-    launcher = launcher_of(settings, environ, changes, cluster.source)
-    joins = joins_others(settings.method, meeting_here(settings, environ))
-    patience = Patience(drain=settings.drain, grace=settings.grace)
-
-    async def run(life: Life, company: Company) -> Ended:
-        notify.attend(life)
-        return await run_generation(life, runtime, interrupts, patience, company)
-
-    plan = planner(settings, launcher, place, changes, notify.address)
-    stacks = Stacks(settings.hang_dump, place, runtime, interrupts)
-    dump = partial(stacks.take, occasion="dump")
     return Job(
-        coordinator=coordinator_of(settings, environ, cluster, runtime.clock, runtime.report),
+        coordinator=coordinator_of(
+            settings, given.environ, given.cluster, runtime.clock, runtime.report
+        ),
         probes=[
             *_for_devices(devices, runtime),
             _for_hangs(settings, runtime),
@@ -131,14 +98,44 @@ async def job_of(
         ],
         sweep=partial(_end_leftovers, runtime),
         plan=plan,
-        prepare=partial(_prepare, place, runtime, plan),
-        run=operations.current.watching(run, dump, joins_others=joins),
+        prepare=partial(_prepare, given.place, runtime, plan),
+        run=run,
         look=stacks.look,
         release=_release_seconds(settings, devices),
         interrupts=interrupts,
         clock=runtime.clock,
         report=runtime.report,
     )
+
+
+async def _changes(settings: Settings, parts: Parts) -> Changes:
+    """What the files of --env-from change in the environment of the ranks."""
+    runtime = parts.runtime
+    return await sourced_files(
+        settings.env_from,
+        runtime.environ,
+        runtime.children,
+        runtime.ownership,
+        parts.interrupts,
+        runtime.clock,
+        runtime.report,
+    )
+
+
+def _planner_of(given: Given, changes: Changes, notify: str | None) -> Planner:
+    launcher = launcher_of(given.settings, given.environ, changes, given.cluster.source)
+    return planner(given.settings, launcher, given.place, changes, notify)
+
+
+def _runner(settings: Settings, parts: Parts) -> Run:
+    """Runs a generation; what its ranks say is heard from before the first of them."""
+    patience = Patience(drain=settings.drain, grace=settings.grace)
+
+    async def run(life: Life, company: Company) -> Ended:
+        parts.notify.attend(life)
+        return await run_generation(life, parts.runtime, parts.interrupts, patience, company)
+
+    return run
 
 
 def _for_devices(devices: Sequence[str], runtime: Runtime) -> Sequence[Probe]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ascend_supervisor.end_of_run import exited
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE, USAGE, Unavailable
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import Defect
@@ -18,7 +19,6 @@ from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.ownership import Mark, Ownership
-from ascend_supervisor.run import _exited
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.tasks.clock import MonotonicClock
@@ -55,7 +55,7 @@ async def test_a_defect_of_ours_ends_with_70_is_told_and_leaves_no_rank():
         raise LookupError("nobody\nexpected this")
 
     with anyio.fail_after(20):
-        end = await _exited(claim, broken, runtime)
+        end = await exited(claim, broken, runtime)
     assert end.event.exit_code == DEFECT
     assert end.refusal is not None
     assert "LookupError" in end.refusal
@@ -69,7 +69,7 @@ async def test_a_refusal_is_an_end_with_its_own_code_and_one_line():
     async def refusing() -> Job:
         raise Unavailable("no\nroom")
 
-    end = await _exited(claim, refusing, surroundings([]))
+    end = await exited(claim, refusing, surroundings([]))
     assert (end.event.exit_code, end.event.root_cause) == (69, r"no\nroom")
 
 
@@ -77,7 +77,7 @@ async def test_without_room_for_a_thread_the_job_is_refused():
     async def crowded() -> Job:
         raise NoThread
 
-    end = await _exited(claim, crowded, surroundings([]))
+    end = await exited(claim, crowded, surroundings([]))
     assert end.event.exit_code == UNAVAILABLE
     assert end.event.reason.startswith("the machine has no room for another thread: raise ")
 

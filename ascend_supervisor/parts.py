@@ -1,0 +1,120 @@
+"""The parts of a run besides its job: reporters, logs, sockets, the owner of processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from ascend_supervisor.control.chronicle import Chronicle
+from ascend_supervisor.control.operations import Operations
+from ascend_supervisor.control.protocol import socket_beside
+from ascend_supervisor.control.server import ControlSocket
+from ascend_supervisor.events import Report
+from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.lock_holder import Holder
+from ascend_supervisor.notify.kinship import rank_names
+from ascend_supervisor.notify.listener import Listener
+from ascend_supervisor.notify.senders import Senders
+from ascend_supervisor.output.line_formats import Origin
+from ascend_supervisor.output.log_file import Rotation
+from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.output.rank_output import Outputs
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix, start_guardian
+from ascend_supervisor.processes.memory_cgroup import oom_kills
+from ascend_supervisor.processes.ownership import Mark, Ownership
+from ascend_supervisor.received_signals import Interrupts
+from ascend_supervisor.reporters import fan_out
+from ascend_supervisor.reporters.records import Records, first_status
+from ascend_supervisor.reporters.stdout import Format, Outlets
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.rank_variables import OWNER
+from ascend_supervisor.tasks.clock import Clock, MonotonicClock
+from ascend_supervisor.workers.runtime import Runtime
+
+GUARDIAN = Path(__file__).with_name("programs") / "guardian.py"
+
+
+class Parts(Struct, frozen=True):
+    """``runtime`` is for processes; ``outlets``, ``records`` and ``chronicle`` keep events."""
+
+    outlets: Outlets
+    records: Records
+    reserve: Reserve
+    runtime: Runtime
+    interrupts: Interrupts
+    notify: Listener
+    control: ControlSocket
+    chronicle: Chronicle
+
+
+def parts_of(
+    settings: Settings, environ: Mapping[str, str], place: Place, ourselves: Holder
+) -> Parts:
+    """Make them, in this order: each step depends on the one before it."""
+    prefix = parent_death_prefix()
+    mark = Mark.ours(OWNER, str(place.state_file))
+    guardian = start_guardian(GUARDIAN, mark)
+    become_subreaper()
+    ownership = Ownership.from_now_on(mark)
+    origin = Origin(place.job_id, place.pod, os.getpid())
+    console, terminal = _console(settings), environ.get("TERM", "")
+    outlets = Outlets(console, settings.console_ranks, settings.log_level, origin, terminal)
+    children = Children(prefix)
+    reserve = Reserve()  # only now: it may take the last descriptor
+    clock = MonotonicClock()
+    chronicle = Chronicle(first_status(place, ourselves.start_time), clock)
+    records = Records(place, chronicle.status, settings.termination_log, outlets, reserve)
+    report = fan_out((outlets.report, records.report, chronicle.report))
+    logs = _logs(settings, place, report)
+    runtime = Runtime(
+        children=children,
+        ownership=ownership,
+        outputs=Outputs(logs, outlets.mirror, clock, report),
+        environ={**environ, OWNER: mark.value},
+        oom_kills=partial(oom_kills, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
+        clock=clock,
+        report=report,
+        guardian=guardian,
+    )
+    interrupts = Interrupts(report, logs.reopen, clock, settings.grace)
+    notify = _listener(settings, runtime)
+    control = _control(settings, place, chronicle, interrupts, clock, report)
+    return Parts(outlets, records, reserve, runtime, interrupts, notify, control, chronicle)
+
+
+def _console(settings: Settings) -> Format:
+    if settings.console != "auto":
+        return settings.console
+    return "text" if os.isatty(1) else "json"
+
+
+def _logs(settings: Settings, place: Place, report: Report) -> RankLogs:
+    about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
+    rotation = Rotation(settings.log_max_size, settings.log_keep, place.start.label)
+    return RankLogs(rotation, about, report)
+
+
+def _listener(settings: Settings, runtime: Runtime) -> Listener:
+    """What hears the ranks, once it is opened."""
+    senders = partial(Senders, mark=runtime.ownership.mark, names=rank_names(settings.method))
+    return Listener(senders, runtime.children.spare_descriptor, runtime.clock, runtime.report)
+
+
+def _control(
+    settings: Settings,
+    place: Place,
+    chronicle: Chronicle,
+    interrupts: Interrupts,
+    clock: Clock,
+    report: Report,
+) -> ControlSocket:
+    """The control socket of a job, beside its state file."""
+    must_notify = settings.watchdog is not None or settings.startup_timeout is not None
+    operations = Operations(chronicle, interrupts, clock, report, must_notify=must_notify)
+    return ControlSocket(Path(socket_beside(place.state_file)), operations, report)
