@@ -122,7 +122,7 @@ def _add_command(commands: Any, name: str, meaning: str) -> ArgumentParser:
 
 
 def _ranks(text: str) -> Any:
-    from ascend_supervisor.settings.values import read_ranks  # noqa: PLC0415  (probes need none)
+    from ascend_supervisor.settings.readers import read_ranks  # noqa: PLC0415  (probes need none)
 
     if text[:1].isdecimal():
         with suppress(ValueError):
@@ -137,7 +137,7 @@ def _lines(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    from ascend_supervisor.settings.values import read_duration  # noqa: PLC0415
+    from ascend_supervisor.settings.readers import read_duration  # noqa: PLC0415
 
     try:
         return read_duration(text)

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from ascend_supervisor.settings.values import Kind
+from ascend_supervisor.settings.kinds import Kind
 
 Source = Literal["command line", "environment", "file"]
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from ascend_supervisor import errors
-from ascend_supervisor.settings.option import COMMAND_LINE, NOT_IN_A_FILE, Group, Option
-from ascend_supervisor.settings.rank_variables import read_rank_variables, shown_variable
-from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS
-from ascend_supervisor.settings.values import (
+from ascend_supervisor.settings.kinds import (
     DEVICE_COUNT,
     DURATION,
     FLAG,
@@ -16,17 +13,15 @@ from ascend_supervisor.settings.values import (
     PORT,
     RANKS,
     SIZE,
-    Console,
     Kind,
-    LogLevel,
-    Method,
-    RankDir,
     choice,
-    read_path,
-    read_paths,
-    read_text,
     whole,
 )
+from ascend_supervisor.settings.option import COMMAND_LINE, NOT_IN_A_FILE, Group, Option
+from ascend_supervisor.settings.rank_variables import read_rank_variables, shown_variable
+from ascend_supervisor.settings.readers import read_path, read_paths, read_text
+from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS
+from ascend_supervisor.settings.values import Console, LogLevel, Method, RankDir
 
 METHODS: tuple[Method, ...] = get_args(Method)
 DEFAULT_METHOD: Method = "ranktable"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ascend_supervisor.settings.hang_dump import read_hang_dump
-from ascend_supervisor.settings.option import Group, Option
-from ascend_supervisor.settings.values import (
+from ascend_supervisor.settings.kinds import (
     CODES,
     DURATION,
     FAILURE_CODE,
@@ -14,6 +13,7 @@ from ascend_supervisor.settings.values import (
     Kind,
     whole,
 )
+from ascend_supervisor.settings.option import Group, Option
 
 RESTARTS: Group = (
     "Restarts",
