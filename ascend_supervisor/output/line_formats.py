@@ -11,7 +11,8 @@ from msgspec import Struct
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.files.to_json import escaped, to_json
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.output.console import CUT, Rendered
+from ascend_supervisor.output.console_items import Rendered
+from ascend_supervisor.output.console_thread import CUT
 from ascend_supervisor.output.terminal_escapes import Shown, divided, harmless
 
 PARTIAL_BYTES = 16 * 1024

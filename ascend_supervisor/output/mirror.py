@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from ascend_supervisor.output.console import Console, Dropped, Render, Rendered
+from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.console_items import Dropped, Render, Rendered
 
 CHUNK_BYTES = 256 * 1024
 """What is taken at once at most."""

@@ -15,7 +15,8 @@ from msgspec.structs import asdict
 from ascend_supervisor.events import Event, Level, Report
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.files.to_json import to_json
-from ascend_supervisor.output.console import Console, Numbered, Plain
+from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.console_items import Numbered, Plain
 from ascend_supervisor.output.line_formats import Origin, timestamp
 
 # structlog imports rich, if it is installed, for tracebacks that we never print. That takes longer

@@ -14,7 +14,8 @@ from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.events.words import who
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.output.console import Console, Plain
+from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.console_items import Plain
 from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.output.terminal_escapes import coloured, harmless

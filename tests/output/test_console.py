@@ -7,7 +7,8 @@ import os
 
 import anyio
 
-from ascend_supervisor.output.console import Console, Numbered, Plain
+from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.console_items import Numbered, Plain
 from tests.running import DEADLINE_SECONDS
 
 

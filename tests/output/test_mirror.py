@@ -19,7 +19,9 @@ import pytest
 from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.output.console import CUT, MIRROR_BYTES, SLOW_READER, Console, Plain
+from ascend_supervisor.output.console import MIRROR_BYTES, SLOW_READER, Console
+from ascend_supervisor.output.console_items import Plain
+from ascend_supervisor.output.console_thread import CUT
 from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.reporters.event_log import json_log

@@ -10,7 +10,8 @@ from itertools import count
 import pytest
 
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.output.console import Console, Rendered
+from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.console_items import Rendered
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.output.pump import Pump

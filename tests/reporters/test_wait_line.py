@@ -15,7 +15,8 @@ from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.leftovers import StopWaiting, WaitEnded
 from ascend_supervisor.events.rank_table import RankTableWaiting
 from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited
-from ascend_supervisor.output.console import Console, Plain
+from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.console_items import Plain
 from ascend_supervisor.output.last_line import ERASE, LastLine, columns_of
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.reporters.event_log import text_log

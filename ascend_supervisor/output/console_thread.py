@@ -1,0 +1,121 @@
+"""Writes our stdout, line by line, in a thread of its own; counts ``seq`` as it writes."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from ascend_supervisor.files.writer_thread import Writer
+from ascend_supervisor.output.console_items import Dropped, Numbered, Plain, Rendered, Said
+from ascend_supervisor.output.last_line import LastLine
+from ascend_supervisor.output.stream import Stream
+
+RETRY_SECONDS = 0.2
+"""How often a write that a disk refused is retried."""
+GONE = frozenset({errno.EPIPE, errno.ECONNRESET, errno.EBADF})
+"""The reader is gone for good; all other errors may pass."""
+CUT = b" ...(cut)...\n"
+"""Ends a line of which only the beginning was shown."""
+
+
+class ConsoleThread:
+    """Writes what is put into ``queue`` to ``stream``.
+
+    ``refused`` is called, in this thread, when a disk begins to refuse.
+    """
+
+    def __init__(self, fd: int, refused: Callable[[str], None]) -> None:
+        self.stream = Stream(fd)
+        self.last_line = LastLine(fd)
+        self.is_gone = False
+        """Whether the reader is gone."""
+        self._refused = refused
+        self._next_seq = 0
+        self._at_line_start = True
+        self._is_refusing = False
+        self._is_dropping = False
+        self._dropped: Counter[Dropped] = Counter()
+        self.queue: Writer[Plain | Numbered | Said | LastLine] = Writer(
+            self._write, f"console {fd}"
+        )
+
+    @property
+    def dropped(self) -> Counter[Dropped]:
+        """How many lines of each rank ``drop_output`` has dropped so far; they only grow."""
+        return self._dropped.copy()
+
+    def drop_output(self) -> None:
+        """Drop rank output that is not written yet, except the line that is being written."""
+        self._is_dropping = True
+
+    def _write(self, item: Plain | Numbered | Said | LastLine) -> None:
+        if isinstance(item, LastLine):
+            self._steer(item.drawing(self._at_line_start))
+            return
+        self._steer(self.last_line.erasure())
+        if isinstance(item, Said):
+            self._write_said(item)
+            return
+        line = item.line
+        if isinstance(item, Numbered):
+            line = b'{"seq":%d,%b' % (self._next_seq, line[1:])
+            self._next_seq += 1
+        self._insist(line if self._at_line_start else b"\n" + line)
+
+    def _steer(self, sequence: bytes) -> None:
+        """Write what leaves the cursor where it was: at the start of a line."""
+        before = self._at_line_start
+        self._insist(sequence)
+        self._at_line_start = before
+
+    def _insist(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view and not self.is_gone:
+            view = view[self._write_some(view) :]
+
+    def _write_said(self, said: Said) -> None:
+        view = memoryview(said.shown)
+        done, end = 0, len(view)
+        is_cut = False
+        while done < end and not self.is_gone:
+            if self._is_dropping and not is_cut:
+                is_cut, end = True, self._end_of_line(said.shown, done)
+            else:
+                done += self._write_some(view[done:end])
+        rest = said.shown[end:]
+        if rest:
+            self._dropped[said.dropped] += said.ends(rest)
+            if not self._at_line_start:
+                self._insist(CUT)
+        if end:
+            self._next_seq = said.next_seq - rest.count(b"\n")
+
+    def _end_of_line(self, shown: Rendered, done: int) -> int:
+        """The end of the partly written line; ``done`` if there is no such line or no end."""
+        return done if self._at_line_start else shown.find(b"\n", done) + 1 or done
+
+    def _write_some(self, data: memoryview) -> int:
+        """Write a part of it; returns its size, or 0 after a refusal or without a reader."""
+        try:
+            size = self.stream.write(data)
+        except OSError as error:
+            if error.errno in GONE:
+                self.is_gone = True
+            else:
+                self._refuse(error.strerror or str(error))
+            return 0
+        self._is_refusing = False
+        if self.queue.refusal:
+            self.queue.refuse(None)
+        self._at_line_start = data[size - 1] == ord("\n")
+        self.queue.progressed(size)
+        return size
+
+    def _refuse(self, reason: str) -> None:
+        if not self._is_refusing:
+            self._refused(reason)
+        self._is_refusing = True
+        self.queue.refuse(reason)
+        time.sleep(RETRY_SECONDS)
