@@ -11,12 +11,16 @@ from pathlib import Path
 DIRECTORY_MODE = 0o750
 
 
-def make_directories(path: Path) -> None:
+def make_directories(path: Path, made: set[Path] | None = None) -> None:
     """Make ``path`` and what is missing above it, each with DIRECTORY_MODE; raises OSError.
 
-    Raises for a directory that another user planted in a world-writable one.
+    Raises for a directory that another user planted in a world-writable one. What is in ``made``
+    was made, or looked at, a moment ago, and is left out; what is made is added to it.
     """
+    made = set() if made is None else made
     for directory in (*reversed(path.parents), path):
+        if directory in made:
+            continue
         try:
             directory.mkdir(mode=DIRECTORY_MODE)
         except FileExistsError:
@@ -24,6 +28,7 @@ def make_directories(path: Path) -> None:
         except OSError:  # read-only, or automounted: an existing directory is enough
             if not directory.is_dir():
                 raise
+        made.add(directory)
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
@@ -59,22 +59,30 @@ class RankLogs:
         self._report = report
         self._logs: dict[Path, LogWriter] = {}
 
-    async def open(self, spec: ProcessSpec) -> None:
-        """Make the log of ``spec``, unless an earlier generation has.
+    async def open(self, specs: Sequence[ProcessSpec]) -> None:
+        """Make the logs of ``specs``, all at once, unless an earlier generation has.
 
         Raises CannotWrite, Unavailable where no more files can be opened, or NoThread.
         """
-        log = self._logs.get(Path(spec.log)) or self._new(spec)
+        logs = [self._logs.get(Path(spec.log)) or self._new(spec) for spec in specs]
+        refusals = [await self._refusal(spec, log) for spec, log in zip(specs, logs, strict=True)]
+        if first := next(filter(None, refusals), None):
+            raise first
+
+    async def _refusal(self, spec: ProcessSpec, log: LogWriter) -> CannotWrite | Unavailable | None:
+        """Why the log could not be opened; then it is forgotten, and made again the next time."""
         try:
             await log.opened()
         except OSError as error:
-            self._logs.pop(log.path).close()
+            log.close()
+            self._logs.pop(log.path, None)
             if lacking := scarcity(error):
-                raise Unavailable(f"{spec.name}: cannot open its log: {lacking}") from error
-            raise CannotWrite(
+                return Unavailable(f"{spec.name}: cannot open its log: {lacking}")
+            return CannotWrite(
                 f"{spec.name}: cannot write its log {log.path}: {error.strerror or error}; "
                 "choose another directory with --log-dir"
-            ) from error
+            )
+        return None
 
     def begin(self, spec: ProcessSpec, generation: int) -> LogWriter:
         """The log of ``spec``, which is open, with a line that says that ``generation`` begins."""

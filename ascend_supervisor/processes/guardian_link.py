@@ -95,10 +95,9 @@ def _left(mark: Mark) -> Iterator[str]:
     """The processes that guardians wait for; the guardian itself if it shows none yet."""
     # Before it has its name, it is setsid, then Python.
     names = {NAME, "setsid", Path(sys.executable).name[:15]}
-    for number in proc.pids():
-        if proc.name(number) not in names:
-            continue
-        variable, _, value = "".join(proc.words(number)[-1:]).partition("=")
+    numbers = [number for number in proc.pids() if proc.name(number) in names]
+    for number, words in zip(numbers, proc.command_lines(numbers), strict=True):
+        variable, _, value = "".join(words[-1:]).partition("=")
         if variable == mark.variable and mark.succeeds(value):
             held = map(HELD.fullmatch, proc.open_files(number))
             for pid in [int(found[1]) for found in held if found] or [number]:

@@ -6,7 +6,7 @@ A process that is gone, or that we may not inspect, has no children, no name and
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +19,14 @@ from ascend_supervisor.untrusted_text import printable
 
 COMMAND_CHARACTERS = 200
 PROC = Path("/proc")
-_MEMORY = ProcessMemory(Path.read_bytes)
+
+
+def _read(path: Path | str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (half the time of read_bytes)
+        return file.read()
+
+
+_MEMORY = ProcessMemory(_read)
 
 
 class Stat(Struct, frozen=True):
@@ -58,14 +65,14 @@ def descendants(pid: int, proc: Path = PROC) -> list[int]:
 def children(pid: int, proc: Path = PROC) -> list[int]:
     """Zombies too; raises OSError at EMFILE and the like."""
     try:
-        tasks = os.listdir(proc / str(pid) / "task")  # noqa: PTH208
+        tasks = os.listdir(f"{proc}/{pid}/task")  # noqa: PTH208
     except OSError as error:
         _raise_if_scarce(error)
         return []
     found: list[int] = []
     for task in tasks:
         try:
-            text = (proc / str(pid) / "task" / task / "children").read_bytes()
+            text = _read(f"{proc}/{pid}/task/{task}/children")
         except FileNotFoundError:
             if (proc / str(pid) / "task" / task).exists():  # a kernel without CONFIG_PROC_CHILDREN
                 return [child for child in pids(proc) if parent(child, proc) == pid]
@@ -80,7 +87,7 @@ def children(pid: int, proc: Path = PROC) -> list[int]:
 def stat(pid: int, proc: Path = PROC) -> Stat | None:
     """None if it is gone; raises OSError at EMFILE and the like."""
     try:
-        content = (proc / str(pid) / "stat").read_bytes()
+        content = _read(f"{proc}/{pid}/stat")
     except OSError as error:
         _raise_if_scarce(error)
         return None
@@ -127,7 +134,7 @@ def catches(pid: int, number: int, proc: Path = PROC) -> bool:
 def name(pid: int, proc: Path = PROC) -> str:
     """Its name (comm), which can be read even if the process is stuck."""
     try:
-        name = (proc / str(pid) / "comm").read_bytes()  # three times as fast as read_text
+        name = _read(f"{proc}/{pid}/comm")
     except OSError as error:
         _raise_if_scarce(error)
         return ""
@@ -136,22 +143,37 @@ def name(pid: int, proc: Path = PROC) -> str:
 
 def words(pid: int, proc: Path = PROC) -> list[str]:
     """Its command line."""
-    try:
-        line = _MEMORY.read(proc / str(pid) / "cmdline")
-    except OSError as error:
-        _raise_if_scarce(error)
-        return []
-    return [os.fsdecode(word) for word in line.removesuffix(b"\0").split(b"\0")]
+    return command_lines([pid], proc)[0]
+
+
+def command_lines(numbers: Sequence[int], proc: Path = PROC) -> list[list[str]]:
+    """The words of each; none where they cannot be read."""
+    return [
+        [os.fsdecode(word) for word in line.removesuffix(b"\0").split(b"\0")] if line else []
+        for line in _memory("cmdline", numbers, proc)
+    ]
 
 
 def environ(pid: int, proc: Path = PROC) -> Mapping[bytes, bytes]:
     """The environment it was started with; empty if not permitted, or not read within a second."""
-    try:
-        block = _MEMORY.read(proc / str(pid) / "environ")
-    except OSError as error:
-        _raise_if_scarce(error)
-        return {}
+    (block,) = _memory("environ", [pid], proc)
     return dict(entry.split(b"=", 1) for entry in block.split(b"\0") if b"=" in entry)
+
+
+def started_with(variable: bytes, numbers: Sequence[int], proc: Path = PROC) -> list[int]:
+    """Those of ``numbers`` in whose environment ``variable`` is, as far as that can be read."""
+    entry = b"\0" + variable + b"="
+    blocks = zip(numbers, _memory("environ", numbers, proc), strict=True)
+    return [pid for pid, block in blocks if entry in b"\0" + block]
+
+
+def _memory(name: str, numbers: Sequence[int], proc: Path) -> list[bytes]:
+    """The file ``name`` of each; empty where it cannot be read."""
+    contents = _MEMORY.read_all([proc / str(pid) / name for pid in numbers])
+    for error in contents:
+        if isinstance(error, OSError):
+            _raise_if_scarce(error)
+    return [b"" if isinstance(content, OSError) else content for content in contents]
 
 
 def in_our_pid_namespace(pid: int, proc: Path = PROC) -> bool:

@@ -91,7 +91,8 @@ async def sweep_leftovers(mark: Mark, seconds: float, tell_left: TellLeft) -> Sw
 
     def remaining() -> list[Pid]:
         # A dying process has no environment any more: once seen, it counts until it has ended.
-        seen.update(pid for number in proc.pids() if (pid := _leftover(mark, number)) is not None)
+        marked = proc.started_with(os.fsencode(mark.variable), list(proc.pids()))
+        seen.update(pid for number in marked if (pid := _leftover(mark, number)) is not None)
         return [pid for pid in seen if pid.lives]
 
     # Not in the event loop: reading the environment of a process in a driver may block.
@@ -100,7 +101,7 @@ async def sweep_leftovers(mark: Mark, seconds: float, tell_left: TellLeft) -> Sw
 
 def _leftover(mark: Mark, number: int) -> Pid | None:
     """The process with this number, if a dead supervisor with our state file left it."""
-    if not _is_left_by_another(mark, number):  # first, because it is rarely true and costs one read
+    if not _is_left_by_another(mark, number):
         return None
     pid = Pid.of(number)
     if pid is None or number == os.getpid():

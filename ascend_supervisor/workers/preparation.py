@@ -55,8 +55,7 @@ async def _make_ready(plan: Plan, table_file: PurePath, runtime: Runtime) -> Non
     if document is not None:
         await in_thread(partial(keep_copy, document, table_file))
     await in_thread(partial(prepare_all, plan.specs, runtime.environ))
-    for spec in plan.specs:
-        await runtime.outputs.logs.open(spec)
+    await runtime.outputs.logs.open(plan.specs)
 
 
 async def _tell_waiting(runtime: Runtime) -> None:
@@ -75,8 +74,9 @@ def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> N
     May block. Raises CannotWrite, CommandNotFound or CannotExecute, before anything is started.
     """
     checked = set()
+    made: set[Path] = set()
     for spec in specs:
-        _make_directories(spec)
+        _make_directories(spec, made)
         _write_files(spec)
         environ = changed(inherited, spec.environ)
         key = (spec.argv[0], environ.get("PATH"), spec.cwd if "/" in spec.argv[0] else None)
@@ -85,11 +85,11 @@ def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> N
             checked.add(key)
 
 
-def _make_directories(spec: ProcessSpec) -> None:
-    made = spec.directories if _is_our_own(spec.cwd) else (spec.cwd, *spec.directories)
-    for directory in made:
+def _make_directories(spec: ProcessSpec, made: set[Path]) -> None:
+    needed = spec.directories if _is_our_own(spec.cwd) else (spec.cwd, *spec.directories)
+    for directory in needed:
         try:
-            make_directories(Path(directory))
+            make_directories(Path(directory), made)
         except OSError as error:
             what = f"{spec.name}: cannot make the directory {directory}"
             raise _unwritable(what, error, "one with --work-dir or --log-dir") from error

@@ -82,3 +82,16 @@ def test_where_only_its_owner_may_write_anybodys_directory_will_do(tmp_path):
     (tmp_path / "his").mkdir()
     os.chown(tmp_path / "his", STRANGER, -1)
     make_directories(tmp_path / "his" / "ours")
+
+
+def test_what_others_planted_is_refused_each_time_however_much_is_known_to_be_fine(open_to_all):
+    made: set[Path] = set()
+    make_directories(open_to_all / "ours" / "a", made)
+    assert {open_to_all / "ours", open_to_all / "ours" / "a"} < made
+    (open_to_all / "his").mkdir()
+    os.chown(open_to_all / "his", STRANGER, -1)
+    for _ in range(2):
+        with pytest.raises(PermissionError, match=f"user {STRANGER} has put"):
+            make_directories(open_to_all / "his" / "ours", made)
+    make_directories(open_to_all / "ours" / "a" / "b", made)
+    assert (open_to_all / "ours" / "a" / "b").is_dir()

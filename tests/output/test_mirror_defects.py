@@ -84,7 +84,7 @@ async def test_a_process_is_heard_to_its_end_though_it_cannot_be_shown(tmp_path,
     """An exception out of a pump would end the job with 70."""
     reader, logs = Reader(), RankLogs(Rotation(1 << 30, 1), "a test", lambda _: None)
     spec = ProcessSpec(("python",), tmp_path, tmp_path / "log", rank=0)
-    await logs.open(spec)
+    await logs.open([spec])
     pump = Pump(Sink(logs.begin(spec, 0), reader.mirror(Upset(upset_by)), MonotonicClock()))
     source = "import sys\nfor word in ('one', 'bad', 'two'): print(word, flush=True)"
     children = Children()

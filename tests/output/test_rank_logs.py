@@ -37,7 +37,7 @@ async def refused(log: Path) -> None:
     logs = RankLogs(Rotation(1 << 30, 1), "a test", lambda _: None)
     for _ in range(TIMES):
         with pytest.raises(CannotWrite, match=str(log)):
-            await logs.open(spec(log))
+            await logs.open([spec(log)])
     await logs.finish()
 
 
@@ -62,8 +62,24 @@ async def test_a_log_that_can_be_opened_has_a_thread_until_the_end(tmp_path):
     log = tmp_path / "fine.txt"
     logs = RankLogs(Rotation(1 << 30, 1), "a test", lambda _: None)
     for generation in range(TIMES):
-        await logs.open(spec(log))
+        await logs.open([spec(log)])
         logs.begin(spec(log), generation)
     assert len(writers(log)) == 1
     await logs.finish()
     await until(lambda: not writers(log))
+
+
+async def test_logs_that_were_refused_together_are_all_made_at_the_next_try(tmp_path):
+    folder = tmp_path / "later"
+    folder.write_text("no directory yet")
+    specs = [spec(folder / f"rank_{rank}.txt") for rank in range(3)]
+    logs = RankLogs(Rotation(1 << 30, 1), "a test", lambda _: None)
+    with pytest.raises(CannotWrite, match="rank_0"):
+        await logs.open(specs)
+    folder.unlink()
+    folder.mkdir()
+    await logs.open(specs)
+    for one in specs:
+        logs.begin(one, 0)
+    await logs.finish()
+    assert sorted(path.name for path in folder.iterdir()) == [Path(one.log).name for one in specs]

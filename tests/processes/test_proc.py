@@ -216,6 +216,22 @@ def test_a_process_whose_memory_cannot_be_read_is_asked_once_and_left(tmp_path):
         time.sleep(0.005)
 
 
+def test_among_many_processes_one_that_does_not_answer_hides_no_other(tmp_path):
+    for number in range(10, 20):
+        (tmp_path / str(number)).mkdir()
+        content = b"A=b\0OWNER=x\0" if number % 2 else b"OWNERS=x\0A=OWNER=x\0"
+        (tmp_path / str(number) / "environ").write_bytes(content)
+        (tmp_path / str(number) / "cmdline").write_bytes(b"train\0%d\0" % number)
+    for number in (13, 17):  # they are asked for again and again, and never answer
+        (tmp_path / str(number) / "environ").unlink()
+        os.mkfifo(tmp_path / str(number) / "environ")
+    for _ in range(3):
+        found = proc.started_with(b"OWNER", [*range(10, 20), 99], tmp_path)
+        assert found == [11, 15, 19]
+    lines = proc.command_lines([12, 99, 13], tmp_path)
+    assert lines == [["train", "12"], [], ["train", "13"]]
+
+
 def test_who_is_asked_for_its_memory_costs_no_thread_each():
     before = threading.active_count()
     for _ in range(200):
