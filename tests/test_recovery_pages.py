@@ -15,6 +15,7 @@ from ascend_supervisor.coordination.memory import (
     CONFIRMED_SECONDS,
     MOST_RESTARTS,
     RESTARTS_SECONDS,
+    WITHDRAWN_PROJECTED_SECONDS,
     WITHDRAWN_SECONDS,
 )
 from ascend_supervisor.coordination.obstacles import MOST_SECONDS, UNCHANGED_SECONDS
@@ -27,6 +28,7 @@ HELD_BY = {PAGES[0]: "Held by", PAGES[1]: "由哪些测试保证"}
 FAULTS = {PAGES[0]: "What happens at each fault", PAGES[1]: "故障场景与处理"}
 LIMITS = (
     WITHDRAWN_SECONDS,
+    WITHDRAWN_PROJECTED_SECONDS,
     CONFIRMED_SECONDS,
     UNCHANGED_SECONDS,
     MOST_SECONDS,

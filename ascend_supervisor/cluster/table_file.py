@@ -81,12 +81,20 @@ DETACHED = (
 )
 
 
+PROJECTED = "..data"
+"""The symlink through which kubelet shows the files of a ConfigMap; it swaps it at each change."""
+
+
 class Seen(Struct, frozen=True):
-    """What is at ``path``; ``hint`` belongs to every reason for waiting, and says what to do."""
+    """What is at ``path``; ``hint`` belongs to every reason for waiting, and says what to do.
+
+    ``is_projected``: kubelet copies the file from a ConfigMap, so that changes show late.
+    """
 
     path: Path
     content: bytes | NotReady
     hint: str = ""
+    is_projected: bool = False
 
 
 def read_table(places: Sequence[Path], others: str = "") -> Seen:
@@ -116,7 +124,8 @@ def read_table(places: Sequence[Path], others: str = "") -> Seen:
             data = file.read(MAX_BYTES + 1)
         except OSError as error:
             return Seen(path, _unreadable(error))
-    return Seen(path, data, "" if found.st_nlink else DETACHED)
+    is_projected = os.path.islink(path.with_name(PROJECTED))  # noqa: PTH114  (never raises)
+    return Seen(path, data, "" if found.st_nlink else DETACHED, is_projected)
 
 
 def _resolved(places: Sequence[Path]) -> Path:

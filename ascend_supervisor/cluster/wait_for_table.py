@@ -52,11 +52,15 @@ def found_in(place: Path, table: RankTable) -> FoundTable:
 
 
 class Unready(Struct, frozen=True):
-    """There is no table at ``path`` yet; ``was_read``: look again only after a change."""
+    """There is no table at ``path`` yet; ``was_read``: look again only after a change.
+
+    ``is_projected``: the file is that of a ConfigMap, whose changes show late.
+    """
 
     path: Path
     why: NotReady
     was_read: bool = False
+    is_projected: bool = False
 
 
 SILENT = NotReady(str(FileSystemTimeout()), advice="")
@@ -152,7 +156,7 @@ class TableFile:
             return Unready(self._places[0], NotReady(str(obstacle), advice=""))
         if isinstance(found, NotReady):
             why = NotReady(found.reason + seen.hint, advice="") if seen.hint else found
-            return Unready(seen.path, why, was_read=True)
+            return Unready(seen.path, why, was_read=True, is_projected=seen.is_projected)
         return found
 
     async def _parse(self, path: Path, content: bytes) -> FoundTable | NotReady:

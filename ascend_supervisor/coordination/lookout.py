@@ -64,8 +64,8 @@ class RankTableLook:
             return now, Sight(WrongTable(refusal.faults))
         if isinstance(seen, FoundTable):
             return now, Sight(CompletedTable(seen, _stamp(now)))
-        sight = Sight(WithdrawnTable(seen.why.text)) if seen.why.is_said else Sight()
-        return now if seen.was_read else None, sight
+        withdrawn = WithdrawnTable(seen.why.text, seen.is_projected) if seen.why.is_said else None
+        return now if seen.was_read else None, Sight(withdrawn)
 
 
 class GivenTable:

@@ -28,6 +28,10 @@ from ascend_supervisor.events.cluster import Trigger
 WITHDRAWN_SECONDS = 5.0
 """A table that is not completed for less, then is the same again, is no incident: an Ascend
 Operator that restarts writes it so."""
+WITHDRAWN_PROJECTED_SECONDS = 120.0
+"""The same for a table in a ConfigMap. kubelet copies it when it syncs the pod: every 60 s
+(syncFrequency) and up to half of that later (workerResyncIntervalJitterFactor), from a cache that
+is some seconds behind. So what held for a moment is shown for up to 90 s and a little more."""
 CONFIRMED_SECONDS = 60.0
 """The two files tell of the same incident within this time."""
 TOGETHER_SECONDS = 5.0
@@ -46,7 +50,8 @@ class Memory(Struct, frozen=True):
     started at ``started_at``, and ``ranks`` are its ranks on this server. ``reset_was_there``: the
     reset file existed at some time. ``retry_time`` was accepted: it is no news any more. Until
     ``confirmed_until`` another one only confirms the last incident. ``restarts`` are the times of
-    the incidents after which a generation was started.
+    the incidents after which a generation was started. ``is_judging``: ranks here have failed, and
+    wait for the word of the cluster.
     """
 
     table: Table | None = None
@@ -65,6 +70,7 @@ class Memory(Struct, frozen=True):
     confirmed_until: float = 0.0
     incident: Incident | None = None
     restarts: tuple[float, ...] = ()
+    is_judging: bool = False
 
     @property
     def wrong_since(self) -> float | None:
@@ -91,6 +97,14 @@ def noticed(memory: Memory, sight: Sight, now: float) -> Memory:
     return _with_gravest(_with_retry_time(seen, now), now)
 
 
+def judging(memory: Memory) -> Memory:
+    """The memory when a failure here waits for the word of the cluster.
+
+    No rank runs that a hasty verdict could end, so a withdrawn table is believed sooner.
+    """
+    return replace(memory, is_judging=True)
+
+
 def started(memory: Memory, found: FoundTable, ranks: Iterable[int], now: float) -> Memory:
     """The memory when a generation starts with ``found``: an incident is over."""
     incident = memory.incident
@@ -107,6 +121,7 @@ def started(memory: Memory, found: FoundTable, ranks: Iterable[int], now: float)
         confirmed_until=now + CONFIRMED_SECONDS if unconfirmed else 0.0,
         incident=None,
         restarts=restarts[-MOST_RESTARTS:],
+        is_judging=False,
     )
 
 
@@ -212,8 +227,12 @@ def _from_reset(memory: Memory) -> tuple[Trigger, str] | None:
 
 def _from_table(memory: Memory) -> tuple[Trigger, str] | None:
     table = memory.table
-    if isinstance(table, WithdrawnTable) and memory.withdrawn_for >= WITHDRAWN_SECONDS:
-        lasted = f"for {WITHDRAWN_SECONDS:g} s"
+    if isinstance(table, WithdrawnTable):
+        is_late = table.is_projected and not memory.is_judging
+        limit = WITHDRAWN_PROJECTED_SECONDS if is_late else WITHDRAWN_SECONDS
+        if memory.withdrawn_for < limit:
+            return None
+        lasted = f"for {limit:g} s"
         return "table_withdrawn", f"the rank table has not been completed {lasted}: {table.why}"
     if isinstance(table, CompletedTable) and table.found.sha256 != memory.running:
         return "table_changed", "the rank table has changed"

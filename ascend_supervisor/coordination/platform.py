@@ -22,6 +22,7 @@ from ascend_supervisor.coordination.memory import (
     MOST_RESTARTS,
     RESTARTS_SECONDS,
     Memory,
+    judging,
     noticed,
     started,
 )
@@ -239,6 +240,7 @@ class Platform:
     async def _verdict(self, ended: Ended) -> Incident | None:
         """What the cluster says of a failure here, which may be a consequence of its own."""
         seconds = self._rules.verdict
+        self._memory = judging(self._memory)
         waiting = Waiting(self._clock, self._report)
         otherwise = f"unless it acts within {seconds:g} s, this server ends"
         waiting.tell(f"{what_failed(ended)}; {otherwise}", seconds)

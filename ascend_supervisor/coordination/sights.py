@@ -19,9 +19,13 @@ class CompletedTable(Struct, frozen=True):
 
 
 class WithdrawnTable(Struct, frozen=True):
-    """The table itself says that it is not completed."""
+    """The table itself says that it is not completed.
+
+    ``is_projected``: the file is that of a ConfigMap, so it may long be completed again.
+    """
 
     why: str
+    is_projected: bool = False
 
 
 class WrongTable(Struct, frozen=True):

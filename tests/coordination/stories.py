@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import Format, FoundTable, RankTable
 from ascend_supervisor.cluster.reset_file import ListedRank, ResetFile
-from ascend_supervisor.coordination.memory import Memory, noticed, started
+from ascend_supervisor.coordination.memory import Memory, judging, noticed, started
 from ascend_supervisor.coordination.obstacles import Obstacle, is_accepted_unchanged, obstacle
 from ascend_supervisor.coordination.sights import (
     CompletedTable,
@@ -86,7 +86,8 @@ def found(content: str) -> FoundTable:
 class Server:
     """``ending`` and ``release`` in seconds: until all ranks have ended, then until a restart.
 
-    ``again``: an unchanged reset file is read again at every look. ``order``: the files are looked
+    ``again``: an unchanged reset file is read again at every look. ``projected``: the table is in a
+    ConfigMap. ``order``: the files are looked
     at together, or one after the other. Neither must make a difference.
     """
 
@@ -94,6 +95,7 @@ class Server:
     release: int = 0
     verdict: int = 30
     again: bool = False
+    projected: bool = False
     order: Literal["together", "table first", "reset first"] = "together"
     memory: Memory = field(default_factory=Memory)
     history: list[str] = field(default_factory=list)
@@ -126,7 +128,7 @@ class Server:
         if change.content == TORN:
             return None
         if change.content == WITHDRAWN:
-            return WithdrawnTable("status is 'initializing'")
+            return WithdrawnTable("status is 'initializing'", self.projected)
         if change.content == WRONG:
             return WrongTable(("$: wrong",))
         return CompletedTable(found(change.content), (1, 1, 1 if change.is_back else self.stamp))
@@ -169,6 +171,7 @@ class Server:
             case "running" if self.memory.incident is not None:
                 self._enter("ending", now + self.ending)
             case "ending" if now >= self.until:
+                self.memory = judging(self.memory)
                 self._enter("verdict", now + self.verdict)
             case "verdict":
                 self._judge(now)

@@ -39,7 +39,12 @@ changes: st.SearchStrategy[Change] = st.one_of(
     *(tables, tables, quiet_resets, quiet_resets, resets),
     st.sampled_from([Missing(), Torn(), Crash()]),
 )
-servers = st.builds(Server, st.sampled_from([0, 1, 5, 30, 200]), st.sampled_from([0, 1, 10]))
+servers = st.builds(
+    Server,
+    st.sampled_from([0, 1, 5, 30, 200]),
+    st.sampled_from([0, 1, 10]),
+    projected=st.booleans(),
+)
 
 
 @st.composite
@@ -146,7 +151,7 @@ def test_reading_unchanged_files_again_makes_no_difference(
     server: Server, story: tuple[tuple[int, Change], ...]
 ) -> None:
     end = story[-1][0] + CALM
-    again = Server(server.ending, server.release, again=True)
+    again = Server(server.ending, server.release, again=True, projected=server.projected)
     assert play(server, story, end) == play(again, story, end)
 
 
@@ -158,7 +163,7 @@ def test_the_order_in_which_the_files_are_looked_at_decides_nothing(
     end = story[-1][0] + CALM
     together = acts(play(server, story, end))
     for order in ("table first", "reset first"):
-        other = Server(server.ending, server.release, order=order)
+        other = Server(server.ending, server.release, order=order, projected=server.projected)
         assert acts(play(other, story, end)) == together
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tests.recovery.supervisors import SimulatedCluster, Story, started
 from tests.recovery.tables import members, moved, withdrawn
-from tests.recovery.writers import RESET, TABLE, VERSION, make_again, reset_file, tear
+from tests.recovery.writers import (
+    RESET,
+    TABLE,
+    VERSION,
+    ConfigMap,
+    make_again,
+    reset_file,
+    tear,
+)
 
 UNTOUCHED = Story(worlds=[2], free=[], triggers=[], exit_code=143)
 
@@ -127,4 +135,16 @@ def test_a_reset_file_that_never_comes(cluster):
 def test_a_reset_file_of_a_later_release(cluster):
     started(cluster, members(2))
     cluster.write_reset(b'{"RankList": null, "Added": {"Later": [1]}, "RetryTime": 0}')
+    ran_on(cluster)
+
+
+def test_a_config_map_that_shows_a_withdrawn_table_for_90_seconds(cluster):
+    # An operator restarts within 3 s, and kubelet copies what it wrote a minute later.
+    job = members(2)
+    pods = started(cluster, job, mount=ConfigMap)
+    cluster.withdraw_table()
+    cluster.move(90)
+    for pod in pods:
+        assert not pod.job.all("cluster.incident")
+    cluster.write_table(job)
     ran_on(cluster)

@@ -6,12 +6,14 @@ import signal
 
 import pytest
 
-from tests.recovery.supervisors import Story, started
+from tests.recovery.supervisors import NEW_SECONDS, Story, started
 from tests.recovery.tables import Member, members, moved, super_pod, template_1, template_2
 from tests.recovery.writers import RESTART_TYPE, TABLE, ConfigMap, reset_file
 
 ONCE = Story(worlds=[3, 3], free=[True], triggers=["table_withdrawn"], exit_code=143)
 REPLACED = reset_file(retry_time=1)
+NEARLY_SECONDS = 100
+"""Not yet the limit for a table in a ConfigMap, however busy the machine is."""
 
 
 @pytest.mark.parametrize("form", [template_2, template_1, super_pod])
@@ -123,17 +125,37 @@ def test_files_of_config_maps_are_followed_like_those_of_hosts(cluster):
     for pod in pods:
         pod.reset.write({RESTART_TYPE: b"hotReset"})
         pod.up()
+    cluster.move(NEW_SECONDS)
     cluster.withdraw_table()
     cluster.move(20)
     for pod in pods:
-        pod.then("cluster.waiting")
+        assert not pod.job.all("cluster.incident")
         pod.reset.write({"reset.json": REPLACED, RESTART_TYPE: None})
-    cluster.move(5)
+    for pod in pods:
+        pod.then("cluster.incident", trigger="retry_time")
+        pod.then("cluster.waiting")
     after = moved(job, 1, host=9)
     cluster.write_table(after)
     for pod in pods:
         pod.up(1)
     cluster.move(100)
+    assert cluster.stop() == [Story([2, 2], [True], ["retry_time"], 143)] * 2
+
+
+def test_a_table_of_a_config_map_that_stays_withdrawn_is_an_incident_after_two_minutes(cluster):
+    job = members(2)
+    pods = started(cluster, job, mount=ConfigMap)
+    cluster.withdraw_table()
+    cluster.move(NEARLY_SECONDS)
+    for pod in pods:
+        assert not pod.job.all("cluster.incident")
+    cluster.move(20)
+    for pod in pods:
+        pod.then("cluster.incident", trigger="table_withdrawn")
+        pod.then("cluster.waiting")
+    cluster.write_table(moved(job, 1, host=9))
+    for pod in pods:
+        pod.up(1)
     assert cluster.stop() == [Story([2, 2], [True], ["table_withdrawn"], 143)] * 2
 
 
