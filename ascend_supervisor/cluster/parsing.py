@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ascend_supervisor.cluster import format_2_0, formats
 from ascend_supervisor.cluster.conversion import template_1
+from ascend_supervisor.cluster.essence import essence
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, NotReady, RankTable
 from ascend_supervisor.cluster.table_warnings import warnings_about
 from ascend_supervisor.errors import TableRefused
@@ -72,13 +73,15 @@ def _completed(top: Cursor, data: bytes) -> RankTable:
     listed = _READERS[layout](top)
     entries = tuple(sorted(map(_entry, listed), key=_first_rank))
     holders = [entry for entry in entries if entry.devices]
+    is_converted = layout in (Format.TEMPLATE_2, Format.LAB)
     return RankTable(
         format=layout,
         entries=entries,
         world_size=sum(len(entry.devices) for entry in holders),
         servers=len(holders if layout is Format.A5 else {entry.server_id for entry in holders}),
-        document=template_1(holders) if layout in (Format.TEMPLATE_2, Format.LAB) else data,
+        document=template_1(holders) if is_converted else data,
         warnings=warnings_about(layout, entries),
+        essence=essence(layout, entries, {} if is_converted else top.value),
     )
 
 

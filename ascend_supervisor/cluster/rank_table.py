@@ -52,7 +52,9 @@ class RankTable(Struct, frozen=True):
     ``servers`` counts the distinct servers that hold devices (2.0 names none: the entries).
     ``document`` is what the ranks get: the group_list formats converted to template 1, the other
     formats as the bytes that were parsed. Empty if the ranks get no file.
-    ``warnings`` are sentences about what some HCCL refuses.
+    ``warnings`` are sentences about what some HCCL refuses. ``essence`` is a digest of what the
+    ranks depend on (see there); empty if that is
+    not known, as of a table that came from no file.
     """
 
     format: Format
@@ -61,6 +63,7 @@ class RankTable(Struct, frozen=True):
     servers: int
     document: bytes
     warnings: tuple[str, ...] = ()
+    essence: str = ""
 
     @property
     def file_for_ranks(self) -> bytes | None:
@@ -103,3 +106,8 @@ class FoundTable(Struct, frozen=True):
     path: Path
     table: RankTable
     sha256: str
+
+    @property
+    def essence(self) -> str:
+        """The same for two tables if they are the same to the ranks, however they are written."""
+        return self.table.essence or self.sha256

@@ -46,7 +46,7 @@ class Memory(Struct, frozen=True):
     """What was seen so far, and what was made of it.
 
     ``table`` is the last news of the table; ``withdrawn_for`` is how long it was seen withdrawn.
-    ``running`` is the table (sha256) of the latest generation, empty before the first; it was
+    ``running`` is the table (its essence) of the latest generation, empty before the first; it was
     started at ``started_at``, and ``ranks`` are its ranks on this server. ``reset_was_there``: the
     reset file existed at some time. ``retry_time`` was accepted: it is no news any more. Until
     ``confirmed_until`` another one only confirms the last incident. ``restarts`` are the times of
@@ -115,7 +115,7 @@ def started(memory: Memory, found: FoundTable, ranks: Iterable[int], now: float)
     )
     return replace(
         memory,
-        running=found.sha256,
+        running=found.essence,
         started_at=now,
         ranks=frozenset(ranks),
         confirmed_until=now + CONFIRMED_SECONDS if unconfirmed else 0.0,
@@ -196,7 +196,7 @@ def _confirmed(memory: Memory, incident: Incident, now: float) -> Incident:
     if not incident.has_retry_time:
         return told
     # The second one means another pod, which has a table of its own.
-    before = _digest(memory.table) or incident.before
+    before = _essence(memory.table) or incident.before
     return replace(told, began=now, since=now - TOGETHER_SECONDS, before=before)
 
 
@@ -234,7 +234,7 @@ def _from_table(memory: Memory) -> tuple[Trigger, str] | None:
             return None
         lasted = f"for {limit:g} s"
         return "table_withdrawn", f"the rank table has not been completed {lasted}: {table.why}"
-    if isinstance(table, CompletedTable) and table.found.sha256 != memory.running:
+    if isinstance(table, CompletedTable) and table.found.essence != memory.running:
         return "table_changed", "the rank table has changed"
     return None
 
@@ -252,8 +252,8 @@ def _incident(memory: Memory, trigger: Trigger, reason: str, now: float) -> Inci
     )
 
 
-def _digest(table: Table | None) -> str:
-    return table.found.sha256 if isinstance(table, CompletedTable) else ""
+def _essence(table: Table | None) -> str:
+    return table.found.essence if isinstance(table, CompletedTable) else ""
 
 
 def _listed_here(memory: Memory) -> frozenset[int]:

@@ -137,7 +137,7 @@ class Platform:
     async def still(self, start: Start) -> bool:
         await self._look()
         found = self._found()
-        if isinstance(found, (Obstacle, Stop)) or found.found.sha256 != start.found.sha256:
+        if isinstance(found, (Obstacle, Stop)) or found.found.essence != start.found.essence:
             return False
         now = self._clock.now()
         self._tell_doubts(found, now)

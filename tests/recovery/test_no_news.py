@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tests.recovery.supervisors import SimulatedCluster, Story, started
-from tests.recovery.tables import members, moved, withdrawn
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.recovery.supervisors import Pod, SimulatedCluster, Story, started
+from tests.recovery.tables import members, moved, super_pod, template_1, template_2, withdrawn
 from tests.recovery.writers import (
     RESET,
     TABLE,
@@ -148,3 +153,27 @@ def test_a_config_map_that_shows_a_withdrawn_table_for_90_seconds(cluster):
         assert not pod.job.all("cluster.incident")
     cluster.write_table(job)
     ran_on(cluster)
+
+
+@pytest.mark.parametrize("form", [template_2, template_1, super_pod])
+def test_a_table_that_is_written_in_another_way(cluster, form):
+    cluster.form = form
+    job = members(2)
+    pods = started(cluster, job)
+    copies = [ranks_table(pod) for pod in pods]
+    before = [copy.read_bytes() for copy in copies]
+    document = json.loads(form(job))
+    document = {"timestamp": 1, **dict(reversed(document.items()))}
+    for pod in pods:
+        pod.config.write({TABLE: json.dumps(document, indent=7).encode()})
+    cluster.move(30)
+    assert [copy.read_bytes() for copy in copies] == before
+    ran_on(cluster)
+
+
+def ranks_table(pod: Pod) -> Path:
+    """The file that its ranks were given."""
+    pid = pod.job.all("process.started")[0]["child_pid"]
+    environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    (named,) = (line for line in environ if line.startswith(b"RANK_TABLE_FILE="))
+    return Path(named.partition(b"=")[2].decode())

@@ -1,0 +1,38 @@
+"""What of a rank table the ranks depend on: two tables that agree in it are the same to them; pure.
+
+Writers rewrite a table with other spaces, another order of keys, another ``version`` or the time of
+writing. None of these reaches a rank in a way that matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import orjson
+
+from ascend_supervisor.cluster.rank_table import Entry, Format
+
+LISTS = ("server_list", "super_pod_list", "rank_list")
+"""What HCCL reads of a document: servers or ranks, and how they are connected."""
+
+
+def essence(layout: Format, entries: Sequence[Entry], document: Mapping[str, Any]) -> str:
+    """The sha256 of: the format, all entries in rank order, and, of a ``document`` that the ranks
+    read themselves, its lists.
+
+    An entry has its ranks, devices, their addresses in their order, and every name and address of
+    its server or pod: a pod that was replaced on the same server may have another address. In the
+    lists every key and value counts, at any depth, and the order of the elements; the order of keys
+    does not. Of the top level nothing else counts, so neither ``version`` nor ``status``, a count
+    of what is listed, nor a key that we do not know. Empty for a document that is nested too deep to
+    be written: then its bytes must be compared.
+    """
+    lists = {key: document[key] for key in LISTS if key in document}
+    told = (layout.value, msgspec.to_builtins(entries), lists)
+    try:
+        return sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    except orjson.JSONEncodeError:
+        return ""
