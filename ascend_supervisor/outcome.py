@@ -6,6 +6,7 @@ from enum import Enum
 from signal import Signals
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 SIGNAL_BASE = 128
 """Added to a signal's number to make an exit code of it, as shells do."""
@@ -163,13 +164,22 @@ class Ended(Struct, frozen=True):
     """A generation whose processes have all ended.
 
     ``uptime`` is in seconds, from its start to its first reason to end. ``faults`` came while it
-    was being ended; ``left`` describes the processes that even SIGKILL did not end.
+    was being ended; ``left`` describes the processes that even SIGKILL did not end. ``success``:
+    whatever the outcome is, all ranks here had ended with 0 before they were told to stop.
     """
 
     outcome: Outcome
     uptime: float
     faults: tuple[Fault, ...] = ()
     left: tuple[str, ...] = ()
+    success: Completed | None = None
+
+    @property
+    def of_all_ranks(self) -> Ended:
+        """The same end, if all ranks of the job are here: then their success outranks a fault."""
+        if self.success is None or not isinstance(self.outcome, Fault):
+            return self
+        return replace(self, outcome=self.success, faults=())
 
     @property
     def decisive(self) -> Outcome:

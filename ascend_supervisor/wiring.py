@@ -82,10 +82,11 @@ async def job_of(given: Given, parts: Parts) -> Job:
     plan = _planner_of(given, changes, parts.notify.address)
     devices = npus(DEVICES)
     stacks = Stacks(settings.hang_dump, given.place, runtime, interrupts)
+    joins = joins_others(settings.method, meeting_here(settings, given.environ))
     run = operations.current.watching(
-        _runner(settings, parts),
+        _runner(settings, parts, joins=joins),
         partial(stacks.take, occasion="dump"),
-        joins_others=joins_others(settings.method, meeting_here(settings, given.environ)),
+        joins_others=joins,
     )
     return Job(
         coordinator=coordinator_of(
@@ -127,13 +128,18 @@ def _planner_of(given: Given, changes: Changes, notify: str | None) -> Planner:
     return planner(given.settings, launcher, given.place, changes, notify)
 
 
-def _runner(settings: Settings, parts: Parts) -> Run:
-    """Runs a generation; what its ranks say is heard from before the first of them."""
+def _runner(settings: Settings, parts: Parts, *, joins: bool) -> Run:
+    """Runs a generation; what its ranks say is heard from before the first of them.
+
+    ``joins``: they need a process in another pod.
+    """
     patience = Patience(drain=settings.drain, grace=settings.grace)
 
     async def run(life: Life, company: Company) -> Ended:
         parts.notify.attend(life)
-        return await run_generation(life, parts.runtime, parts.interrupts, patience, company)
+        ended = await run_generation(life, parts.runtime, parts.interrupts, patience, company)
+        is_alone = life.plan.start.holds_all_ranks and not joins
+        return ended.of_all_ranks if is_alone else ended
 
     return run
 

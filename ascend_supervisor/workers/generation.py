@@ -143,7 +143,7 @@ class _Generation:
         await _bounded(announce, ANNOUNCE_SECONDS, self._report)
         look = partial(_bounded, self._look, LOOK_SECONDS, self._report)
         left = await self._shutdown.run(outcome, look)
-        return Ended(outcome, uptime, left=left)
+        return Ended(outcome, uptime, left=left, success=self._group.success)
 
     async def _look(self) -> None:
         self._seen = await self._company.look(self._life)

@@ -82,6 +82,11 @@ class WorkerGroup:
         """Wait until a process has failed, or all significant ones have ended with 0."""
         return await self._verdict.reached()
 
+    @property
+    def success(self) -> Completed | None:
+        """That of all ranks, if they had ended with 0 when they were to be told to stop."""
+        return self._verdict.success
+
     def send(self, number: int) -> bool:
         """Signal the ranks that are left, but not processes that serve them and have no handler.
 
@@ -101,6 +106,12 @@ class WorkerGroup:
         self.send(number)
         if number == signal.SIGKILL:
             self._dismiss(number)
+
+    @property
+    def _have_succeeded(self) -> bool:
+        """Whether all ranks of the plan were started, and have ended with 0."""
+        planned = sum(spec.significant for spec in self._life.plan.specs)
+        return 0 < planned == len(self._ranks) and all(map(_has_succeeded, self._ranks))
 
     def kill_ranks(self, ranks: frozenset[int]) -> None:
         """Kill these ranks, and a launcher with all of its workers."""

@@ -33,6 +33,8 @@ class Verdict:
     ) -> None:
         self.death: Death | None = None
         """The first failure before the group was told to stop."""
+        self.success: Completed | None = None
+        """Set when the group is told to stop, if all significant processes had ended with 0."""
         self._generation = generation
         self._is_explained = is_explained
         self._oom_kills = oom_kills
@@ -51,10 +53,17 @@ class Verdict:
             return Crashed(self.death.failure)
         if self._doubt is not None:
             return Fault(self._doubt, UNAVAILABLE)
+        return self._completed
+
+    @property
+    def _completed(self) -> Completed:
         return Completed() if self._command is None else Completed(self._command)
 
     def stop(self) -> None:
         """The group is told to stop: exits from now on are consequences."""
+        has_succeeded = self._expected == 0 and self._doubt is None
+        if has_succeeded and not self._is_stopping:
+            self.success = self._completed
         self._is_stopping = True
 
     def note_end(self, process: Process, status: ExitStatus) -> ProcessExited:

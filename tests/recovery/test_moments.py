@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from tests.recovery.supervisors import LOST_PEER, OWN_FAULT, Story, started
+from tests.recovery.supervisors import DONE, LOST_PEER, OWN_FAULT, Story, started
 from tests.recovery.tables import members, moved
 from tests.recovery.writers import listed, reset_file
 
@@ -109,6 +109,38 @@ def test_ranks_have_their_drain_when_pods_are_replaced(cluster):
     pod.job.wait_for("output", message="asked to end")
     pod.make_room()
     pod.then("restart.scheduled", free=True)
+
+
+def test_a_job_whose_ranks_all_end_well_during_the_drain_has_succeeded(cluster):
+    (pod,) = started(cluster, members(1, cards=2), "--drain", "600", on_term="saves")
+    cluster.write_reset(reset_file(retry_time=1))
+    pod.then("cluster.incident", trigger="retry_time")
+    for rank in range(2):
+        pod.signal(rank, DONE)
+    assert pod.ends_with(0) == Story([2], [], ["retry_time"], 0)
+    assert pod.job.all("generation.ended")[0]["outcome"] == "completed"
+
+
+def test_a_job_whose_ranks_end_well_once_they_are_told_to_runs_again(cluster):
+    (pod,) = started(cluster, members(1, cards=2), on_term="saves")
+    pod.make_room()
+    cluster.write_table(moved(members(1, cards=2), 0, host=9))
+    pod.then("generation.ended", outcome="fault")
+    assert len(pod.up(1)) == 2
+
+
+def test_a_server_of_several_whose_ranks_end_well_during_the_drain_runs_with_the_others(cluster):
+    # Those of the lost pod have not ended well, and cannot meet anybody alone.
+    job = members(2)
+    (pod,) = started(cluster, job, "--drain", "600", only=[0], on_term="saves")
+    cluster.write_reset(reset_file(retry_time=1))
+    pod.then("cluster.incident", trigger="retry_time")
+    pod.signal(0, DONE)
+    pod.then("restart.scheduled", free=True)
+    pod.then("cluster.waiting")
+    cluster.write_table(moved(job, 1, host=9))
+    pod.up(1)
+    assert cluster.stop() == [Story([2, 2], [True], ["retry_time"], 143)]
 
 
 def test_a_fault_while_the_ranks_are_being_ended_is_the_same_incident(cluster):
