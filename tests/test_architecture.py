@@ -56,7 +56,7 @@ PURE = (
         "files.json_defects",
     ),
     *("probes.hang", "probes.limits", "probes.voices"),
-    *("coordination.barred_restarts", "coordination.last_server"),
+    *("coordination.barred_restarts", "coordination.last_server", "coordination.wrong_tables"),
     *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.page"),
     *("stacks.system_calls", "stacks.faulthandler_text"),
     *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),

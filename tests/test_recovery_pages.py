@@ -19,7 +19,7 @@ from ascend_supervisor.coordination.memory import (
     WITHDRAWN_SECONDS,
 )
 from ascend_supervisor.coordination.obstacles import MOST_SECONDS, UNCHANGED_SECONDS
-from ascend_supervisor.coordination.platform import LASTING_SECONDS
+from ascend_supervisor.coordination.wrong_tables import LASTING_SECONDS
 from ascend_supervisor.events import cluster
 from tests.test_docs import CODES, TEST, between, chapter, differences, page, rows
 

@@ -20,15 +20,15 @@ LISTS = ("server_list", "super_pod_list", "rank_list")
 
 
 def essence(layout: Format, entries: Sequence[Entry], document: Mapping[str, Any]) -> str:
-    """The sha256 of: the format, all entries in rank order, and, of a ``document`` that the ranks
-    read themselves, its lists.
+    """The sha256 of the format, the entries in rank order, and the lists of a ``document``.
 
-    An entry has its ranks, devices, their addresses in their order, and every name and address of
-    its server or pod: a pod that was replaced on the same server may have another address. In the
-    lists every key and value counts, at any depth, and the order of the elements; the order of keys
-    does not. Of the top level nothing else counts, so neither ``version`` nor ``status``, a count
-    of what is listed, nor a key that we do not know. Empty for a document that is nested too deep to
-    be written: then its bytes must be compared.
+    ``document`` is what the ranks read themselves, empty if they get it converted. An entry has its
+    ranks, devices, their addresses in their order, and every name and address of its server or pod:
+    a pod that was replaced on the same server may have another address. In the lists every key and
+    value counts, at any depth, and the order of the elements; the order of keys does not. Of the
+    top level nothing else counts, so neither ``version`` nor ``status``, a count of what is listed,
+    nor a key that we do not know. Empty for a document that is nested too deep to be written: then
+    its bytes must be compared.
     """
     lists = {key: document[key] for key in LISTS if key in document}
     told = (layout.value, msgspec.to_builtins(entries), lists)

@@ -35,6 +35,12 @@ from ascend_supervisor.coordination.obstacles import (
 from ascend_supervisor.coordination.rules import Rules
 from ascend_supervisor.coordination.sights import CompletedTable, Sight, WrongTable
 from ascend_supervisor.coordination.waiting import Patient, Waiting
+from ascend_supervisor.coordination.wrong_tables import (
+    LASTING_SECONDS,
+    Doubts,
+    doubts_after,
+    told_now,
+)
 from ascend_supervisor.errors import UNAVAILABLE, TableRefused
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterIncident, RankTableUnchanged
@@ -53,9 +59,6 @@ from ascend_supervisor.tasks.race import every
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
-
-LASTING_SECONDS = 10.0
-"""A table that has been wrong for so long, also since an incident began, is no write under way."""
 
 
 class _Place(Struct, frozen=True):
@@ -87,6 +90,7 @@ class Platform:
         self._clock = clock
         self._report = report
         self._memory = Memory()
+        self._doubts = Doubts()
         self._left_out_since: float | None = None
         self._looked = anyio.Event()
         self._tasks = anyio.create_task_group()
@@ -113,8 +117,14 @@ class Platform:
         incident = self._memory.incident
         if incident is not None and (known is None or incident.trigger != known.trigger):
             self._report(ClusterIncident(incident.trigger, incident.reason))
+        before, self._doubts = self._doubts, self._doubts_now()
+        if (told := told_now(before, self._doubts)) is not None:
+            self._report(Diagnostic("rank table", told, None))
         self._looked.set()
         self._looked = anyio.Event()
+
+    def _doubts_now(self) -> Doubts:
+        return doubts_after(self._doubts, self._memory, self._clock.now())
 
     async def gather(self) -> Start | Stop:
         """Wait until the cluster has recovered.

@@ -75,6 +75,25 @@ def test_a_wrong_table_that_is_corrected_in_time_is_used(cluster):
     cluster.stop()
 
 
+def test_a_table_that_becomes_wrong_while_the_ranks_run_is_told_once(cluster):
+    job = members(2)
+    pods = started(cluster, job)
+    wrong = cluster.form(job).replace(b'"instance_count": "2"', b'"instance_count": "3"')
+    for pod in pods:
+        pod.config.write({TABLE: wrong})
+    cluster.move(60)
+    for pod in pods:
+        told = pod.then("diagnostic", source="rank table")
+        assert "instance_count" in told["message"]
+        pod.config.write({TABLE: wrong + b"\n"})
+    cluster.move(60)
+    cluster.write_table(job)
+    cluster.move(30)
+    for pod in pods:
+        assert len(pod.job.all("diagnostic", source="rank table")) == 1
+    assert cluster.stop() == [Story([2], [], [], 143)] * 2
+
+
 def test_a_table_that_never_comes_ends_the_wait_after_the_time_of_the_rank_table(cluster):
     pods = started(cluster, members(2), "--rank-table-timeout", "100")
     cluster.withdraw_table()
