@@ -26,6 +26,7 @@ from ascend_supervisor.parts import Parts, parts_of
 from ascend_supervisor.received_signals import HEARD, Listen
 from ascend_supervisor.reporters.python_warnings import report_diagnostics
 from ascend_supervisor.scarcity import NoThread
+from ascend_supervisor.settings.idle_options import idle_options
 from ascend_supervisor.settings.precedence import (
     Help,
     Version,
@@ -100,6 +101,8 @@ async def _main(given: Given, first: SupervisorStarted, listen: Listen, leave: L
     parts.runtime.report(first)
     if hint := without_cann(settings.env_from, environ):
         parts.runtime.report(Diagnostic("CANN", hint, None))
+    if idle := idle_options(settings):
+        parts.runtime.report(Diagnostic("settings", idle, None))
     listen(_handlers(parts))
     async with anyio.create_task_group() as tasks:
         _start_side_tasks(tasks, parts)

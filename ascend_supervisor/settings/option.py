@@ -21,6 +21,7 @@ class Option(Struct, frozen=True):
 
     ``default`` is written as a user would write it; None means that the value is None.
     ``otherwise`` describes a default that is not fixed. An option that repeats has none.
+    ``needs`` is the name of the option without which this one does nothing.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Option(Struct, frozen=True):
     default: str | None = None
     otherwise: str = ""
     places: frozenset[Source] = EVERYWHERE
+    needs: str | None = None
 
     @property
     def flag(self) -> str:

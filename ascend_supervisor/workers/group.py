@@ -107,12 +107,6 @@ class WorkerGroup:
         if number == signal.SIGKILL:
             self._dismiss(number)
 
-    @property
-    def _have_succeeded(self) -> bool:
-        """Whether all ranks of the plan were started, and have ended with 0."""
-        planned = sum(spec.significant for spec in self._life.plan.specs)
-        return 0 < planned == len(self._ranks) and all(map(_has_succeeded, self._ranks))
-
     def kill_ranks(self, ranks: frozenset[int]) -> None:
         """Kill these ranks, and a launcher with all of its workers."""
         for process in self._ranks:

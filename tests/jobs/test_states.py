@@ -158,3 +158,11 @@ def test_names_that_would_leave_the_log_directory_are_refused(supervised):
     assert job.end() == 64
     assert "MA_VJ_NAME" in job.stderr
     assert job.events[-1]["exit_code"] == 64
+
+
+def test_an_option_that_does_nothing_is_told_at_the_start(supervised):
+    job = supervised("--standalone", "1", "--reset-grace", "5", *python("pass"))
+    assert job.end() == 0
+    (told,) = job.all("diagnostic", source="settings")
+    assert "--reset-grace does nothing without --follow-cluster" in told["message"]
+    assert told["seq"] == 1
