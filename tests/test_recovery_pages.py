@@ -13,6 +13,7 @@ import pytest
 from ascend_supervisor.coordination.incident import HURRIED_SECONDS
 from ascend_supervisor.coordination.memory import (
     CONFIRMED_SECONDS,
+    FORGOTTEN_SECONDS,
     MOST_RESTARTS,
     RESTARTS_SECONDS,
     WITHDRAWN_PROJECTED_SECONDS,
@@ -32,6 +33,7 @@ LIMITS = (
     CONFIRMED_SECONDS,
     UNCHANGED_SECONDS,
     MOST_SECONDS,
+    FORGOTTEN_SECONDS,
     LASTING_SECONDS,
     HURRIED_SECONDS,
     MOST_RESTARTS,

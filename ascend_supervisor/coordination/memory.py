@@ -38,6 +38,10 @@ TOGETHER_SECONDS = 5.0
 """A table that was written this shortly before RetryTime changed belongs to that change, even if a
 generation has begun with it meanwhile: between two pods that are lost, pods are scheduled and
 started."""
+FORGOTTEN_SECONDS = 300.0
+"""What a reset file has said of NPUs counts for so long after it was removed for good: twice what a
+reset takes (150 s). The device plugin removes it when a pod of the job leaves the node, and nobody
+tells then how a reset has ended."""
 MOST_RESTARTS, RESTARTS_SECONDS = 10, 3600.0
 """After so many restarts within this time the cluster is unstable."""
 
@@ -48,16 +52,17 @@ class Memory(Struct, frozen=True):
     ``table`` is the last news of the table; ``withdrawn_for`` is how long it was seen withdrawn.
     ``running`` is the table (its essence) of the latest generation, empty before the first; it was
     started at ``started_at``, and ``ranks`` are its ranks on this server. ``reset_was_there``: the
-    reset file existed at some time. ``retry_time`` was accepted: it is no news any more. Until
-    ``confirmed_until`` another one only confirms the last incident. ``restarts`` are the times of
-    the incidents after which a generation was started. ``is_judging``: ranks here have failed, and
-    wait for the word of the cluster.
+    reset file existed at some time, and it is missing since ``removed_at``. ``retry_time`` was
+    accepted: it is no news any more. Until ``confirmed_until`` another one only confirms the last
+    incident. ``restarts`` are the times of the incidents after which a generation was started.
+    ``is_judging``: ranks here have failed, and wait for the word of the cluster.
     """
 
     table: Table | None = None
     reset: ResetFile = ResetFile()
     reset_was_missing: bool = False
     reset_was_there: bool = False
+    removed_at: float | None = None
     stamp: Stamp | None = None
     written_at: float | None = None
     withdrawn_since: float | None = None
@@ -82,8 +87,11 @@ class Memory(Struct, frozen=True):
 
     def is_unstable(self, now: float) -> bool:
         """Whether one more restart would be too many."""
-        recent = [at for at in self.restarts if now - at < RESTARTS_SECONDS]
-        return len(recent) >= MOST_RESTARTS
+        return self.recent_restarts(now) >= MOST_RESTARTS
+
+    def recent_restarts(self, now: float) -> int:
+        """How many restarts the cluster has asked for within RESTARTS_SECONDS."""
+        return sum(now - at < RESTARTS_SECONDS for at in self.restarts)
 
 
 # What is seen.
@@ -91,7 +99,7 @@ class Memory(Struct, frozen=True):
 
 def noticed(memory: Memory, sight: Sight, now: float) -> Memory:
     """The memory after another look; without news, too: some things matter once they last."""
-    seen = _with_reset(_with_table(memory, sight.table, now), sight)
+    seen = _with_reset(_with_table(memory, sight.table, now), sight, now)
     if not seen.running:  # nothing runs that an incident could end
         return replace(seen, retry_time=seen.reset.retry_time)
     return _with_gravest(_with_retry_time(seen, now), now)
@@ -156,9 +164,10 @@ def _with_table(memory: Memory, table: Table | None, now: float) -> Memory:
             )
 
 
-def _with_reset(memory: Memory, sight: Sight) -> Memory:
+def _with_reset(memory: Memory, sight: Sight, now: float) -> Memory:
     """A file that comes late tells of nothing new, and one that comes back may begin anew."""
     reset = sight.reset
+    memory = _with_removal(memory, sight, now)
     was_there = memory.reset_was_there
     there = was_there or sight.reset_is_there or reset is not None
     memory = replace(memory, reset_was_there=there)
@@ -170,6 +179,18 @@ def _with_reset(memory: Memory, sight: Sight) -> Memory:
     )
     accepted = reset.retry_time if begins_anew else memory.retry_time
     return replace(memory, reset=reset, reset_was_missing=False, retry_time=accepted)
+
+
+def _with_removal(memory: Memory, sight: Sight, now: float) -> Memory:
+    """What was said of NPUs is forgotten in the end; RetryTime is not, because it is a count."""
+    if not sight.reset_is_missing:
+        is_there = sight.reset_is_there or sight.reset is not None
+        return replace(memory, removed_at=None) if is_there else memory
+    removed_at = now if memory.removed_at is None else memory.removed_at
+    if now - removed_at < FORGOTTEN_SECONDS:
+        return replace(memory, removed_at=removed_at)
+    kept = ResetFile(retry_time=memory.reset.retry_time)
+    return replace(memory, removed_at=removed_at, reset=kept)
 
 
 # What is made of it.
@@ -192,7 +213,9 @@ def _with_retry_time(memory: Memory, now: float) -> Memory:
 
 
 def _confirmed(memory: Memory, incident: Incident, now: float) -> Incident:
-    told = replace(incident, has_retry_time=True, awaits_table=True)
+    # Nobody has waited for a table yet where an NPU was reset.
+    began = incident.began if incident.awaits_table else now
+    told = replace(incident, has_retry_time=True, awaits_table=True, began=began)
     if not incident.has_retry_time:
         return told
     # The second one means another pod, which has a table of its own.

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ascend_supervisor.cluster.reset_file import ResetFile
 from ascend_supervisor.coordination.faulty_npus import faulty, not_reset, unrecovered, with_status
 from ascend_supervisor.coordination.incident import Incident
-from ascend_supervisor.coordination.memory import Memory
+from ascend_supervisor.coordination.memory import FORGOTTEN_SECONDS, Memory
 from ascend_supervisor.coordination.sights import CompletedTable, WithdrawnTable, WrongTable
 
 UNCHANGED_SECONDS = 120.0
@@ -32,7 +32,19 @@ class Obstacle(Struct, frozen=True):
 
 def obstacle(memory: Memory, ranks: Iterable[int], now: float) -> Obstacle | None:
     """Why no generation with ``ranks`` may start here at the moment."""
-    return _obstacle_of_reset(memory.reset, frozenset(ranks)) or _obstacle_of_table(memory, now)
+    of_reset = _obstacle_of_reset(memory.reset, frozenset(ranks))
+    if of_reset is None:
+        return _obstacle_of_table(memory, now)
+    return of_reset if memory.removed_at is None else _until_forgotten(of_reset)
+
+
+def _until_forgotten(told: Obstacle) -> Obstacle:
+    """What a file said that was removed since."""
+    reason = (
+        f"{told.reason}; the file was removed, and what it said counts for "
+        f"{FORGOTTEN_SECONDS:g} s more"
+    )
+    return Obstacle(reason, FORGOTTEN_SECONDS, ends=True)
 
 
 def is_accepted_unchanged(memory: Memory) -> bool:

@@ -9,6 +9,7 @@ from tests.coordination.stories import (
     ELSEWHERE,
     LOCAL,
     WITHDRAWN,
+    Missing,
     R,
     Server,
     Story,
@@ -164,6 +165,46 @@ def test_what_an_earlier_start_has_left_holds_up_a_start_for_900_s_at_most(
     assert found is not None
     assert found.limit == 900
     assert play(Server(), story, 500) == ["50 starts A"]
+
+
+@pytest.mark.parametrize(
+    ("story", "history"),
+    [
+        pytest.param(
+            ((70, listed(LOCAL, "unrecovered")), (100, Missing())),
+            ["70 npu_reset", "400 starts A"],
+            id="it is removed for good while an NPU is reset",
+        ),
+        pytest.param(
+            ((70, listed(LOCAL, "unrecovered")), (100, Missing()), (390, R(1)), (410, T("B"))),
+            ["70 npu_reset", "410 starts B"],
+            id="it is made again for the new pods",
+        ),
+        pytest.param(
+            ((70, listed(LOCAL, "unrecovered")), (100, Missing()), (300, Torn()), (310, Missing())),
+            ["70 npu_reset", "610 starts A"],
+            id="it is initialized, and removed again",
+        ),
+        pytest.param(
+            ((-50, listed(LOCAL, "recovered", 3)), (100, Missing()), (500, R(3))),
+            [],
+            id="RetryTime is remembered",
+        ),
+    ],
+)
+def test_what_a_removed_file_has_said_counts_for_300_s(story: Story, history: list[str]) -> None:
+    begun = ((-100, T("A")), (-100, R(3 if (-50, listed(LOCAL, "recovered", 3)) in story else 0)))
+    assert play(Server(), (*begun, *story), 1000) == ["-100 starts A", *history]
+
+
+def test_at_a_start_a_removed_file_holds_up_as_long() -> None:
+    story: Story = ((0, T("A")), (0, R(is_flushing=True)), (100, Missing()))
+    server = Server()
+    assert play(server, story, 399) == []
+    found = server.obstacle(399)
+    assert found is not None
+    assert (found.limit, found.ends) == (300, True)
+    assert play(Server(), story, 500) == ["400 starts A"]
 
 
 def test_a_fault_elsewhere_holds_nothing_up() -> None:

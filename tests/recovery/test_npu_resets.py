@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.recovery.supervisors import Pod, Story, started
 from tests.recovery.tables import members
-from tests.recovery.writers import listed, reset_file
+from tests.recovery.writers import listed, make_again, reset_file
 
 FOREVER = ("--grace", "600")
 """No test waits that long: a rank that ignores SIGTERM was killed by something else."""
@@ -172,3 +172,18 @@ def test_a_graceful_exit_ends_non_zero_though_all_ranks_end_well(cluster):
         pod.job.wait_for("output", message="asked to end")
         pod.make_room()
         assert pod.ends_with(69).triggers == ["graceful_exit"]
+
+
+def test_a_reset_file_that_is_removed_for_good_is_forgotten(cluster):
+    # The device plugin removes its directory when a pod of the job leaves the node.
+    (pod,) = started(cluster, members(1, cards=2))
+    cluster.write_reset(reset_file(listed(r0="unrecovered")))
+    waits_for_reset([pod])
+    pod.then("cluster.waiting")
+    make_again(pod.reset.path)
+    cluster.move(200)
+    assert len(pod.job.all("generation.started")) == 1
+    assert any("the file was removed" in one["reason"] for one in pod.job.all("cluster.waiting"))
+    cluster.move(150)
+    assert len(pod.up(1)) == 2
+    assert cluster.stop() == [Story([2, 2], [True], ["npu_reset"], 143)]
