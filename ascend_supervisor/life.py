@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.restart_policy import ClusterRestarts
 
 
 class Bar(Struct, frozen=True):
@@ -21,7 +22,7 @@ class Start(Struct, frozen=True):
     """What all servers of the job have agreed on; ``entry`` is ours, at position ``node_rank``.
 
     ``restarts_left`` is what the budget allows after this generation. ``bar`` says why it allows
-    nothing, although restarts were asked for.
+    nothing, although restarts were asked for. ``cluster`` is None if the cluster is not followed.
     """
 
     generation: int
@@ -30,6 +31,7 @@ class Start(Struct, frozen=True):
     entry: Entry
     restarts_left: int
     bar: Bar | None = None
+    cluster: ClusterRestarts | None = None
 
     @property
     def local_ranks(self) -> tuple[int, ...]:

@@ -66,17 +66,25 @@ class RestartBudget(Struct, frozen=True):
         return tuple(at for at in self.spent if self.period is None or now - at < self.period)
 
 
+class ClusterRestarts(Struct, frozen=True):
+    """What the cluster has ``used`` of the restarts that it may ask for within an hour."""
+
+    used: int
+    limit: int
+
+
 class Restart(Struct, frozen=True):
     """Start the group again after ``delay`` seconds, with ``budget`` from then on.
 
     ``is_free``: the budget was not charged. ``cause`` is a sentence, if it is not what ended the
-    generation here.
+    generation here. ``cluster`` counts this restart, too; None if the cluster is not followed.
     """
 
     delay: float
     budget: RestartBudget
     is_free: bool = False
     cause: str = ""
+    cluster: ClusterRestarts | None = None
 
 
 class Stop(Struct, frozen=True):

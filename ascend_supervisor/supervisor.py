@@ -35,7 +35,7 @@ from ascend_supervisor.outcome import (
 )
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.received_signals import Interrupts
-from ascend_supervisor.restart_policy import Decision, Restart, Stop, stopped_by
+from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop, stopped_by
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first
 from ascend_supervisor.untrusted_text import printable
@@ -159,7 +159,8 @@ async def _get_ready(job: Job, servers: Coordinator) -> Plan | Stop:
 
 async def _generation(job: Job, servers: Coordinator, plan: Plan) -> tuple[Decision, Ended]:
     start = plan.start
-    job.report(GenerationStarted(start.generation, start.restarts_left))
+    counted = _by_cluster(start.cluster)
+    job.report(GenerationStarted(start.generation, start.restarts_left, *counted))
     began = job.clock.elapsed()
     life = Life(plan)
     endings = [
@@ -182,7 +183,8 @@ async def _back_off(job: Job, restart: Restart, cause: str) -> None:
     """Wait before the next generation, unless a signal to stop comes first."""
     seconds = max(restart.delay, job.release)
     left = restart.budget.left(job.clock.now())
-    job.report(RestartScheduled(round(seconds, 3), left, cause, restart.is_free))
+    counted = _by_cluster(restart.cluster)
+    job.report(RestartScheduled(round(seconds, 3), left, cause, restart.is_free, *counted))
     if not seconds:
         return
     began = job.clock.elapsed()
@@ -190,6 +192,10 @@ async def _back_off(job: Job, restart: Restart, cause: str) -> None:
         await first(partial(job.clock.sleep, seconds), job.interrupts.stop)
     finally:
         job.report(WaitEnded(round(job.clock.elapsed() - began, 3)))
+
+
+def _by_cluster(restarts: ClusterRestarts | None) -> tuple[int | None, int | None]:
+    return (None, None) if restarts is None else (restarts.used, restarts.limit)
 
 
 def _rank_table_ready(start: Start) -> RankTableReady:

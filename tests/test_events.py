@@ -14,7 +14,7 @@ from msgspec.structs import fields
 from ascend_supervisor import events
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.control import ControlRequested
-from ascend_supervisor.events.generations import RestartScheduled
+from ascend_supervisor.events.generations import GenerationStarted, RestartScheduled
 from ascend_supervisor.events.leftovers import StopWaiting
 from ascend_supervisor.events.supervisor import ClusterSource, SupervisorStarted
 from ascend_supervisor.events.words import who
@@ -196,6 +196,29 @@ FREE = RestartScheduled(2.0, 3, "restart asked for by process 812 of user root",
         (
             RestartScheduled(2.0, 3, "rank 1 failed first"),
             "all ranks restart in 2.0 s; restarts left after that: 3",
+        ),
+        (
+            RestartScheduled(
+                *(2.0, 0, "pods were replaced"),
+                free=True,
+                cluster_restarts_used=2,
+                cluster_restarts_limit=10,
+            ),
+            (
+                "all ranks restart in 2.0 s, not charged to --restarts (pods were replaced); "
+                "restarts by the cluster within an hour: 2 of 10"
+            ),
+        ),
+        (
+            GenerationStarted(1, 0, 1, 10),
+            "generation 1 starts; restarts by the cluster within an hour: 1 of 10",
+        ),
+        (
+            GenerationStarted(1, 3, 1, 10),
+            (
+                "generation 1 starts; restarts left: 3; restarts by the cluster within an hour: "
+                "1 of 10"
+            ),
         ),
         (
             FREE,

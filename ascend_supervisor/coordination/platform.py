@@ -53,7 +53,7 @@ from ascend_supervisor.outcome import (
     Fault,
     Outcome,
 )
-from ascend_supervisor.restart_policy import Decision, Restart, Stop
+from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every
 
@@ -203,7 +203,10 @@ class Platform:
         # What variables say of the job's size holds for its first table only.
         self._identity = replace(self._identity, size=None)
         left = ledger.restarts_left
-        start = Start(ledger.generation, place.found, place.node_rank, place.entry, left)
+        start = Start(
+            *(ledger.generation, place.found, place.node_rank, place.entry, left),
+            cluster=self._restarts(),
+        )
         joins = self._rules.joins_others
         return without_restarts(start, ledger.limit, joins_others=joins, elsewhere=FOLLOWED)
 
@@ -229,7 +232,7 @@ class Platform:
         if incident is not None and incident.is_final and is_failed(ended):
             return ended_by(incident)
         if is_settled(ended) or (is_alone and incident is None):
-            return self._ledger.settle(ended, holds_all_ranks=is_alone)
+            return self._counted(self._ledger.settle(ended, holds_all_ranks=is_alone))
         if incident is None and self._is_ours(ended):
             return self._left_to_cluster(ended, "the cause is on this server")
         if incident is None:
@@ -280,10 +283,20 @@ class Platform:
             )
         told = fault(incident, self._rules.patience, self._rules.reset_grace)
         ended = replace(ended, outcome=told, faults=())
-        decision = self._ledger.settle_recovered(ended)
+        decision = self._counted(self._ledger.settle_recovered(ended), more=1)
         if isinstance(decision, Restart):
             return replace(decision, cause=told.reason)
         return decision
+
+    def _counted(self, decision: Decision, more: int = 0) -> Decision:
+        if isinstance(decision, Restart):
+            return replace(decision, cluster=self._restarts(more))
+        return decision
+
+    def _restarts(self, more: int = 0) -> ClusterRestarts:
+        """What the cluster has used of its restarts, and so many ``more``."""
+        used = self._memory.recent_restarts(self._clock.now()) + more
+        return ClusterRestarts(used, MOST_RESTARTS)
 
 
 def _no_reset_file(rules: Rules) -> str:

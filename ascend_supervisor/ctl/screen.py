@@ -161,9 +161,18 @@ def _course(status: Status, why: str, trouble: str = "") -> list[tuple[str, obje
         ("exit code", status.exit_code),
         ("generation", status.generation),
         ("world size", status.world_size),
-        ("restarts left", status.restarts_left),
+        *_restarts_left(status),
         ("root cause", status.root_cause),
     ]
+
+
+def _restarts_left(status: Status) -> list[tuple[str, object]]:
+    """The user's, and the cluster's if it is followed: then the first may not apply."""
+    used, left = status.cluster_restarts_used, status.restarts_left
+    if used is None:
+        return [("restarts left", left)]
+    own: list[tuple[str, object]] = [("restarts left", left)] if left else []
+    return [*own, ("by the cluster", f"{used} of {status.cluster_restarts_limit} within an hour")]
 
 
 def _restarts(restarts: Sequence[PastRestart]) -> str:

@@ -131,6 +131,8 @@ def _status(top: Cursor) -> Status:
         why=top.text("why"),
         generation=_integer(top, "generation"),
         restarts_left=_integer(top, "restarts_left"),
+        cluster_restarts_used=_integer(top, "cluster_restarts_used"),
+        cluster_restarts_limit=_integer(top, "cluster_restarts_limit"),
         world_size=_integer(top, "world_size"),
         ranks=tuple([_rank(rank) for rank in top.elements("ranks")]),
         exit_code=_integer(top, "exit_code"),

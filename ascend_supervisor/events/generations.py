@@ -5,17 +5,25 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import who
+from ascend_supervisor.events.words import restarts_words, who
 
 
 class GenerationStarted(Event, frozen=True):
+    """The restarts of the cluster are None if it is not followed."""
+
     name: ClassVar[str] = "generation.started"
     generation: int
     restarts_left: int
+    cluster_restarts_used: int | None = None
+    cluster_restarts_limit: int | None = None
 
     @property
     def sentence(self) -> str:
-        return f"generation {self.generation} starts; restarts left: {self.restarts_left}"
+        used, limit = self.cluster_restarts_used, self.cluster_restarts_limit
+        return (
+            f"generation {self.generation} starts; "
+            f"{restarts_words(self.restarts_left, used, limit)}"
+        )
 
 
 class ProcessStarted(Event, frozen=True):
@@ -90,20 +98,29 @@ class RestartsBarred(Event, frozen=True):
 
 
 class RestartScheduled(Event, frozen=True):
-    """``cause`` ended the generation; ``free``: the restart was not charged to the budget."""
+    """``cause`` ended the generation; ``free``: the restart was not charged to the budget.
+
+    The restarts of the cluster are None if it is not followed; this one counts, too.
+    """
 
     name: ClassVar[str] = "restart.scheduled"
     delay_seconds: float
     restarts_left: int
     cause: str = ""
     free: bool = False
+    cluster_restarts_used: int | None = None
+    cluster_restarts_limit: int | None = None
 
     @property
     def sentence(self) -> str:
-        return (
-            f"all ranks restart in {self.delay_seconds:.1f} s{self._charge}; "
-            f"restarts left after that: {self.restarts_left}"
-        )
+        return f"all ranks restart in {self.delay_seconds:.1f} s{self._charge}; {self._left}"
+
+    @property
+    def _left(self) -> str:
+        used, limit = self.cluster_restarts_used, self.cluster_restarts_limit
+        if used is None:
+            return f"restarts left after that: {self.restarts_left}"
+        return restarts_words(self.restarts_left, used, limit)
 
     @property
     def _charge(self) -> str:

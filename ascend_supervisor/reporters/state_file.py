@@ -45,6 +45,7 @@ class RankStatus(Struct, frozen=True):
 class Status(Struct, frozen=True):
     """What the state file holds; ``pid`` and ``start_time`` (clock ticks) name the supervisor.
 
+    The restarts of the cluster are null unless it is followed (--follow-cluster).
     ``schedule_count`` and ``start_count`` are what ModelArts counts, null elsewhere: how often it
     has scheduled this pod, and started its boot command.
     """
@@ -58,6 +59,8 @@ class Status(Struct, frozen=True):
     why: str = ""
     generation: int | None = None
     restarts_left: int | None = None
+    cluster_restarts_used: int | None = None
+    cluster_restarts_limit: int | None = None
     world_size: int | None = None
     ranks: tuple[RankStatus, ...] = ()
     exit_code: int | None = None
@@ -102,8 +105,8 @@ def _changed(status: Status, event: Event) -> Status:
                 phase="running",
                 why=event.msg,
                 generation=event.generation,
-                restarts_left=event.restarts_left,
                 ranks=(),
+                **_restarts(event),
             )
         case HangNoticed():
             return replace(status, why=event.msg)
@@ -117,13 +120,19 @@ def _changed(status: Status, event: Event) -> Status:
         case GenerationEnded() if event.next == "stop":
             return replace(status, phase="stopping", why=event.msg)
         case RestartScheduled():
-            return replace(
-                status, phase="backing off", why=event.msg, restarts_left=event.restarts_left
-            )
+            return replace(status, phase="backing off", why=event.msg, **_restarts(event))
         case ExitLingering() | SupervisorExited():
             return _at_the_end(replace(status, why=event.msg, root_cause=event.root_cause), event)
         case _:
             return status
+
+
+def _restarts(event: GenerationStarted | RestartScheduled) -> dict[str, int | None]:
+    return {
+        "restarts_left": event.restarts_left,
+        "cluster_restarts_used": event.cluster_restarts_used,
+        "cluster_restarts_limit": event.cluster_restarts_limit,
+    }
 
 
 def _at_the_end(status: Status, event: ExitLingering | SupervisorExited) -> Status:

@@ -17,7 +17,7 @@ from ascend_supervisor.coordination.platform import Platform
 from ascend_supervisor.coordination.rules import Rules
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.cluster import ClusterIncident, ClusterWaiting
-from ascend_supervisor.events.generations import RestartsBarred, RestartScheduled
+from ascend_supervisor.events.generations import GenerationStarted, RestartsBarred, RestartScheduled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import (
@@ -113,6 +113,9 @@ async def test_another_table_is_a_free_restart_with_the_new_ranks(cluster: Clust
         True,
         "the cluster recovers: the rank table has changed",
     )
+    assert (restart.cluster_restarts_used, restart.cluster_restarts_limit) == (1, 10)
+    begun = of_kind(stage, GenerationStarted)
+    assert [event.cluster_restarts_used for event in begun] == [0, 1]
 
 
 async def test_a_table_without_us_ends_this_server(cluster: Cluster) -> None:

@@ -82,6 +82,17 @@ def test_a_phase_that_is_not_running_says_why():
     assert ["why", "all", "ranks", "restart", "in", "3.0", "s"] in words
 
 
+def test_restarts_by_the_cluster_stand_in_place_of_those_that_do_not_apply():
+    followed = live(cluster_restarts_used=1, cluster_restarts_limit=10)
+    barred = replace(followed, status=replace(followed.status, restarts_left=0))
+    lines = [" ".join(words) for words in words_of(barred)]
+    assert "by the cluster 1 of 10 within an hour" in lines
+    assert not [line for line in lines if line.startswith("restarts left")]
+    both = [" ".join(words) for words in words_of(followed)]
+    assert "by the cluster 1 of 10 within an hour" in both
+    assert "restarts left 1" in both
+
+
 def test_each_restart_has_its_time_and_cause_the_latest_first():
     free = PastRestart(1, "2026-11-22T17:05:00Z", "process 812 of user 0 asked", free=True)
     lines = lines_of(live(ROW, restarts=(RESTART, free)))

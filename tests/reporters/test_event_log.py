@@ -89,7 +89,10 @@ def read(data: bytes) -> list[dict[str, Any]]:
 def test_an_event_is_one_json_object_whose_keys_begin_alike(shown):
     before = datetime.now(timezone.utc)
     (event,) = read(shown(json_log, GenerationStarted(2, 1)))
-    assert list(event) == [*COMMON, "generation", "restarts_left"]
+    assert list(event) == [
+        *(*COMMON, "generation", "restarts_left"),
+        *("cluster_restarts_used", "cluster_restarts_limit"),
+    ]
     moment = event.pop("ts")
     assert TIMESTAMP.fullmatch(moment)
     told = datetime.fromisoformat(moment.replace("Z", "+00:00"))
@@ -104,6 +107,8 @@ def test_an_event_is_one_json_object_whose_keys_begin_alike(shown):
         "pid": 4711,
         "generation": 2,
         "restarts_left": 1,
+        "cluster_restarts_used": None,
+        "cluster_restarts_limit": None,
     }
 
 
