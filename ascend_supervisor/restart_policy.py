@@ -142,7 +142,7 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
             return _unrepeated(0, f"{who} ended with 0")
         case NotStarted(exit_code=code, reason=reason):
             return _unrepeated(
-                code or DEFECT, f"not tried again, it would fail the same way: {reason}"
+                code or DEFECT, f"{reason}; not tried again: it would fail the same way"
             )
         case Interrupted(stop=stop):
             return stopped_by(stop)
@@ -155,7 +155,7 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
             code = told or UNAVAILABLE
             if remedy is Remedy.FINAL:
                 retryable = code != BAD_TABLE
-                return Stop(code, f"not tried again: {reason}", is_retryable=retryable)
+                return Stop(code, f"{reason}; not tried again", is_retryable=retryable)
             how = f"{'a hang' if code == HANG else 'a fault'}, exit code {code}"
             return _Death(ExitStatus(code), code, how, remedy is Remedy.FREE)
 

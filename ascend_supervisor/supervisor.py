@@ -40,7 +40,12 @@ from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.generation import Company, Look
-from ascend_supervisor.workers.root_cause import cause_in_short, failure_text, root_cause
+from ascend_supervisor.workers.root_cause import (
+    cause_first,
+    cause_in_short,
+    failure_text,
+    root_cause,
+)
 
 T = TypeVar("T")
 
@@ -238,6 +243,7 @@ _OUTCOMES: dict[type[Outcome], str] = {
 def _exited(stop: Stop, generations: int, ended: Ended | None, start: Start | None) -> Exit:
     cause = stop.cause or (None if ended is None else root_cause(ended))
     text = failure_text(cause) if isinstance(cause, Failure) else cause
-    event = SupervisorExited(stop.exit_code, stop.reason, generations, text)
+    reason = cause_first(text or "", stop.reason)
+    event = SupervisorExited(stop.exit_code, reason, generations, text)
     is_told = isinstance(cause, Failure) or not stop.exit_code
     return Exit(event, None if is_told else text, stop.is_retryable, start)

@@ -27,7 +27,7 @@ ENDED = Status(
     1,
     "0.1.0",
     phase="ended",
-    why="ending with exit code 7: no restarts were asked for (--restarts)",
+    why="no restarts were asked for (--restarts); ending with exit code 7",
     exit_code=7,
     root_cause=CAUSE,
 )

@@ -64,8 +64,8 @@ def test_both_codes_are_told():
     event = end.with_retryable_code(137).event
     assert (event.exit_code, event.own_exit_code) == (137, 1)
     assert event.msg == (
-        "ending with exit code 137 in place of 1 (--retryable-exit-code): "
-        "no restarts were asked for"
+        "no restarts were asked for; "
+        "ending with exit code 137 in place of 1 (--retryable-exit-code)"
     )
 
 

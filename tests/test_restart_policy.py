@@ -93,7 +93,7 @@ def test_completed_ends_with_0():
 def test_what_could_not_be_started_is_not_tried_again(code):
     stop = decided(NotStarted(code, "rank 0: no 'python3' in PATH"))
     assert stop == final(
-        code, "not tried again, it would fail the same way: rank 0: no 'python3' in PATH"
+        code, "rank 0: no 'python3' in PATH; not tried again: it would fail the same way"
     )
 
 
@@ -362,7 +362,7 @@ def test_three_ends_of_the_same_kind_are_not_tried_again_elsewhere():
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_final_fault_ends_the_job(alone):
     final = fault(69, Remedy.FINAL)
-    stop = Stop(69, "not tried again: the table has changed")
+    stop = Stop(69, "the table has changed; not tried again")
     assert decided(final, alone=alone) == stop
     assert decided(crash(7), alone=alone, faults=(fault(5, Remedy.FREE), final)) == stop
 

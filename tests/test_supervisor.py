@@ -284,6 +284,13 @@ def test_time_in_which_we_stood_still_does_not_refill_the_budget():
     run(RunningLoop(clock), supervise)
 
 
+async def test_the_last_event_begins_with_the_cause_and_then_says_why_nothing_follows():
+    exited = await Stage([crash], alone(0)).run()
+    cause = str(exited.root_cause).partition("\n")[0]
+    assert exited.reason == f"{cause}; no restarts were asked for (--restarts)"
+    assert exited.msg == f"{exited.reason}; ending with exit code {exited.exit_code}"
+
+
 @pytest.mark.parametrize(
     ("probes", "acts", "refusal"),
     [

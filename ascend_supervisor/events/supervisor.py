@@ -104,13 +104,17 @@ class ExitLingering(Event, frozen=True):
     @property
     def sentence(self) -> str:
         return (
-            f"ending in {self.delay_seconds:g} s {_with_code(self.exit_code, self.own_exit_code)}, "
-            f"later than the other servers of the job (--exit-linger): {self.reason}"
+            f"{self.reason}; ending in {self.delay_seconds:g} s "
+            f"{_with_code(self.exit_code, self.own_exit_code)}, later than the other servers of "
+            "the job (--exit-linger)"
         )
 
 
 class SupervisorExited(Event, frozen=True):
-    """``own_exit_code`` is the code of the failure, if --retryable-exit-code has replaced it."""
+    """``reason`` begins with the cause of a failure, and says why no generation follows.
+
+    ``own_exit_code`` is the code of the failure, if --retryable-exit-code has replaced it.
+    """
 
     name: ClassVar[str] = "supervisor.exited"
     exit_code: int
@@ -125,7 +129,10 @@ class SupervisorExited(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"ending {_with_code(self.exit_code, self.own_exit_code)}: {self.reason}"
+        code = _with_code(self.exit_code, self.own_exit_code)
+        return (
+            f"{self.reason}; ending {code}" if self.exit_code else f"ending {code}: {self.reason}"
+        )
 
 
 def _with_code(code: int, own: int | None) -> str:

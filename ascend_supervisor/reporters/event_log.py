@@ -120,7 +120,9 @@ def _render_text(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
     moment = str(keys["ts"])[11:23]
     level = "" if keys["level"] == "info" else f"{keys['level']}: "
     text = f"{moment} {level}{keys['msg']}\n"
-    cause = keys.get("root_cause")
-    if cause and cause not in keys["msg"]:
-        text += f"{cause}\n"
+    headline, _, details = (keys.get("root_cause") or "").partition("\n")
+    if headline not in keys["msg"]:
+        text += f"{headline}\n"
+    if details:
+        text += f"{details}\n"
     return text.encode("utf-8", "backslashreplace")

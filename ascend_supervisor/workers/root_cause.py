@@ -18,6 +18,8 @@ MOST_BYTES = 3800
 """A termination log holds 4096."""
 LAST_LINES = 20
 LINE_CHARACTERS = 300
+HEADLINE_CHARACTERS = 600
+"""Of the cause in a headline: the whole text stands beside it."""
 
 
 def root_cause(ended: Ended) -> Failure | str | None:
@@ -45,6 +47,17 @@ def cause_in_short(ended: Ended) -> str:
     cause = root_cause(ended)
     text = failure_text(cause) if isinstance(cause, Failure) else cause or ""
     return text.partition("\n")[0]
+
+
+def cause_first(cause: str, reason: str) -> str:
+    """The first line of ``cause``, a text, and then the ``reason`` of the end, unless that has it.
+
+    Whoever reads only the last event must not take the restart budget for the cause.
+    """
+    headline = cause.partition("\n")[0]
+    if not headline or headline in reason:
+        return reason
+    return f"{_cut(headline, HEADLINE_CHARACTERS)}; {reason}"
 
 
 def failure_text(failure: Failure) -> str:

@@ -62,7 +62,7 @@ def test_stop_ends_the_job_and_waits_for_the_end(supervised):
     until_running(job, 2)
     found = ctl("stop", "--wait", environ=beside(job))
     assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.splitlines()[-1].startswith("ending with exit code 143: ")
+    assert found.stdout.splitlines()[-1].endswith("; ending with exit code 143")
     assert job.end() == 143
     assert not job.survivors()
     assert "has ended with 143 already" in refused(1, "stop", environ=beside(job))

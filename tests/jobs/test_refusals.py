@@ -57,7 +57,7 @@ def test_a_refusal_is_told_where_console_says(supervised, tmp_path, words):
         job = supervised("--console", "text", *words, environ=environ, stdout=stdout.fileno())
         code = job.end()
     (line,) = (tmp_path / "stdout").read_text().splitlines()
-    assert f"ending with exit code {code}: " in line
+    assert line.endswith(f"; ending with exit code {code}")
     assert job.stderr == ""
 
 

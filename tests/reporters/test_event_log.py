@@ -207,10 +207,18 @@ def test_people_read_time_level_and_sentence(shown):
         EVENTS[0].msg,
         f"warning: {EVENTS[1].msg}",
         f"error: {EVENTS[2].msg}",
-        "error: ending with exit code 1: no restarts",
+        "error: no restarts; ending with exit code 1",
         *cause.splitlines(),
     ]
     assert len(re.findall(r"^\d\d:\d\d:\d\d\.\d\d\d ", text, re.MULTILINE)) == 4
+
+
+def test_people_read_the_headline_once(shown):
+    cause = "rank 3 failed first\nthe last lines of its log:\n  ValueError"
+    end = SupervisorExited(1, "rank 3 failed first; no restarts", 1, cause)
+    first, *others = shown(text_log, end).decode().splitlines()
+    assert first.endswith("error: rank 3 failed first; no restarts; ending with exit code 1")
+    assert others == cause.splitlines()[1:]
 
 
 # What a rank writes.

@@ -32,7 +32,7 @@ def exited(code: int, cause: str | None = CAUSE, reason: str = "no restarts") ->
         (GenerationStarted(0, 0), []),
         (ExitLingering(30.0, 1, "no restarts", CAUSE), [f"{CAUSE}\n".encode()]),
         (exited(1), [f"{CAUSE}\n".encode()]),
-        (exited(143, None, "told to stop"), [b"ending with exit code 143: told to stop\n"]),
+        (exited(143, None, "told to stop"), [b"told to stop; ending with exit code 143\n"]),
         (exited(1, "caf\udce9"), [rb"caf\udce9" + b"\n"]),
     ],
 )

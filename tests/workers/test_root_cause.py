@@ -19,7 +19,12 @@ from ascend_supervisor.outcome import (
     Remedy,
     StopSignal,
 )
-from ascend_supervisor.workers.root_cause import cause_in_short, failure_text, root_cause
+from ascend_supervisor.workers.root_cause import (
+    cause_first,
+    cause_in_short,
+    failure_text,
+    root_cause,
+)
 from tests.terminals import FORGED, WORDS, steering
 
 MOST_BYTES = 3800
@@ -48,6 +53,26 @@ def test_in_short_it_is_one_line(outcome, line):
     assert short.startswith(line)
     assert "\n" not in short
     assert bool(short) == bool(line)
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        ("rank 3 failed\nthe last lines", "rank 3 failed; no restarts were asked for"),
+        ("a hang", "a hang; no restarts were asked for"),
+        ("", "no restarts were asked for"),
+        ("no restarts", "no restarts were asked for"),
+    ],
+    ids=["a failure", "a sentence", "none", "said already"],
+)
+def test_an_end_says_its_cause_before_the_restarts(cause, told):
+    assert cause_first(cause, "no restarts were asked for") == told
+
+
+def test_a_long_cause_leaves_room_for_the_reason():
+    told = cause_first("x" * 5000, "no restarts were asked for")
+    assert told.endswith("...; no restarts were asked for")
+    assert len(told) < 1000
 
 
 def test_it_says_why_a_framework_ended_it():
