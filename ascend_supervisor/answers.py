@@ -31,7 +31,7 @@ from ascend_supervisor.sourced_files import sourced_alone
 from ascend_supervisor.supervisor import refused
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.wiring import planner
-from ascend_supervisor.workers.preparation import check_command
+from ascend_supervisor.workers.command import check_command, check_script
 
 
 def print_plan(
@@ -68,6 +68,7 @@ async def _planned(
     planned = planner(settings, launcher, place, changes, planned_address(place.state_file))
     plan, specs = plan_as_json(cluster, found, whoami, place, planned, settings.non_defaults)
     for spec in specs:
+        check_script(spec)
         check_command(spec, changed(environ, spec.environ))
     return plan.decode()
 

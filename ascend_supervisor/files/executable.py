@@ -29,12 +29,20 @@ def is_foreign(path: Path) -> bool:
 
 
 def missing_interpreter(path: Path) -> str | None:
-    """The interpreter that a script names in its first line, if it is missing."""
+    """The interpreter that a script names in its first line, if it is missing.
+
+    If the line ends with CR LF, the CR is a part of the last word, as it is for the kernel and for
+    env.
+    """
     with suppress(OSError), path.open("rb") as file:
-        words = file.read(_LINE).partition(b"\n")[0].removeprefix(b"#!").split()
-        named = os.fsdecode(words[0]) if words else ""
-        if _head(path).startswith(b"#!") and named.startswith("/") and not Path(named).exists():
-            return named
+        line = file.read(_LINE).partition(b"\n")[0]
+        words = os.fsdecode(line.removeprefix(b"#!")).strip(" \t").replace("\t", " ").split(" ")
+        if not line.startswith(b"#!"):
+            return None
+        if words[-1].endswith("\r") and Path(words[0]).name == "env":
+            return words[-1]
+        if words[0].startswith("/") and not Path(words[0]).exists():
+            return words[0]
     return None
 
 

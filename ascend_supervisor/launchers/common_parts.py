@@ -12,6 +12,7 @@ from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.start_directory import rank_directory
 from ascend_supervisor.launchers.testimony import Explanation
+from ascend_supervisor.settings.command_words import script_of
 
 HCCL_CONNECT_SECONDS = "1800"
 
@@ -92,6 +93,7 @@ def rank_spec(
         directories=(cwd / logged, error_file.parent),
         error_file=error_file,
         explanation=explanation,
+        script=script_of(boot.command),
     )
 
 

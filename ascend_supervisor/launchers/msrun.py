@@ -34,7 +34,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.settings.command_words import PYTHON
+from ascend_supervisor.settings.command_words import PYTHON, script_of
 from ascend_supervisor.untrusted_text import shown
 
 TIME_OUT = "MSRUN_CLUSTER_TIME_OUT"
@@ -58,6 +58,7 @@ class MsrunLauncher(Struct, frozen=True):
         directory = job_directory(place) / "msrun" / node / generation_name(place, generation)
         logged = process_log(self.boot, here, node)
         cwd = other_directory(self.boot, place)
+        first = self.boot.command[0]
         logs = tuple(
             WorkerLog(directory / f"worker_{rank}.log", rank, local_rank)
             for local_rank, rank in enumerate(
@@ -85,6 +86,7 @@ class MsrunLauncher(Struct, frozen=True):
                 testimony=MsrunTestimony(directory, logs, words(table, here, self.boot)),
                 worker_logs=logs,
                 host_names=host_names(table, here, self.boot),
+                script=first if first.endswith(".py") else script_of(self.boot.command),
             ),
         )
 

@@ -42,6 +42,8 @@ class ProcessSpec(Struct, frozen=True):
     are mirrored in place of its output. ``testimony`` reads what a launcher reports about the end
     of ranks.
 
+    ``script`` is the file that the command names for its interpreter, relative to ``cwd``.
+
     If it ``leads_ranks``, its descendants may be ranks, in whatever session they are: they get the
     signals that end a group, and drain and grace last until they have ended.
 
@@ -71,6 +73,7 @@ class ProcessSpec(Struct, frozen=True):
     leads_ranks: bool = False
     relays_ranks: bool = False
     host_names: tuple[HostName, ...] = ()
+    script: str | None = None
 
     @property
     def name(self) -> str:

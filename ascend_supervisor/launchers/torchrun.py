@@ -53,6 +53,7 @@ class TorchrunLauncher(Struct, frozen=True):
         logged = process_log(self.boot, here, node)
         cwd = other_directory(self.boot, place)
         error_file = directory / "error.json"
+        words = script(self.boot.command)
         argv = (
             *self.torchrun,
             *self._rendezvous(table, here, workers),
@@ -60,7 +61,7 @@ class TorchrunLauncher(Struct, frozen=True):
             f"--monitor_interval={MONITOR_SECONDS}",
             f"--log_dir={directory}",
             *extra_words(self.boot),
-            *script(self.boot.command),
+            *words,
         )
         return (
             ProcessSpec(
@@ -77,6 +78,7 @@ class TorchrunLauncher(Struct, frozen=True):
                 error_file=error_file,
                 title="torchrun",
                 workers=workers,
+                script=None if words[0].startswith("-") else words[0],
                 testimony=TorchrunTestimony(
                     directory,
                     tuple(device.rank for device in here.entry.devices),

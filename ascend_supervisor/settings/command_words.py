@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from msgspec import Struct
+
 from ascend_supervisor.settings.values import Method
 
 PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
@@ -32,6 +34,9 @@ _STARTS_ANOTHER: Mapping[str, frozenset[str]] = {
     "stdbuf": frozenset({"-i", "--input", "-o", "--output", "-e", "--error"}),
 }
 """Programs that become the command after their options, and the options with a value."""
+_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+_WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+"""Options of shells whose value is the next word."""
 _ENDS_OPTIONS = re.compile(r"-[^-WXcm]*([WXcm])(.*)", re.DOTALL)
 """Short options of Python up to one that takes a value, and the value if it is in the same word."""
 
@@ -83,6 +88,15 @@ def nested_launcher(method: Method, command: Sequence[str]) -> str | None:
     )
 
 
+def script_of(command: Sequence[str]) -> str | None:
+    """The script that Python or a shell is to run, as the command names it; None without one."""
+    first, *words = _behind_others(command)
+    name = PurePath(first).name
+    if name in _SHELLS:
+        return _shell_script(words)
+    return _run_by_python(words).script or None if PYTHON.fullmatch(name) else None
+
+
 def _behind_others(command: Sequence[str]) -> Sequence[str]:
     """The command without the programs that only start it, such as ``env A=1`` and ``nohup``."""
     words = list(command)
@@ -101,15 +115,42 @@ def _program(command: Sequence[str]) -> str:
     name = PurePath(first).name
     if not PYTHON.fullmatch(name):
         return name
-    while words:
-        word = words.pop(0)
+    run = _run_by_python(words)
+    return f"python -m {run.module}" if run.module else PurePath(run.script).name
+
+
+class _RunByPython(Struct, frozen=True):
+    """A module or a script; both are empty for code in the command itself, or from stdin."""
+
+    module: str = ""
+    script: str = ""
+
+
+def _run_by_python(words: Sequence[str]) -> _RunByPython:
+    """``words`` follow the interpreter."""
+    left = list(words)
+    while left:
+        word = left.pop(0)
         if not word.startswith("-"):
-            return PurePath(word).name
+            return _RunByPython(script=word)
         found = _ENDS_OPTIONS.fullmatch(word)
         if found is None:
             continue
-        option, value = found[1], found[2] or "".join(words[:1])
+        option, value = found[1], found[2] or "".join(left[:1])
         if option in "cm":
-            return f"python -m {value}" if option == "m" else ""
-        words = words if found[2] else words[1:]
-    return name
+            return _RunByPython(module=value if option == "m" else "")
+        left = left if found[2] else left[1:]
+    return _RunByPython()
+
+
+def _shell_script(words: Sequence[str]) -> str | None:
+    left = list(words)
+    while left and left[0][:1] in ("-", "+"):
+        option = left.pop(0)
+        if option in ("-", "--"):
+            break
+        if not option.startswith("--") and {"c", "s"} & {*option}:
+            return None  # it reads a word, or stdin
+        if option in _WITH_VALUE:
+            del left[:1]
+    return left[0] if left else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,21 +12,16 @@ import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.table_file import keep_copy
-from ascend_supervisor.errors import (
-    CannotExecute,
-    CannotWrite,
-    CommandNotFound,
-    Unavailable,
-)
+from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.files.executable import is_foreign, missing_interpreter
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.workers.command import check_command, check_script
 from ascend_supervisor.workers.failure import exhibit_files
 from ascend_supervisor.workers.runtime import Runtime
 
@@ -78,6 +72,7 @@ def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> N
     for spec in specs:
         _make_directories(spec, made)
         _write_files(spec)
+        check_script(spec)
         environ = changed(inherited, spec.environ)
         key = (spec.argv[0], environ.get("PATH"), spec.cwd if "/" in spec.argv[0] else None)
         if key not in checked:
@@ -133,44 +128,3 @@ def _unwritable(what: str, error: OSError, other: str) -> CannotWrite | Unavaila
     if lacking := scarcity(error):
         return Unavailable(f"{what}: {lacking}")
     return CannotWrite(f"{what}: {error.strerror or error}; choose another {other}")
-
-
-def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
-    """Raise CommandNotFound or CannotExecute now, rather than a wrapper's status later."""
-    word = spec.argv[0]
-    where = environ.get("PATH", os.defpath)
-    found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
-    if found is None:
-        if shutil.which(word, os.F_OK, where) is None:
-            raise CommandNotFound(f"{spec.name}: {word!r} was not found in PATH ({where})")
-        raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
-    try:
-        _check_program(spec, Path(found))
-    except OSError as error:
-        if lacking := scarcity(error):
-            raise Unavailable(f"{spec.name}: cannot look for {word!r}: {lacking}") from error
-        raise CannotExecute(
-            f"{spec.name}: {word!r} cannot be executed: {error.strerror} ({found})"
-        ) from error
-
-
-def _check_program(spec: ProcessSpec, path: Path) -> None:
-    word = spec.argv[0]
-    if not path.exists():
-        raise CommandNotFound(
-            f"{spec.name}: there is no {word!r} (looked for {path}); a relative path starts in the "
-            "rank's working directory"
-        )
-    if path.is_dir():
-        raise CannotExecute(f"{spec.name}: {word!r} is a directory, not a program ({path})")
-    if not os.access(path, os.X_OK):
-        raise CannotExecute(f"{spec.name}: {word!r} is not executable (chmod +x {path})")
-    if interpreter := missing_interpreter(path):
-        raise CommandNotFound(
-            f"{spec.name}: {word!r} begins with #!{interpreter}, which was not found ({path})"
-        )
-    if is_foreign(path):  # a wrapper would run it as a shell script
-        raise CannotExecute(
-            f"{spec.name}: {word!r} cannot be executed: it is neither a program for this machine "
-            f"nor a script that begins with #! ({path})"
-        )

@@ -299,7 +299,23 @@ def a_script_whose_interpreter_is_missing(home: Path) -> tuple[str, ...]:
     return executable(home, b"#!/no/such/interpreter\n")
 
 
+def a_script_that_was_written_on_windows(home: Path) -> tuple[str, ...]:
+    return executable(home, b"#!/bin/sh\r\ntrue\r\n")
+
+
+def a_script_for_env_that_was_written_on_windows(home: Path) -> tuple[str, ...]:
+    return executable(home, b"#!/usr/bin/env python3\r\npass\r\n")
+
+
 CANNOT = {
+    a_script_that_was_written_on_windows: (
+        NOT_FOUND,
+        r"rank 0: .* \(CRLF\), so that its interpreter '/bin/sh\\r' does not exist; .*sed -i .*",
+    ),
+    a_script_for_env_that_was_written_on_windows: (
+        NOT_FOUND,
+        r"rank 0: .* \(CRLF\), so that its interpreter 'python3\\r' does not exist; .*sed -i .*",
+    ),
     a_script_whose_interpreter_is_missing: (
         NOT_FOUND,
         "rank 0: .*' begins with #!/no/such/interpreter, which was not found .*",

@@ -64,3 +64,34 @@ def test_the_plan_says_where(supervised, tmp_path):
     processes = json.loads((tmp_path / "plan").read_text())["processes"]
     work = tmp_path / "modelarts" / "workspace"
     assert [process["directory"] for process in processes] == [f"{work}/rank0", f"{work}/rank1"]
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)], ids=["a run", "a plan"])
+@pytest.mark.parametrize("method", ["ranktable", "torch-ddp"])
+@pytest.mark.parametrize("words", [("python3", "run"), ("sh", "run"), ("./run",)])
+def test_a_script_that_ranks_would_not_find_is_refused(supervised, tmp_path, check, method, words):
+    """It is beside us, and ranks start elsewhere: a restart would not help."""
+    script = tmp_path / "run"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    options = ("--standalone", "1", "--method", method, "--rank-dir", "device", *check)
+    job = supervised(*options, "--restarts", "3", "--", *words)
+    assert job.end() == 127
+    (line,) = job.stderr.splitlines()
+    assert str(tmp_path / "modelarts" / "workspace" / "device0") in line
+    assert f"there is {script}: give --rank-dir same" in line
+    assert not job.all("generation.started")
+
+
+def test_torchrun_is_told_of_a_script_that_it_would_not_find(supervised, tmp_path):
+    (tmp_path / "train.py").touch()
+    options = ("--standalone", "1", "--method", "torchrun", "--rank-dir", "device")
+    job = supervised(*options, "--", "train.py")
+    assert job.end() == 127
+    assert f"there is {tmp_path / 'train.py'}: give --rank-dir same" in job.stderr
+
+
+def test_a_script_that_is_nowhere_is_left_to_its_interpreter(supervised):
+    job = supervised("--standalone", "1", "--rank-dir", "device", "--", "python3", "absent.py")
+    assert job.end() == 2
+    assert "can't open file" in job.said(0)[0]

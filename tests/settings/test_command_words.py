@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ascend_supervisor.settings.command_words import command_fault, nested_launcher
+from ascend_supervisor.settings.command_words import command_fault, nested_launcher, script_of
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.values import Method
 
@@ -105,3 +105,25 @@ def test_words_of_the_shell_are_refused(method: Method, command: str, expected: 
 @pytest.mark.parametrize("command", ["./A=1 x", "/bin/set x", "train.py A=1", "1=2"])
 def test_a_program_may_be_named_alike(command: str):
     assert command_fault("ranktable", command.split()) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("python3 train.py --epochs 3", "train.py"),
+        ("python -u -W ignore -X dev src/train.py", "src/train.py"),
+        ("nohup env A=1 /opt/bin/python3.11 train.py", "train.py"),
+        ("bash train.sh x", "train.sh"),
+        ("sh -eu +o pipefail -- train.sh", "train.sh"),
+        ("bash --rcfile x -o pipefail train.sh", "train.sh"),
+        ("python -m train", None),
+        ("python -c pass train.py", None),
+        ("bash -euc ls train.sh", None),
+        ("bash -s train.sh", None),
+        ("python", None),
+        ("bash", None),
+        ("./train.sh train.py", None),
+    ],
+)
+def test_the_script_of_a_command_is_what_its_interpreter_reads(command: str, script: str | None):
+    assert script_of(command.split()) == script

@@ -1,0 +1,84 @@
+"""Whether the command of a process can be executed, and finds its script; told before the start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from ascend_supervisor.errors import CannotExecute, CommandNotFound, Unavailable
+from ascend_supervisor.files.executable import is_foreign, missing_interpreter
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.scarcity import scarcity
+from ascend_supervisor.untrusted_text import plain
+
+
+def check_script(spec: ProcessSpec) -> None:
+    """Raise CommandNotFound if the script is where we were started, and not where it is looked for.
+
+    A script that is nowhere is left to its interpreter: a file system may come late.
+    """
+    if spec.script is None:
+        return
+    is_there = os.path.exists(spec.cwd / spec.script)  # noqa: PTH110  (never raises)
+    if not is_there and (elsewhere := _where_we_are(spec.script)):
+        raise CommandNotFound(
+            f"{spec.name} starts in {spec.cwd}, where there is no {plain(spec.script)}; {elsewhere}"
+        )
+
+
+def _where_we_are(file: str) -> str | None:
+    """What to do if ``file`` is where the supervisor was started; None if it is not."""
+    path = os.path.abspath(file)  # noqa: PTH100  (resolve would follow symlinks)
+    if not os.path.exists(path):  # noqa: PTH110
+        return None
+    return (
+        f"there is {plain(path)}: give --rank-dir same, so that ranks start where the supervisor "
+        "was started, or write the whole path"
+    )
+
+
+def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
+    """Raise CommandNotFound or CannotExecute now, rather than a wrapper's status later."""
+    word = spec.argv[0]
+    where = environ.get("PATH", os.defpath)
+    found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
+    if found is None:
+        if shutil.which(word, os.F_OK, where) is None:
+            raise CommandNotFound(f"{spec.name}: {word!r} was not found in PATH ({where})")
+        raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
+    try:
+        _check_program(spec, Path(found))
+    except OSError as error:
+        if lacking := scarcity(error):
+            raise Unavailable(f"{spec.name}: cannot look for {word!r}: {lacking}") from error
+        raise CannotExecute(
+            f"{spec.name}: {word!r} cannot be executed: {error.strerror} ({found})"
+        ) from error
+
+
+def _check_program(spec: ProcessSpec, path: Path) -> None:
+    word = spec.argv[0]
+    if not path.exists():
+        where = _where_we_are(word) or "a relative path starts in the rank's working directory"
+        raise CommandNotFound(f"{spec.name}: there is no {word!r} (looked for {path}); {where}")
+    if path.is_dir():
+        raise CannotExecute(f"{spec.name}: {word!r} is a directory, not a program ({path})")
+    if not os.access(path, os.X_OK):
+        raise CannotExecute(f"{spec.name}: {word!r} is not executable (chmod +x {path})")
+    interpreter = missing_interpreter(path)
+    if interpreter and interpreter.endswith("\r"):
+        raise CommandNotFound(
+            f"{spec.name}: {word!r} has lines that end as on Windows (CRLF), so that its "
+            f"interpreter {interpreter!r} does not exist; convert it: sed -i 's/\\r$//' {path}"
+        )
+    if interpreter:
+        raise CommandNotFound(
+            f"{spec.name}: {word!r} begins with #!{interpreter}, which was not found ({path})"
+        )
+    if is_foreign(path):  # a wrapper would run it as a shell script
+        raise CannotExecute(
+            f"{spec.name}: {word!r} cannot be executed: it is neither a program for this machine "
+            f"nor a script that begins with #! ({path})"
+        )
