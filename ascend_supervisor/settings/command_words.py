@@ -8,7 +8,9 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
+from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.values import Method
+from ascend_supervisor.untrusted_text import shown
 
 PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
 
@@ -25,6 +27,7 @@ _ALLOWED: Mapping[Method, frozenset[Method]] = {
     "once": frozenset(_LAUNCHERS.values()),
     "mpirun": frozenset({"torchrun", "msrun"}),  # with one slot for each server
 }
+_FLAGS = frozenset(option.flag for option in OPTIONS)
 _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _STARTS_ANOTHER: Mapping[str, frozenset[str]] = {
     "env": frozenset({"-u", "--unset", "-C", "--chdir"}),
@@ -62,6 +65,12 @@ _INSTEAD_OF_BUILTINS = {
 
 def command_fault(method: Method, command: Sequence[str]) -> str | None:
     """Why ``method`` cannot start the command, in a sentence; None if it can."""
+    if command[0] == "--" or command[0].partition("=")[0] in _FLAGS:
+        found = "a second --" if command[0] == "--" else f"{shown(command[0])}, an option"
+        return (
+            f"COMMAND: expected a program, found {found}; write -- once, after the options of the "
+            "supervisor: -- python3 train.py"
+        )
     if _ASSIGNS.fullmatch(command[0]):
         name = command[0].partition("=")[0]  # the value may be a secret
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from ascend_supervisor.errors import CannotExecute, CommandNotFound, Unavailable
 from ascend_supervisor.files.executable import is_foreign, missing_interpreter
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
-from ascend_supervisor.untrusted_text import plain
+from ascend_supervisor.untrusted_text import plain, printable
 
 
 def check_script(spec: ProcessSpec) -> None:
@@ -46,7 +47,8 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
     found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
     if found is None:
         if shutil.which(word, os.F_OK, where) is None:
-            raise CommandNotFound(f"{spec.name}: {word!r} was not found in PATH ({where})")
+            why = _as_one_word(word) or f"was not found in PATH ({where})"
+            raise CommandNotFound(f"{spec.name}: {word!r} {why}")
         raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
     try:
         _check_program(spec, Path(found))
@@ -58,9 +60,22 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
         ) from error
 
 
+def _as_one_word(word: str) -> str | None:
+    """What to write if the word, which names no program, is a whole command; None if it is not."""
+    if len(word.split()) < 2:  # noqa: PLR2004
+        return None
+    return (
+        "is one word and no program; it looks like a whole command: write it without quotes "
+        f"(-- {printable(word)}), or -- bash -c {shlex.quote(printable(word))} if a shell is to "
+        "read it"
+    )
+
+
 def _check_program(spec: ProcessSpec, path: Path) -> None:
     word = spec.argv[0]
     if not path.exists():
+        if why := _as_one_word(word):
+            raise CommandNotFound(f"{spec.name}: {word!r} {why}")
         where = _where_we_are(word) or "a relative path starts in the rank's working directory"
         raise CommandNotFound(f"{spec.name}: there is no {word!r} (looked for {path}); {where}")
     if path.is_dir():

@@ -70,6 +70,18 @@ def test_a_word_that_says_neither_table_nor_none_is_refused_by_name(supervised, 
     assert job.stderr.count("MS_RANKTABLE_ENABLE: expected True") == 1
 
 
+@pytest.mark.parametrize("word", ["python3 train.py", "/usr/bin/python3 train.py"])
+def test_a_command_in_one_word_is_told_from_a_program(supervised, word):
+    job = supervised("--standalone", "2", "--", word)
+    assert job.end() == 127
+    (line,) = job.stderr.splitlines()
+    assert line == (
+        f"ascend_supervisor: rank 0: '{word}' is one word and no program; it looks like a whole "
+        f"command: write it without quotes (-- {word}), or -- bash -c '{word}' if a shell is to "
+        "read it"
+    )
+
+
 @pytest.mark.parametrize("method", ["torchrun", "msrun", "mpirun"])
 def test_a_launcher_that_is_not_installed_is_one_sentence_and_127(supervised, tmp_path, method):
     programs = tmp_path / "programs"

@@ -93,6 +93,8 @@ def test_one_launcher_within_another(method: Method, refused: bool):
         ("set -e", "set is a word of the shell, .*; write -- bash -c 'set OPTIONS && COMMAND'"),
         ("ulimit -n 9", "ulimit is a word .*; write -- bash -c 'ulimit OPTIONS && exec COMMAND'"),
         ("exec python t.py", "exec is a word .*; leave exec out: the supervisor starts the .*"),
+        ("-- python t.py", "COMMAND: expected a program, found a second --; write -- once, .*"),
+        ("--restarts 3 -- python", "COMMAND: .* found '--restarts', an option; write -- once, .*"),
         ("A=s3cret train.py", "COMMAND: expected a program, found A=..., .*; write --rank-env .*"),
     ],
 )
