@@ -9,13 +9,14 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from ascend_supervisor import events
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import GenerationStarted, RestartScheduled
 from ascend_supervisor.events.leftovers import StopWaiting
+from ascend_supervisor.events.rank_table import RankTableReady
 from ascend_supervisor.events.supervisor import ClusterSource, SupervisorStarted
 from ascend_supervisor.events.words import who
 
@@ -247,3 +248,42 @@ FREE = RestartScheduled(2.0, 3, "restart asked for by process 812 of user root",
 )
 def test_a_sentence_says_what_operators_need(event, sentence):
     assert event.sentence == sentence
+
+
+READY = RankTableReady("/t", "1.2", 4, 2, "pod-0", (0, 1), "0", ())
+
+
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [
+        (
+            READY,
+            "the rank table /t (1.2) holds 4 devices on 2 servers; this is pod-0, with ranks 0, 1",
+        ),
+        (
+            replace(READY, local_ranks=(), warnings=("no device_ip",)),
+            (
+                "the rank table /t (1.2) holds 4 devices on 2 servers; this is pod-0, without ranks; "
+                "no device_ip"
+            ),
+        ),
+        (
+            replace(READY, path="--standalone", format="template 1", world_size=2, servers=1),
+            "no rank table (--standalone): 2 devices on this machine, with ranks 0, 1",
+        ),
+        (
+            replace(READY, path="environment", format="no file"),
+            (
+                "no rank table: variables of the platform declare 4 devices on 2 servers; this is "
+                "pod-0, with ranks 0, 1"
+            ),
+        ),
+        (
+            replace(READY, path="environment", format="no file", world_size=0, servers=0),
+            "no rank table, and no devices are known: the command runs once, as it is",
+        ),
+    ],
+    ids=["a file", "no rank here", "standalone", "variables", "no devices"],
+)
+def test_where_the_cluster_comes_from_is_said_without_a_table_that_nobody_wrote(event, sentence):
+    assert event.msg == sentence

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ascend_supervisor.events.rank_table import NO_FILE
+
 
 class Format(Enum):
     """How a table is laid out, told by its structure: ``version`` alone is not to be trusted."""
@@ -16,7 +18,7 @@ class Format(Enum):
     SUPER_POD = "1.2"
     A5 = "2.0"
     LAB = "lab group_list"
-    DECLARED = "no file"
+    DECLARED = NO_FILE
 
 
 class Device(Struct, frozen=True):

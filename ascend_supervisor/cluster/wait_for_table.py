@@ -21,7 +21,11 @@ from ascend_supervisor.cluster.table_file import read_table, signature_at, watch
 from ascend_supervisor.errors import TableRefused, TableTimeout
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import WaitEnded
-from ascend_supervisor.events.rank_table import RankTableUnwatched, RankTableWaiting
+from ascend_supervisor.events.rank_table import (
+    STANDALONE_PATH,
+    RankTableUnwatched,
+    RankTableWaiting,
+)
 from ascend_supervisor.files.watch import FileSystemTimeout, FileWatch, Signature, SlowFiles
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.clock import Clock
@@ -32,7 +36,7 @@ CHANGES_SECONDS = 1.0
 """A reason that changes faster than this is not reported every time."""
 LASTING_SECONDS = 10.0
 """What has been unreadable for so long is no torn write any more."""
-STANDALONE, DECLARED = Path("--standalone"), Path("environment")
+STANDALONE, DECLARED = Path(STANDALONE_PATH), Path("environment")
 """What stands for the path of a table that came from no file."""
 
 

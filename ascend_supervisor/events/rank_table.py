@@ -7,6 +7,11 @@ from typing import ClassVar
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.words import counted
 
+STANDALONE_PATH = "--standalone"
+"""Stands for the path of the table that --standalone makes."""
+NO_FILE = "no file"
+"""Stands for the format of a table that came from no file: variables declare the cluster."""
+
 
 class RankTableWaiting(Event, frozen=True):
     name: ClassVar[str] = "rank_table.waiting"
@@ -56,10 +61,18 @@ class RankTableReady(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        ranks = ", ".join(map(str, self.local_ranks)) or "none"
-        doubts = "".join(f"; {warning}" for warning in self.warnings)
-        return (
-            f"the rank table {self.path} ({self.format}) holds "
-            f"{counted(self.world_size, 'device')} on {counted(self.servers, 'server')}; "
-            f"this is {self.this_server}, with ranks {ranks}{doubts}"
-        )
+        return self._cluster + "".join(f"; {warning}" for warning in self.warnings)
+
+    @property
+    def _cluster(self) -> str:
+        ranks = f"with ranks {', '.join(map(str, self.local_ranks))}"
+        devices = counted(self.world_size, "device")
+        if self.path == STANDALONE_PATH:
+            return f"no rank table ({self.path}): {devices} on this machine, {ranks}"
+        if self.format == NO_FILE and not self.world_size:
+            return "no rank table, and no devices are known: the command runs once, as it is"
+        where = f"{devices} on {counted(self.servers, 'server')}; this is {self.this_server}"
+        here = f"{where}, {ranks if self.local_ranks else 'without ranks'}"
+        if self.format == NO_FILE:
+            return f"no rank table: variables of the platform declare {here}"
+        return f"the rank table {self.path} ({self.format}) holds {here}"
