@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,9 +15,12 @@ from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
+from ascend_supervisor.untrusted_text import plain
 
 
 def place_here(settings: Settings, environ: Mapping[str, str]) -> Place:
+    """Where they go; raises CannotWrite for a directory that is none."""
+    _refuse_files({"--log-dir": settings.log_dir, "--work-dir": settings.work_dir})
     mounted = mounted_log_dir(environ)
     usual = mounted is None and settings.work_dir is None
     return place_of(
@@ -40,6 +44,27 @@ def _here() -> Path:
             f"the working directory of the supervisor is gone: {error.strerror}; start it in a "
             "directory that exists"
         ) from error
+
+
+def _refuse_files(directories: Mapping[str, Path | None]) -> None:
+    """Raise CannotWrite if one, by its option, is a file or below one: nothing can be made there.
+
+    Everything that is written below it would fail later, each with an error of its own.
+    """
+    for option, directory in directories.items():
+        if directory is None:
+            continue
+        above = (directory, *directory.parents)
+        for path in above:
+            if answer_of(partial(_is_no_directory, path), ANSWER_SECONDS, otherwise=False):
+                raise CannotWrite(
+                    f"{option} {plain(str(directory))}: expected a directory, found that "
+                    f"{plain(str(path))} is none; name another one with {option}"
+                )
+
+
+def _is_no_directory(path: Path) -> bool:
+    return os.path.exists(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112  (never raise)
 
 
 def _presumably(holds: Callable[[], bool]) -> bool:

@@ -263,8 +263,8 @@ READY = RankTableReady("/t", "1.2", 4, 2, "pod-0", (0, 1), "0", ())
         (
             replace(READY, local_ranks=(), warnings=("no device_ip",)),
             (
-                "the rank table /t (1.2) holds 4 devices on 2 servers; this is pod-0, without ranks; "
-                "no device_ip"
+                "the rank table /t (1.2) holds 4 devices on 2 servers; this is pod-0, "
+                "without ranks; no device_ip"
             ),
         ),
         (

@@ -70,6 +70,24 @@ def test_a_word_that_says_neither_table_nor_none_is_refused_by_name(supervised, 
     assert job.stderr.count("MS_RANKTABLE_ENABLE: expected True") == 1
 
 
+@pytest.mark.parametrize("check", [(), ("--check",)], ids=["a run", "a plan"])
+@pytest.mark.parametrize("option", ["--log-dir", "--work-dir"])
+@pytest.mark.parametrize("below", ["", "logs/here"])
+def test_a_file_where_a_directory_is_needed_is_refused_by_its_option(
+    supervised, tmp_path, option, below, check
+):
+    (tmp_path / "file").touch()
+    named = tmp_path / "file" / below
+    job = supervised("--standalone", "1", option, str(named), *check, "--", "true")
+    assert job.end() == 73
+    assert job.stderr.splitlines() == [
+        (
+            f"ascend_supervisor: {option} {named}: expected a directory, found that "
+            f"{tmp_path / 'file'} is none; name another one with {option}"
+        )
+    ]
+
+
 @pytest.mark.parametrize("word", ["python3 train.py", "/usr/bin/python3 train.py"])
 def test_a_command_in_one_word_is_told_from_a_program(supervised, word):
     job = supervised("--standalone", "2", "--", word)
