@@ -44,7 +44,8 @@ class Settings(Struct, frozen=True):
     """Every option's value (times in seconds, sizes in bytes), and what each rank runs.
 
     None means that the option was not given and that its default is found later.
-    ``sources`` names the source of each value that is not a default, by the option's name.
+    ``sources`` names the source of each value that is not a default, by the option's name;
+    ``variables`` those that the environment's values come from.
     """
 
     rank_table: Path | None
@@ -91,14 +92,22 @@ class Settings(Struct, frozen=True):
     config: Path | None
     command: tuple[str, ...]
     sources: Mapping[str, Source]
+    variables: Mapping[str, str]
 
     @property
     def non_defaults(self) -> tuple[str, ...]:
-        """The settings that are not defaults, such as ``grace=5.0 (command line)``."""
+        """The settings that are not defaults, such as ``grace=5.0 (command line)``.
+
+        A variable is named: ``method=mindspore (environment: MS_ROLE)``.
+        """
         return tuple(
-            f"{name}={_told(getattr(self, name.replace('-', '_')))} ({source})"
-            for name, source in self.sources.items()
+            f"{name}={_told(getattr(self, name.replace('-', '_')))} ({self._source(name)})"
+            for name in self.sources
         )
+
+    def _source(self, name: str) -> str:
+        variable = self.variables.get(name)
+        return f"{self.sources[name]}: {variable}" if variable else self.sources[name]
 
 
 def _method(given: Mapping[str, Given]) -> Method:
@@ -237,4 +246,5 @@ def _settled(given: Mapping[str, Given], command: tuple[str, ...]) -> Settings:
     else:
         values["restart_delay"] = min(delay, most)
     sources = {name: word.source for name, word in given.items()}
-    return Settings(**values, command=command, sources=sources)
+    variables = {name: word.where for name, word in given.items() if word.source == "environment"}
+    return Settings(**values, command=command, sources=sources, variables=variables)

@@ -122,20 +122,23 @@ def from_platform(environ: Mapping[str, str]) -> Iterator[Given]:
         yield Given(BY_KEY["method"], method, "environment", "MA_RUN_METHOD")
     elif environ.get("MS_ROLE") in _MINDSPORE_PODS and environ.get("MS_SCHED_HOST"):
         yield Given(BY_KEY["method"], "mindspore", "environment", "MS_ROLE")
-    drain = _dying_gasp(environ)
-    if drain is not None:
-        yield Given(BY_KEY["drain"], drain, "environment", "the variables of TTP")
+    if shown := _dying_gasp(environ):
+        yield Given(BY_KEY["drain"], _drain_of(shown), "environment", " and ".join(shown))
 
 
-def _dying_gasp(environ: Mapping[str, str]) -> float | None:
-    """Seconds that ranks may need for MindIO's last checkpoint; None without its variables."""
-    shown = {
+def _dying_gasp(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that announce MindIO's last checkpoint."""
+    return {
         name: environ[name]
         for name in (*_TTP_LIMITS, *_TTP_SWITCHES)
         if writes_last_checkpoint(name, environ.get(name, ""))
     }
+
+
+def _drain_of(shown: Mapping[str, str]) -> float:
+    """Seconds that ranks may need for MindIO's last checkpoint, by its variables."""
     seconds = [_seconds(shown[name]) + more for name, more in _TTP_LIMITS.items() if name in shown]
-    return max((known for known in seconds if known > 0), default=_TTP_DRAIN) if shown else None
+    return max((known for known in seconds if known > 0), default=_TTP_DRAIN)
 
 
 def _seconds(text: str) -> float:

@@ -153,6 +153,28 @@ def test_the_platforms_method_is_checked_like_ours() -> None:
     assert settings(env={"MA_RUN_METHOD": "ranktable"}).sources == {"method": "environment"}
 
 
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        ({"MA_RUN_METHOD": "msrun"}, "method=msrun (environment: MA_RUN_METHOD)"),
+        (
+            {"MS_ROLE": "MS_WORKER", "MS_SCHED_HOST": "h"},
+            "method=mindspore (environment: MS_ROLE)",
+        ),
+        (
+            {"ASCEND_SUPERVISOR_GRACE": "3"},
+            "grace=3.0 (environment: ASCEND_SUPERVISOR_GRACE)",
+        ),
+        (
+            {"TTP_OT": "360", "HIGH_AVAILABILITY": "dump"},
+            "drain=360.0 (environment: TTP_OT and HIGH_AVAILABILITY)",
+        ),
+    ],
+)
+def test_the_variable_that_a_setting_comes_from_is_named(env: dict[str, str], told: str) -> None:
+    assert settings(env=env).non_defaults == (told,)
+
+
 def test_our_method_beats_the_platforms() -> None:
     assert settings("--method=ranktable", env={"MA_RUN_METHOD": "msrun"}).method == "ranktable"
     assert settings(toml="method = 'ranktable'", env={"MA_RUN_METHOD": "?"}).method == "ranktable"
