@@ -11,7 +11,7 @@ from ascend_supervisor.errors import SettingsRefused, TableRefused
 from ascend_supervisor.untrusted_text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _MOST_CANDIDATES = 20
 INDEX = "VC_TASK_INDEX"
@@ -123,9 +123,14 @@ def _matching_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
     if table.format is Format.DECLARED:
         raise SettingsRefused(_without_index(len(entries), identity))
     raise TableRefused(
-        f"cannot tell which entry is this machine, tried {', '.join(tried) or 'no name at all'}; "
-        f"{_listing(left)}; tell it by --pod-name, --server-id or --node-rank"
+        f"cannot tell which entry is this machine{_tried(tried)}; {_listing(left)}; tell it by --pod-name, --server-id or --node-rank"
     )
+
+
+def _tried(names: Sequence[str]) -> str:
+    if names:
+        return f", tried {', '.join(names)}"
+    return f": none of these variables is set: {', '.join(_VARIABLES)}"
 
 
 _Match: TypeAlias = "Callable[[int, Entry, str], bool]"
