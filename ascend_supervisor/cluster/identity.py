@@ -123,7 +123,8 @@ def _matching_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
     if table.format is Format.DECLARED:
         raise SettingsRefused(_without_index(len(entries), identity))
     raise TableRefused(
-        f"cannot tell which entry is this machine{_tried(tried)}; {_listing(left)}; tell it by --pod-name, --server-id or --node-rank"
+        f"cannot tell which entry is this machine{_tried(tried)}; {_listing(left)}; tell it by "
+        "--pod-name, --server-id or --node-rank"
     )
 
 

@@ -101,7 +101,10 @@ def read_device_count(found: object) -> int | None:
         return 0 if word == "true" else None
     number = _whole(found)
     if not number or number > MOST_DEVICES:
-        raise ValueError(f"1 to {MOST_DEVICES} devices, or true for those present")
+        raise ValueError(
+            f"1 to {MOST_DEVICES} devices, or no number for those present (in a variable or a "
+            "file: true)"
+        )
     return number
 
 

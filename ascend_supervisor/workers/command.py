@@ -47,7 +47,7 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
     found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
     if found is None:
         if shutil.which(word, os.F_OK, where) is None:
-            why = _as_one_word(word) or f"was not found in PATH ({where})"
+            why = _as_one_word(word) or f"was not found in PATH ({where}){_beside(spec)}"
             raise CommandNotFound(f"{spec.name}: {word!r} {why}")
         raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
     try:
@@ -58,6 +58,16 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
         raise CannotExecute(
             f"{spec.name}: {word!r} cannot be executed: {error.strerror} ({found})"
         ) from error
+
+
+def _beside(spec: ProcessSpec) -> str:
+    """Where else a launcher was looked for, which comes with a framework."""
+    if not spec.workers:
+        return ""
+    return (
+        ", nor beside the interpreter that the command names, nor in its packages; name the one "
+        "that has it: -- /path/to/python train.py"
+    )
 
 
 def _as_one_word(word: str) -> str | None:

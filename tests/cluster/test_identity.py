@@ -116,9 +116,10 @@ def test_an_address_of_two_pods_leaves_the_decision_to_the_next_name() -> None:
 
 def test_a_machine_without_a_name_is_never_taken_for_the_first() -> None:
     assert refusal(A5, {}) == (
-        "cannot tell which entry is this machine: none of these variables is set: MA_CURRENT_INSTANCE_NAME, "
-        "POD_NAME, HOSTNAME, MA_CURRENT_HOST_IP, XDL_IP, HOST_IP, POD_IP, POD_UID, VC_TASK_INDEX, "
-        "MA_TASK_INDEX, VK_TASK_INDEX, MS_NODE_RANK; the candidates are "
+        "cannot tell which entry is this machine: none of these variables is set: "
+        "MA_CURRENT_INSTANCE_NAME, POD_NAME, HOSTNAME, MA_CURRENT_HOST_IP, XDL_IP, HOST_IP, "
+        "POD_IP, POD_UID, VC_TASK_INDEX, MA_TASK_INDEX, VK_TASK_INDEX, MS_NODE_RANK; "
+        "the candidates are "
         "node rank 0, node rank 1; tell it by --pod-name, --server-id or --node-rank"
     )
     assert refusal(TEMPLATE_1, {"HOSTNAME": "x", "VC_TASK_INDEX": "2"}).startswith(

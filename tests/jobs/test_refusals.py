@@ -114,6 +114,7 @@ def test_a_launcher_that_is_not_installed_is_one_sentence_and_127(supervised, tm
     (sentence,) = job.stderr.splitlines()
     assert method in sentence
     assert "was not found in PATH" in sentence
+    assert ("nor in its packages; name the one that has it" in sentence) == (method != "mpirun")
 
 
 def test_where_no_table_is_the_wait_and_the_refusal_name_the_places(supervised, tmp_path):

@@ -77,7 +77,7 @@ def test_standalone_elsewhere_is_a_number_or_true(
 
 @pytest.mark.parametrize("text", ["0", "", "-1", "yes", "x"])
 def test_standalone_with_no_device_is_a_fault(text: str) -> None:
-    assert "1 to 16 devices, or true" in only_fault(f"--standalone={text}")
+    assert "1 to 16 devices, or no number for those present" in only_fault(f"--standalone={text}")
 
 
 @pytest.mark.parametrize(
