@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from ascend_supervisor.ctl.out import PROGRAM
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.standard_streams import put
-from ascend_supervisor.untrusted_text import plain
+from ascend_supervisor.untrusted_text import nearest, plain, unknown
 
 _MOST_DIGITS = 9
 
@@ -21,14 +22,38 @@ def parse_arguments(argv: Sequence[str]) -> Namespace:
 
     Raises SettingsRefused, and SystemExit after ``--help``.
     """
-    return _parser().parse_args(argv)
+    parser = _parser()
+    arguments, strange = parser.parse_known_args(argv)
+    if strange:
+        parser.of(arguments.command).refuse_option(strange[0])
+    return arguments
 
 
 class _Parser(ArgumentParser):
-    """Refuses with our exit code and our wording."""
+    """Refuses with our exit code and our wording: what is wrong, and then the usage."""
+
+    commands: Mapping[str, Any] = MappingProxyType({})
+
+    def of(self, command: str) -> _Parser:
+        """The parser of a command, which knows its options."""
+        found: _Parser = self.commands.get(command, self)
+        return found
+
+    def refuse_option(self, word: str) -> NoReturn:
+        """Refuse a word that is none of ours."""
+        flag = word.partition("=")[0]
+        near = nearest(flag, self._option_string_actions, "--") if flag[:1] == "-" else ""
+        self.error(unknown(flag, near, f"see {self.prog} --help"))
 
     def error(self, message: str) -> NoReturn:
-        raise SettingsRefused(f"{message}; {self.prog} --help tells what can be written")
+        raise SettingsRefused(message, " ".join(self.format_usage().split()))
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        """As argparse does, with the nearest name in place of all of them."""
+        if action.choices is not None and value not in action.choices:
+            known = tuple(map(str, action.choices))
+            near = nearest(str(value), known)
+            self.error(unknown(str(value), near, f"expected one of {', '.join(known)}"))
 
     def print_help(self, file: Any = None) -> None:  # noqa: ARG002  (argparse gives none)
         put(self.format_help().encode())
@@ -44,10 +69,12 @@ def _parser() -> _Parser:
     parser.set_defaults(command="")
     parser.add_argument("--version", dest="command", action="store_const", const="version")
     _add_places(parser, default=None)
-    add = partial(_add_command, parser.add_subparsers(title="commands", metavar="COMMAND"))
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    add = partial(_add_command, commands)
     for command in (*_add_looks(add), *_add_acts(add)):
         _add_places(command, default=SUPPRESS)  # else what stands before the command is lost
     _add_tables(add)
+    parser.commands = commands.choices
     return parser
 
 

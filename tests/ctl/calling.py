@@ -17,7 +17,7 @@ from ascend_supervisor.processes.proc import start_time
 from tests.running import DEADLINE_SECONDS
 
 PROGRAM = (sys.executable, "-m", "ascend_supervisor.ctl")
-NEAR = re.compile(r"ascend-supervisorctl: (found instead: |and [0-9]+ more$)")
+NEAR = re.compile(r"ascend-supervisorctl: (found instead: |and [0-9]+ more$|usage: )")
 ENVIRON = {"PATH": os.environ["PATH"]}
 
 

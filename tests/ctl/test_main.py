@@ -46,6 +46,24 @@ def test_a_bad_command_line_gives_64(arguments, about):
     assert about in refused(64, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("words", "told", "usage"),
+    [
+        (["statsu"], "statsu is not known; did you mean status?", "[--log-dir DIR] COMMAND ..."),
+        (["status", "--wtach"], "--wtach is not known; did you mean --watch?", "status [-h] "),
+        (["--jsn", "status"], "--jsn is not known; did you mean --json?", "status [-h] "),
+        (["stop", "--grace"], "argument --grace: expected one argument", "stop [-h] [--grace S]"),
+        (["x"], "x is not known; expected one of status, health, ", "[-h] [--version] "),
+        (["dump", "3"], "3 is not known; see ascend-supervisorctl dump --help", "dump [-h] "),
+    ],
+)
+def test_a_bad_command_line_is_told_with_the_nearest_name_and_the_usage(words, told, usage):
+    sentence, line = process(*words).stderr.splitlines()
+    assert sentence.startswith(f"ascend-supervisorctl: {told}")
+    assert line.startswith("ascend-supervisorctl: usage: ascend-supervisorctl ")
+    assert usage in line
+
+
 def test_the_help_names_every_command_and_the_version_is_ours():
     found = process("--help")
     assert found.returncode == 0
