@@ -20,7 +20,10 @@ class OutputDropped(Event, frozen=True):
     def sentence(self) -> str:
         lines = counted(self.lines, "line")
         subject = who(self.rank, self.program)
-        return f"{lines} of {subject} not copied to stdout ({self.reason}); the log has them"
+        were, them = ("was", "it") if self.lines == 1 else ("were", "them")
+        return (
+            f"{lines} of {subject} {were} not copied to stdout ({self.reason}); the log has {them}"
+        )
 
 
 class OutputUnread(Event, frozen=True):
@@ -34,8 +37,8 @@ class OutputUnread(Event, frozen=True):
     @property
     def sentence(self) -> str:
         return (
-            f"the end of {self.path}, the log of {who(self.rank, self.program)}, is missing on "
-            f"stdout: {self.reason}"
+            f"the last lines of {who(self.rank, self.program)} were not copied to stdout "
+            f"({self.reason}); its log has them: {self.path}"
         )
 
 

@@ -72,7 +72,7 @@ class WorkerLogs:
 
         Output that was not read after ``seconds`` is reported.
         """
-        late = f"its disk did not give all of it within {seconds:g} s"
+        late = f"its log could not be read to the end within {seconds:g} s"
         unread = list(self._mirrored)
         with anyio.move_on_after(seconds, shield=True):
             for log in self._mirrored:

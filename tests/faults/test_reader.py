@@ -220,7 +220,7 @@ def count_lines(read_end: int, counts: Counter[str]) -> None:
             lines, newline, rest = (rest + piece).rpartition(b"\n")
             counts["said"] += (lines + newline).count(b"loss 0.5\n")
             counts["said"] += (lines + newline).count(b'"loss 0.5"}\n')
-            counts["dropped"] += lines.count(b"of rank 0 not copied to stdout")
+            counts["dropped"] += lines.count(b"of rank 0 were not copied to stdout")
 
 
 # stdout and stderr are one.
