@@ -18,6 +18,8 @@ from ascend_supervisor.tasks.race import first
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
+IDLE = "stopping; no rank runs"
+"""What a stop means while nothing runs that would have a grace."""
 HEARD = (*STOPPING, *FORWARDED, signal.SIGHUP)
 
 Listen = Callable[[Mapping[int, Callable[[], None]]], None]
@@ -70,6 +72,9 @@ class Interrupts:
             self._grace = grace
             self._news_of_grace.set()
             self._news_of_grace = anyio.Event()
+        if self._forward is None and (is_first or grace is not None):
+            return IDLE
+        if grace is not None:
             return f"stopping; what is left after a grace of {grace:g} s is killed"
         is_new = f"stopping, {self._with_grace}"
         return is_new if is_first else "stopping already; this changes nothing"
@@ -126,6 +131,8 @@ class Interrupts:
         if self._first is None:
             self._first = StopSignal(number, now)
             self._stop.set()
+            if self._forward is None:
+                return IDLE
             return f"stopping, {self._with_grace}; a later SIGINT, or SIGQUIT, kills what is left"
         if not is_impatient(number, now, self._first):
             return "stopping already; this changes nothing"

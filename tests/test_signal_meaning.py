@@ -76,8 +76,9 @@ def heard(*signals: tuple[int, float]) -> tuple[Interrupts, list[str]]:
     events: list[Event] = []
     clock = LeapingClock()
     interrupts = Interrupts(events.append, lambda: None, clock, usual_grace=20.0)
-    for number, clock.time in signals:
-        interrupts.hear(number)
+    with interrupts.forwarding(lambda _: True):
+        for number, clock.time in signals:
+            interrupts.hear(number)
     return interrupts, [event.effect for event in events if isinstance(event, SignalReceived)]
 
 
@@ -96,15 +97,27 @@ async def test_what_a_signal_changes_is_said():
 
 async def test_a_request_to_stop_is_a_sigterm_by_somebody():
     interrupts, _ = heard()
-    assert interrupts.ask_to_stop(BY, None) == "stopping, with 20 s of grace"
+    with interrupts.forwarding(lambda _: True):
+        assert interrupts.ask_to_stop(BY, None) == "stopping, with 20 s of grace"
     assert await interrupts.stop() == StopSignal(TERM, 0.0, BY)
     assert interrupts.grace is None
     assert interrupts.ask_to_stop(BY, None) == "stopping already; this changes nothing"
 
 
+async def test_while_no_rank_runs_no_grace_is_promised():
+    interrupts, _ = heard()
+    assert interrupts.ask_to_stop(BY, None) == "stopping; no rank runs"
+    assert interrupts.ask_to_stop(BY, None) == "stopping already; this changes nothing"
+    assert interrupts.ask_to_stop(BY, 5.0) == "stopping; no rank runs"
+    events: list[Event] = []
+    Interrupts(events.append, lambda: None, LeapingClock(), usual_grace=20.0).hear(TERM)
+    assert events == [SignalReceived("SIGTERM", "stopping; no rank runs")]
+
+
 async def test_after_a_signal_a_request_to_stop_changes_the_grace_alone():
     interrupts, _ = heard((INT, 1.0))
-    said = interrupts.ask_to_stop(BY, 5.0)
+    with interrupts.forwarding(lambda _: True):
+        said = interrupts.ask_to_stop(BY, 5.0)
     assert said == "stopping; what is left after a grace of 5 s is killed"
     assert await interrupts.stop() == StopSignal(INT, 1.0)
     assert interrupts.grace == 5.0

@@ -171,7 +171,7 @@ async def test_ready_follows_the_generation(path):
 async def test_stop_is_a_sigterm_by_somebody(path):
     async with serving(path) as stage:
         answer = await stage.ask("stop", grace=2.5)
-        assert answer["effect"] == "stopping; what is left after a grace of 2.5 s is killed"
+        assert answer["effect"] == "stopping; no rank runs"
         stop = await stage.interrupts.stop()
         assert stop == StopSignal(signal.SIGTERM, stop.at, US)
         assert stage.interrupts.grace == 2.5

@@ -92,7 +92,7 @@ def test_a_job_that_waits_for_its_table_answers_and_can_be_stopped(supervised, t
     assert (answer["status"]["phase"], answer["ranks"]) == ("waiting", [])
     assert ask_job(job, "ready")["reason"].startswith("the job is waiting: ")
     assert "no generation runs, the job is waiting" in ask_job(job, "restart")["error"]
-    assert ask_job(job, "stop")["effect"] == "stopping, with 20 s of grace"
+    assert ask_job(job, "stop")["effect"] == "stopping; no rank runs"
     assert job.end() == 143
 
 
