@@ -270,7 +270,7 @@ class Platform:
         """The end with the code of the failure."""
         decision = self._ledger.settle(ended, holds_all_ranks=False)
         if isinstance(decision, Stop):
-            return replace(decision, reason=f"left to the cluster's scheduler: {why}")
+            return replace(decision, reason=f"{why}; the cluster's scheduler decides what follows")
         return decision
 
     def _recovered(self, ended: Ended, incident: Incident) -> Decision:
