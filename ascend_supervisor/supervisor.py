@@ -44,6 +44,7 @@ from ascend_supervisor.workers.root_cause import (
     cause_first,
     cause_in_short,
     failure_text,
+    headline,
     root_cause,
 )
 
@@ -228,6 +229,7 @@ def _generation_ended(
         first_failed_rank=failure.rank if failure else None,
         duration_seconds=round(seconds, 6),
         next="stop" if isinstance(decision, Stop) else "restart",
+        cause=headline(outcome.reason) if isinstance(outcome, Fault) else "",
     )
 
 

@@ -69,18 +69,22 @@ class ProcessExited(Event, frozen=True):
 
 
 class GenerationEnded(Event, frozen=True):
+    """``cause`` is a sentence if the outcome is a fault; the events before it tell the others."""
+
     name: ClassVar[str] = "generation.ended"
     generation: int
     outcome: str
     first_failed_rank: int | None
     duration_seconds: float
     next: Literal["restart", "stop"]
+    cause: str = ""
 
     @property
     def sentence(self) -> str:
+        why = f": {self.cause}" if self.cause else f" ({self.outcome})"
         return (
-            f"generation {self.generation} ended after {self.duration_seconds:.1f} s "
-            f"({self.outcome}); next: {self.next}"
+            f"generation {self.generation} ended after {self.duration_seconds:.1f} s{why}; "
+            f"next: {self.next}"
         )
 
 

@@ -54,10 +54,13 @@ def cause_first(cause: str, reason: str) -> str:
 
     Whoever reads only the last event must not take the restart budget for the cause.
     """
-    headline = cause.partition("\n")[0]
-    if not headline or headline in reason:
-        return reason
-    return f"{_cut(headline, HEADLINE_CHARACTERS)}; {reason}"
+    first = cause.partition("\n")[0]
+    return reason if not first or first in reason else f"{headline(first)}; {reason}"
+
+
+def headline(sentence: str) -> str:
+    """As much of it as a line has room for, on one line."""
+    return _cut(printable(sentence), HEADLINE_CHARACTERS)
 
 
 def failure_text(failure: Failure) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from ascend_supervisor.events.generations import RestartScheduled
+from ascend_supervisor.events.generations import GenerationEnded, RestartScheduled
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Fault, Outcome, Remedy, Requester
 from ascend_supervisor.probes.requests import Requests
@@ -56,4 +56,7 @@ async def test_a_restart_that_was_asked_for_is_free_and_says_who_asked():
     exited = await stage.run()
     assert (exited.exit_code, exited.generations) == (0, 3)
     told = [event for event in stage.events if isinstance(event, RestartScheduled)]
+    ended = [event for event in stage.events if isinstance(event, GenerationEnded)]
+    assert [event.cause for event in ended] == [FAULT.reason, FAULT.reason, ""]
+    assert f"s: {FAULT.reason}; next: restart" in ended[0].msg
     assert [(event.cause, event.free) for event in told] == [(FAULT.reason, True)] * 2
