@@ -42,6 +42,27 @@ class StopWaiting(Event, frozen=True):
         return f"; {self.then} in {max(self.limit_seconds - self.waited_seconds, 0):.0f} s"
 
 
+class GraceEnded(Event, frozen=True):
+    """What has not ended within the grace gets SIGKILL.
+
+    ``option`` gives it more time; None if none does, or if the grace was cut short.
+    """
+
+    name: ClassVar[str] = "grace.ended"
+    level: ClassVar[Level] = "warning"
+    remaining: tuple[str, ...]
+    grace_seconds: float
+    option: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        more = f"; {self.option} gives more time" if self.option else ""
+        return (
+            f"killed after {self.grace_seconds:.1f} s of grace, because they had not ended: "
+            f"{'; '.join(self.remaining)}{more}"
+        )
+
+
 class WaitEnded(Event, frozen=True):
     """The end of a wait that an event told of, whatever ended it."""
 

@@ -11,7 +11,12 @@ from typing import NoReturn
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.events.leftovers import OrphansKilled, StopWaiting, WaitEnded
+from ascend_supervisor.events.leftovers import (
+    GraceEnded,
+    OrphansKilled,
+    StopWaiting,
+    WaitEnded,
+)
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
@@ -24,6 +29,8 @@ from ascend_supervisor.workers.faults import Faults
 from ascend_supervisor.workers.group import WorkerGroup
 from ascend_supervisor.workers.runtime import Runtime
 
+DESCRIBED_SECONDS = 1.0
+"""How long the description of what is killed may take."""
 MOST_TOLD = 5
 """How many of the processes that a command has left are described."""
 
@@ -65,10 +72,30 @@ class Shutdown:
                 await look()
             stop = await self._interrupts.stop_within(0)
             self._group.stop_with(signal.SIGTERM if stop is None else stop.number)
+            began = self._runtime.clock.elapsed()
             self._until = self._end_of_grace(patience.grace)
             await self._wait(self._group_is_empty, self._interrupts.hurry, _grace, "SIGKILL")
+            if not self._group.is_empty:
+                await self._tell_killed(self._runtime.clock.elapsed() - began)
         self._group.stop_with(signal.SIGKILL)
         return await self._sweep(patience.kill)
+
+    async def _tell_killed(self, seconds: float) -> None:
+        """Say who gets SIGKILL now, after a grace of so many ``seconds``."""
+        remaining: tuple[str, ...] = ()
+        with anyio.move_on_after(DESCRIBED_SECONDS):
+            remaining = await self._group.remaining()
+        if remaining:
+            report = self._runtime.report
+            report(GraceEnded(remaining, round(seconds, 3), self._option_for_more))
+
+    @property
+    def _option_for_more(self) -> str | None:
+        """The option whose grace has passed; None if it was another's, or was cut short."""
+        is_ours = self._interrupts.grace is None and not any(
+            fault.patience for fault in self._faults.told
+        )
+        return "--grace" if is_ours and self._now >= self._until else None
 
     async def _group_is_empty(self) -> None:
         """Return when nothing is left; the ranks that are hurried are killed meanwhile."""

@@ -21,7 +21,7 @@ from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
-from ascend_supervisor.events.leftovers import StopWaiting, WaitEnded
+from ascend_supervisor.events.leftovers import GraceEnded, StopWaiting, WaitEnded
 from ascend_supervisor.events.supervisor import Defect
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Plan, Start
@@ -403,6 +403,13 @@ async def test_every_end_is_told_also_of_those_that_had_to_be_killed(stage):
         return Fault("enough", UNAVAILABLE)
 
     await stage.run([stage.spec(rank, STUBBORN) for rank in range(4)], stop, grace=0.1)
+    (killed,) = [event for event in stage.events if isinstance(event, GraceEnded)]
+    assert [one.partition(": ")[0] for one in killed.remaining] == [
+        f"rank {rank}" for rank in range(4)
+    ]
+    assert killed.grace_seconds >= 0.1
+    assert killed.msg.startswith(f"killed after {killed.grace_seconds:.1f} s of grace, ")
+    assert killed.msg.endswith("; --grace gives more time")
     assert {rank: event.signal for rank, event in stage.exits.items()} == dict.fromkeys(
         range(4), "SIGKILL"
     )
@@ -683,6 +690,8 @@ async def test_an_operator_may_cut_a_drain_and_the_grace_short(stage):
     outcome = await stage.run(specs, stop, drain=600, grace=600)
     assert isinstance(outcome, Interrupted)
     assert outcome.stop.by == OPERATOR
+    (killed,) = [event for event in stage.events if isinstance(event, GraceEnded)]
+    assert killed.option is None
     assert stage.exits[0].signal == "SIGKILL"
 
 
