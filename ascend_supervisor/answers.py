@@ -128,7 +128,7 @@ async def _tell(
     if format_ in {"json", "text"}:
         outlets.report(event)
         await outlets.finish()
-    if format_ != "text":
+    if format_ in {"raw", "none"} or outlets.needs_sentence:
         for fault in refusal.faults:
             outlets.complain(fault)
     await outlets.finish()

@@ -84,9 +84,12 @@ class Outlets:
         return Mirror(self._stdout, self._lines(spec, generation), dropped, failed)
 
     @property
-    def is_json(self) -> bool:
-        """Whether stdout is JSON, so that stderr has no text for people yet."""
-        return self._format == "json"
+    def needs_sentence(self) -> bool:
+        """Whether a refusal is to be told on stderr, too: stdout is JSON, and another file.
+
+        In one file the sentence would stand twice, and between lines of JSON.
+        """
+        return self._format == "json" and self._stderr is not self._stdout
 
     def complain(self, sentence: str) -> None:
         """Write the reason of a refusal to stderr."""
@@ -118,10 +121,11 @@ class Outlets:
     async def end(self, exited: SupervisorExited, refusal: str | None) -> None:
         """Write the last event, and wait until it is written, unless the reader is gone.
 
-        A ``refusal`` also goes to stderr if stdout is JSON; any failure does if stdout is gone.
+        A ``refusal`` also goes to stderr if stdout is JSON and another file; any failure does if
+        stdout is gone.
         """
         self.report(exited)
-        sentence = refusal if self.is_json else None
+        sentence = refusal if self.needs_sentence else None
         told = await self._events.finish() and sys.stdout is not None  # None: it was closed
         if not told and exited.exit_code and self._events is self._stdout:
             sentence = exited.root_cause or exited.msg

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from tests.cluster.test_operator import SCHEDULER
 from tests.rank_tables import INTERLEAVED, TEMPLATE_1, data
-from tests.running import python
+from tests.running import DEADLINE_SECONDS, python
 
 
 @pytest.mark.parametrize("check", [(), ("--check",)])
@@ -59,6 +61,24 @@ def test_a_refusal_is_told_where_console_says(supervised, tmp_path, words):
     (line,) = (tmp_path / "stdout").read_text().splitlines()
     assert line.endswith(f"; ending with exit code {code}")
     assert job.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--restarts", "three", "--", "true"), ("--standalone", "1", "--", "no-such-program")],
+    ids=["before the start", "at the start"],
+)
+def test_a_refusal_is_told_once_where_stderr_is_stdout(tmp_path, words):
+    with (tmp_path / "both").open("wb") as both:
+        subprocess.run(
+            [sys.executable, "-m", "ascend_supervisor", "--log-dir", str(tmp_path), *words],
+            stdout=both,
+            stderr=both,
+            timeout=DEADLINE_SECONDS,
+            check=False,
+        )
+    events = [json.loads(line) for line in (tmp_path / "both").read_text().splitlines()]
+    assert events[-1]["event"] == "supervisor.exited"
 
 
 @pytest.mark.parametrize("check", [(), ("--check",)])
