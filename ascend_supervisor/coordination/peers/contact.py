@@ -1,0 +1,86 @@
+"""Lines for a server that may have lost etcd; they need nothing that was read."""
+
+from __future__ import annotations
+
+from ascend_supervisor.coordination.peers import keys
+from ascend_supervisor.coordination.peers.acts import (
+    Act,
+    Compare,
+    EndRanks,
+    Exit,
+    Read,
+    Transaction,
+    Wait,
+)
+from ascend_supervisor.coordination.peers.case import Home
+from ascend_supervisor.coordination.peers.records import Epoch, encode
+from ascend_supervisor.coordination.peers.situation import Ranks
+from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.outcome import SIGNAL_BASE
+
+
+def fence(home: Home) -> Act | None:
+    """No contact for too long: others may soon take our place, so our ranks are killed."""
+    if home.contact_age < home.rules.patience:
+        return None
+    age = f"{home.contact_age:.0f} s"
+    if (ended := home.memory.ended) is not None:
+        return Exit(ended.exit_code, f"the job has ended; etcd was lost {age} ago", kills=True)
+    if (stop := home.situation.stop) is not None:
+        return Exit(SIGNAL_BASE + stop, f"told to stop; etcd was lost {age} ago", kills=True)
+    return Exit(UNAVAILABLE, f"etcd has not confirmed this server for {age}", kills=True)
+
+
+def job_ended(home: Home) -> Act | None:
+    """Our job has ended, also if its ``end`` is gone from etcd since."""
+    ended = home.memory.ended
+    if ended is None:
+        return None
+    if home.has_ranks:
+        return ending_ranks(home, f"the job ends with {ended.exit_code}")
+    cause = home.memory.about.cause if home.memory.about else None
+    return Exit(
+        ended.exit_code, "the job has ended", cause, farewell=_without_own_keys(home, ended)
+    )
+
+
+def stop_without_contact(home: Home) -> Act | None:
+    """Told to stop while etcd does not answer: to the others it is a loss."""
+    stop = home.situation.stop
+    if stop is None or home.contact_age <= home.rules.ttl:
+        return None
+    if home.has_ranks:
+        return ending_ranks(home, "told to stop")
+    return Exit(SIGNAL_BASE + stop, "told to stop; etcd does not answer")
+
+
+def look_first(home: Home) -> Act | None:
+    """What was read is too old to act on."""
+    read, now, ttl = home.memory.read, home.clocks.now, home.rules.ttl
+    is_old = read is None or now - read > ttl
+    return Read() if is_old and home.contact_age > ttl else None
+
+
+CONTACT_LINES = (fence, job_ended, stop_without_contact, look_first)
+
+
+def ending_ranks(home: Home, reason: str) -> Act:
+    """End our ranks, or wait for their end; the fence may fall meanwhile."""
+    if home.situation.ranks is not Ranks.ENDING:
+        return EndRanks(reason)
+    return Wait(home.memory.contact + home.rules.patience, "our ranks are being ended")
+
+
+def _without_own_keys(home: Home, ended: Epoch) -> Transaction | None:
+    """All our keys go: a new job waits for that. A generation's marks outlive it by one."""
+    index, last = home.index, ended.generation
+    if index is None:
+        return None
+    marks = [
+        key(number, index)
+        for key in (keys.ready, keys.done)
+        for number in range(max(0, last - 1), last + 1)
+    ]
+    own = Compare(keys.server(index), encode(home.own_record(ended.job)))
+    deletes = (keys.server(index), keys.alive(index), *marks)
+    return Transaction("the job has ended", ended.job, (own,), deletes=deletes)

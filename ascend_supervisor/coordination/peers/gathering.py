@@ -1,0 +1,93 @@
+"""Lines for the phase ``gather``: everybody ends its ranks, gets ready, and counts."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.peers import keys
+from ascend_supervisor.coordination.peers.acts import Act, Transaction
+from ascend_supervisor.coordination.peers.case import Case
+from ascend_supervisor.coordination.peers.contact import ending_ranks
+from ascend_supervisor.coordination.peers.membership import farewell
+from ascend_supervisor.coordination.peers.records import Cause, Mark, Phase, Seat
+from ascend_supervisor.coordination.peers.writing import new_epoch, put, the_end
+from ascend_supervisor.errors import BAD_TABLE, TABLE_NOT_READY
+
+
+def end_ranks(case: Case) -> Act | None:
+    """Another generation follows ours."""
+    if case.gathering is None or not case.has_ranks:
+        return None
+    cause = case.about.cause
+    return ending_ranks(case, cause.reason if cause else "the servers gather again")
+
+
+def cannot_go_on(case: Case) -> Act | None:
+    """Something here makes another generation impossible."""
+    obstacle = case.situation.obstacle
+    if case.gathering is None or case.member is None or obstacle is None:
+        return None
+    assert case.index is not None  # noqa: S101
+    return the_end(case, obstacle.exit_code, Cause(case.index, obstacle.exit_code, obstacle.reason))
+
+
+def leave(case: Case) -> Act | None:
+    if case.gathering is None or case.member is None or case.situation.stop is None:
+        return None
+    return farewell(case)
+
+
+def get_ready(case: Case) -> Act | None:
+    """Nothing of ours runs, and we have a table: say so, and take back what was said before."""
+    generation, table = case.gathering, case.situation.table
+    if generation is None or case.member is None or table is None or case.index is None:
+        return None
+    mark = Mark(case.rules.own.incarnation, table)
+    if case.view.ready.get(case.index) == mark:
+        return None
+    name = keys.ready(generation, case.index)
+    older = tuple(one for one in case.view.marks_of(case.index) if one != name)
+    compares = case.view.unchanged(keys.EPOCH, *case.own_key_names(), name, *older)
+    return Transaction(f"ready for {generation}", case.job, compares, (put(name, mark),), older)
+
+
+def run(case: Case) -> Act | None:
+    """All are ready, with the same table: the roster is fixed, and everybody starts."""
+    view, servers = case.view, case.rules.servers
+    if case.gathering is None or case.index is None or len(view.prepared) != servers:
+        return None
+    if case.clocks.now < case.memory.phase_seen + case.about.delay or _tables_differ(case):
+        return None
+    members = [view.members[index] for index in range(servers)]
+    roster = tuple(Seat(one.incarnation, one.place, one.addresses, one.devices) for one in members)
+    about = replace(case.about, roster=roster, again=False)
+    epoch = replace(case.epoch, phase=Phase.RUN)
+    return new_epoch(case, f"all {servers} servers are ready", epoch, about)
+
+
+def give_up(case: Case) -> Act | None:
+    """Whoever is missing does not come."""
+    since = case.memory.only_ready
+    if case.gathering is None or case.member is None or since is None:
+        return None
+    if case.clocks.now - since < case.rules.timeout:
+        return None
+    if _tables_differ(case):
+        assert case.index is not None  # noqa: S101
+        return the_end(case, BAD_TABLE, Cause(case.index, BAD_TABLE, _which_tables(case)))
+    cause = case.about.cause
+    return the_end(case, cause.exit_code if cause else TABLE_NOT_READY, None)
+
+
+def _tables_differ(case: Case) -> bool:
+    return len({case.view.ready[index].digest for index in case.view.prepared}) > 1
+
+
+def _which_tables(case: Case) -> str:
+    marks = [(case.view.ready[index].digest, index) for index in case.view.prepared]
+    first = min(marks, key=lambda one: one[1])
+    other = next(one for one in sorted(marks, key=lambda one: one[1]) if one[0] != first[0])
+    return (
+        f"the rank tables differ: server {first[1]} has {first[0]}, "
+        f"server {other[1]} has {other[0]}"
+    )

@@ -1,0 +1,199 @@
+"""What this process remembers of what it has read."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.peers import keys
+from ascend_supervisor.coordination.peers.acts import (
+    Act,
+    EndRanks,
+    Exit,
+    Forget,
+    Read,
+    StartRanks,
+    Transaction,
+    Wait,
+)
+from ascend_supervisor.coordination.peers.records import About, Epoch, Phase, decode
+from ascend_supervisor.coordination.peers.rules import Rules
+from ascend_supervisor.coordination.peers.view import View
+
+
+class Absence(Struct, frozen=True):
+    """``alive/<index>`` was missing in every read since ``since``; ``record`` did not change.
+
+    ``record`` is the incarnation in ``server/<index>``, None if there is no record.
+    """
+
+    index: int
+    since: float
+    record: str | None
+
+
+class KeptAlive(Struct, frozen=True):
+    """The answer to a keepalive of our lease; ``remains``: it came with a TTL."""
+
+    remains: bool
+
+
+class Memory(Struct, frozen=True):
+    """All times are those of Clocks; ``memory_at`` makes the first one.
+
+    ``contact`` is when the last request was sent whose answer showed our ``alive`` in place.
+    ``heard`` is the last answer of any kind, ``read`` the last read of all keys. ``index`` is ours,
+    if we have one. ``jobs`` are our own: those whose ``gather`` or ``run`` we have read. ``epoch``
+    and ``about`` are the latest ones; ``generation_seen`` and ``phase_seen`` say since when.
+    ``ended`` is the ``end`` of a job of our own. ``started`` is the latest generation that was
+    started here.
+    ``cautious_until``: no loss of others is believed before. ``epoch_missing`` and ``only_ready``
+    (every living member is ready, and the delay is over) say since when.
+    """
+
+    contact: float
+    heard: float
+    read: float | None = None
+    index: int | None = None
+    jobs: tuple[str, ...] = ()
+    epoch: Epoch | None = None
+    about: About | None = None
+    generation_seen: float = 0.0
+    phase_seen: float = 0.0
+    ended: Epoch | None = None
+    started: int | None = None
+    cautious_until: float = 0.0
+    misses_own_keys: bool = False
+    epoch_missing: float | None = None
+    only_ready: float | None = None
+    absences: tuple[Absence, ...] = ()
+
+    def absence(self, index: int) -> Absence | None:
+        return next((one for one in self.absences if one.index == index), None)
+
+
+def memory_at(now: float) -> Memory:
+    """The memory of a process that has started now; the fence counts from here."""
+    return Memory(contact=now, heard=now)
+
+
+def remember(
+    memory: Memory, seen: View | KeptAlive, sent: float, now: float, rules: Rules
+) -> Memory:
+    """The memory after an answer to a request that was sent at ``sent`` and came ``now``."""
+    had_gap = now - memory.heard > rules.ttl / 2
+    if had_gap or _is_late(memory, seen, now, rules):
+        memory = replace(memory, absences=(), epoch_missing=None, only_ready=None)
+    if had_gap:
+        memory = replace(memory, cautious_until=now + rules.ttl)
+    if isinstance(seen, KeptAlive):
+        in_place = seen.remains
+    else:
+        memory = _with_view(memory, seen, now, rules)
+        in_place = memory.index is None or seen.alive.get(memory.index) == rules.own.incarnation
+    memory = replace(memory, heard=now)
+    return _with_contact(memory, sent, rules) if in_place else memory
+
+
+def carried_out(memory: Memory, act: Act, sent: float, rules: Rules) -> Memory:
+    """The memory after ``act`` was done; of a Transaction: after it has succeeded."""
+    match act:
+        case StartRanks(generation=generation):
+            return replace(memory, started=generation)
+        case Forget():
+            return replace(
+                memory, index=None, epoch=None, about=None, epoch_missing=None, absences=()
+            )
+        case Transaction(puts=puts):
+            put = {one.key: one.value for one in puts}
+            if keys.EPOCH in put:
+                epoch = decode(keys.EPOCH, put[keys.EPOCH], Epoch)
+                memory = _with_epoch(
+                    memory, epoch, decode(keys.ABOUT, put[keys.ABOUT], About), sent
+                )
+            mine = [index for index in range(rules.servers) if keys.alive(index) in put]
+            return _with_contact(memory, sent, rules) if mine else memory
+        case Read() | Wait() | EndRanks() | Exit():
+            return memory
+
+
+def _with_contact(memory: Memory, sent: float, rules: Rules) -> Memory:
+    """Once the fence has fallen nothing raises it: the ranks are being killed."""
+    if sent - memory.contact >= rules.patience:
+        return memory
+    return replace(memory, contact=max(sent, memory.contact))
+
+
+def _is_late(memory: Memory, seen: View | KeptAlive, now: float, rules: Rules) -> bool:
+    """Whether an ``alive`` may have come and gone since the last read."""
+    return isinstance(seen, View) and memory.read is not None and now - memory.read >= rules.ttl
+
+
+def _with_view(memory: Memory, view: View, now: float, rules: Rules) -> Memory:
+    if memory.read is None:
+        memory = replace(memory, cautious_until=now + rules.ttl)
+    if view.epoch is None:
+        since = memory.epoch_missing
+        memory = replace(memory, epoch_missing=now if since is None else since)
+    else:
+        memory = replace(memory, epoch_missing=None)
+        memory = _with_epoch(memory, view.epoch, view.about, now)
+    memory = _with_own_keys(memory, view, now, rules)
+    absences = _absences(memory, view, now, rules)
+    only_ready = _only_ready(memory, view, now)
+    return replace(memory, read=now, absences=absences, only_ready=only_ready)
+
+
+def _with_epoch(memory: Memory, epoch: Epoch, about: About | None, now: float) -> Memory:
+    """An epoch of another job than the one that is remembered changes nothing."""
+    if epoch.phase is Phase.END:
+        return replace(memory, ended=epoch, about=about) if epoch.job in memory.jobs else memory
+    known = memory.epoch
+    if known is None:
+        jobs = (*memory.jobs, epoch.job) if epoch.job not in memory.jobs else memory.jobs
+        return replace(
+            memory, jobs=jobs, epoch=epoch, about=about, generation_seen=now, phase_seen=now
+        )
+    if epoch.job != known.job or epoch.order < known.order:
+        return memory
+    if epoch.generation != known.generation:
+        memory = replace(memory, generation_seen=now)
+    if epoch.order != known.order:
+        memory = replace(memory, phase_seen=now)
+    return replace(memory, epoch=epoch, about=about)
+
+
+def _with_own_keys(memory: Memory, view: View, now: float, rules: Rules) -> Memory:
+    own = rules.own.incarnation
+    index = memory.index
+    if index is None:
+        index = next((i for i, one in view.members.items() if one.incarnation == own), None)
+    misses = index is not None and (index not in view.members or view.alive.get(index) != own)
+    if misses and not memory.misses_own_keys:  # only once: a wait that every read renews never ends
+        memory = replace(memory, cautious_until=now + rules.ttl)
+    return replace(memory, index=index, misses_own_keys=misses)
+
+
+def _absences(memory: Memory, view: View, now: float, rules: Rules) -> tuple[Absence, ...]:
+    found = []
+    for index in range(rules.servers):
+        if index in view.alive:
+            continue
+        member = view.members.get(index)
+        record = member.incarnation if member else None
+        before = memory.absence(index)
+        since = before.since if before is not None and before.record == record else now
+        found.append(Absence(index, since, record))
+    return tuple(found)
+
+
+def _only_ready(memory: Memory, view: View, now: float) -> float | None:
+    """Since when every living member is ready: only then nobody is waited for but the missing."""
+    epoch, about = view.epoch, view.about
+    if epoch is None or about is None or epoch.phase is not Phase.GATHER:
+        return None
+    if now < memory.phase_seen + about.delay or not view.living:
+        return None
+    if not all(index in view.prepared for index in view.living):
+        return None
+    return now if memory.only_ready is None else memory.only_ready

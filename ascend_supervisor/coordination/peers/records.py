@@ -1,0 +1,168 @@
+"""The records of a job in etcd, and their bytes (JSON)."""
+
+from __future__ import annotations
+
+import zlib
+from enum import Enum
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ascend_supervisor.outcome import ExitStatus, Failure
+
+LARGE = 4096
+"""An ``about`` with more bytes is compressed (zlib): 1,250 servers need 139 kB."""
+MOST_BYTES = 16 * 1024 * 1024
+"""No record is larger, even unpacked; etcd itself takes 1.5 MiB."""
+
+
+class DamagedRecord(Exception):
+    """The value of ``key`` is none that a supervisor of this version writes."""
+
+    def __init__(self, key: str, found: bytes, why: str) -> None:
+        super().__init__(f"{key}: expected a record of this job, found {found[:80]!r}: {why}")
+        self.key = key
+
+
+class Phase(Enum):
+    """``gather g`` < ``run g`` < ``gather g+1``; ``end`` is the last of a job."""
+
+    GATHER = "gather"
+    RUN = "run"
+    END = "end"
+
+
+class Epoch(Struct, frozen=True):
+    """Where the job stands.
+
+    ``job`` is a random id. ``stamp`` is new in every write, so equal bytes mean the same write.
+    ``exit_code`` counts in the phase ``end`` only.
+    """
+
+    job: str
+    generation: int
+    phase: Phase
+    stamp: str
+    exit_code: int = 0
+
+    @property
+    def following(self) -> int:
+        """The next generation of the job: this is its only counter."""
+        return self.generation + 1
+
+    @property
+    def order(self) -> tuple[int, bool]:
+        """Comparable between ``gather`` and ``run`` of the same job."""
+        return self.generation, self.phase is Phase.RUN
+
+
+class Member(Struct, frozen=True):
+    """The server that holds an index: a process (``incarnation``) at a ``place``.
+
+    A place is a random word that stays on a machine while its state file does. ``has_left``: it has
+    said farewell, and none of its ranks runs.
+    """
+
+    job: str
+    incarnation: str
+    place: str
+    addresses: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    has_left: bool = False
+
+
+class Mark(Struct, frozen=True):
+    """What ``ready`` and ``done`` hold: whose it is, and the digest of its rank table."""
+
+    incarnation: str
+    digest: str
+
+
+class Seat(Struct, frozen=True):
+    """A member of a roster; where nobody writes a rank table, it is made from all seats."""
+
+    incarnation: str
+    place: str
+    addresses: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+class Cause(Struct, frozen=True):
+    """Why the last generation ended: the root cause of the job, and the server that it is on.
+
+    ``reason`` is a sentence. ``also_lost`` are servers whose loss showed later.
+    """
+
+    server: int
+    exit_code: int
+    reason: str
+    failure: Failure | None = None
+    also_lost: tuple[int, ...] = ()
+
+
+class Charges(Struct, frozen=True):
+    """What the restart budget has paid for; ages are seconds at the time of the write.
+
+    The fields are those of RestartBudget.
+    """
+
+    spent: tuple[float, ...] = ()
+    early_deaths: int = 0
+    last_death: ExitStatus | None = None
+    free: int = 0
+    free_age: float = 0.0
+
+
+class About(Struct, frozen=True):
+    """What belongs to an epoch, written in the same transaction, with the same ``stamp``.
+
+    ``roster`` is that of the last ``run``. ``settings`` is a digest of what all servers must have
+    in common. ``delay`` is in seconds, from when a server has first seen the epoch. ``again``: the
+    epoch was put again after a loss of data, so the roster does not show who came since.
+    """
+
+    stamp: str
+    settings: str
+    roster: tuple[Seat, ...] = ()
+    cause: Cause | None = None
+    charges: Charges = Charges()
+    delay: float = 0.0
+    again: bool = False
+
+
+class Beat(Struct, frozen=True):
+    """What ``alive`` holds."""
+
+    incarnation: str
+
+
+Record = Epoch | About | Member | Mark | Beat
+AnyRecord = TypeVar("AnyRecord", Epoch, About, Member, Mark, Beat)
+
+
+@lru_cache(maxsize=4096)
+def encode(record: Record) -> bytes:
+    """The bytes of a record; a large one is compressed."""
+    data = msgspec.json.encode(record)
+    return zlib.compress(data) if len(data) > LARGE else data
+
+
+@lru_cache(maxsize=4096)
+def decode(key: str, value: bytes, kind: type[AnyRecord]) -> AnyRecord:
+    """The record under ``key``; raises DamagedRecord."""
+    try:
+        return msgspec.json.decode(_unpacked(value), type=kind)
+    except (msgspec.MsgspecError, UnicodeError, zlib.error, ValueError) as error:
+        raise DamagedRecord(key, value, str(error)) from error
+
+
+def _unpacked(value: bytes) -> bytes:
+    if value[:1] == b"{":
+        return value
+    unpacking = zlib.decompressobj()
+    data = unpacking.decompress(value, MOST_BYTES)
+    if not unpacking.eof:
+        raise ValueError("its compressed bytes have no end")
+    return data

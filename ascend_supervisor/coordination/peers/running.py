@@ -1,0 +1,122 @@
+"""Lines for the phase ``run``."""
+
+from __future__ import annotations
+
+from ascend_supervisor.coordination.peers import keys
+from ascend_supervisor.coordination.peers.acts import Act, StartRanks, Transaction
+from ascend_supervisor.coordination.peers.case import Case
+from ascend_supervisor.coordination.peers.losses import loss
+from ascend_supervisor.coordination.peers.membership import (
+    farewell,
+    farewell_with_done,
+    own_done,
+)
+from ascend_supervisor.coordination.peers.records import Cause
+from ascend_supervisor.coordination.peers.writing import put, the_end, what_follows
+from ascend_supervisor.errors import DEFECT, UNAVAILABLE
+from ascend_supervisor.outcome import (
+    SIGNAL_BASE,
+    Completed,
+    Crashed,
+    Ended,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Remedy,
+)
+
+
+def success(case: Case) -> Act | None:
+    return the_end(case, 0, None) if case.all_done else None
+
+
+def say_done(case: Case) -> Act | None:
+    """Our ranks have all ended with 0. This is kept for as long as the job: it is no loss."""
+    mark = own_done(case)
+    if mark is None or case.running is None or case.index is None or case.has_done(case.index):
+        return None
+    name = keys.done(case.running, case.index)
+    compares = case.view.unchanged(keys.EPOCH, *case.own_key_names(), name)
+    return Transaction("our ranks ended with 0", case.job, compares, (put(name, mark),))
+
+
+def leave_unneeded(case: Case) -> Act | None:
+    """Told to stop, and no part of what runs."""
+    if case.running is None or case.member is None or case.in_roster:
+        return None
+    return farewell(case) if case.situation.stop is not None else None
+
+
+def leave_done(case: Case) -> Act | None:
+    """Told to stop after our ranks have ended with 0."""
+    if case.running is None or not case.in_roster or case.index is None:
+        return None
+    if case.situation.stop is None or not case.has_done(case.index):
+        return None
+    return farewell_with_done(case)
+
+
+def stop_running(case: Case) -> Act | None:
+    """A reason to end the generation: written before any rank gets a signal."""
+    if case.running is None or case.member is None:
+        return None
+    return _own_failure(case) or _own_farewell(case) or _loss(case)
+
+
+def start_ranks(case: Case) -> Act | None:
+    generation, started = case.running, case.memory.started
+    if generation is None or not case.in_roster:
+        return None
+    if started is not None and started >= generation:
+        return None
+    return StartRanks(generation, case.roster)
+
+
+def _own_failure(case: Case) -> Act | None:
+    situation = case.situation
+    if situation.verdict is None or situation.generation != case.running:
+        return None
+    if (cause := _cause(case, situation.verdict)) is None:
+        return None
+    return what_follows(case, situation.verdict, cause)
+
+
+def _cause(case: Case, ended: Ended) -> Cause | None:
+    """What ended the generation here; None if that was success, or a signal to stop."""
+    index = case.index or 0
+    match ended.decisive:
+        case Crashed(failure=failure):
+            code = failure.status.exit_code or DEFECT
+            return Cause(index, code, f"{failure.name} {failure.status}", failure)
+        case Fault(reason=reason, exit_code=code, cause=failure):
+            return Cause(index, code or UNAVAILABLE, reason, failure)
+        case NotStarted(exit_code=code, reason=reason):
+            return Cause(index, code or DEFECT, reason)
+        case Completed() | Interrupted():
+            return None
+
+
+def _own_farewell(case: Case) -> Act | None:
+    stop = case.situation.stop
+    if stop is None or not case.in_roster or case.index is None:
+        return None
+    code = SIGNAL_BASE + stop
+    reason = f"server {case.index} was told to stop"
+    cause = Cause(case.index, code, reason)
+    return what_follows(case, Ended(Fault(reason, code, Remedy.FREE), _uptime(case)), cause)
+
+
+def _loss(case: Case) -> Act | None:
+    lost = loss(case)
+    if lost is None:
+        return None
+    reason = f"server {lost.index} was lost"
+    remedy = Remedy.FREE if lost.is_free else Remedy.CHARGED
+    ended = Ended(Fault(reason, UNAVAILABLE, remedy), _uptime(case))
+    return what_follows(
+        case, ended, Cause(lost.index, UNAVAILABLE, reason), case.view.unchanged(*lost.keys)
+    )
+
+
+def _uptime(case: Case) -> float:
+    return case.clocks.now - case.memory.phase_seen

@@ -1,0 +1,74 @@
+"""The table of what a server does, line by line; the first one that fits decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ascend_supervisor.coordination.peers.acts import Act, Wait
+from ascend_supervisor.coordination.peers.afterwards import ended_here, next_job
+from ascend_supervisor.coordination.peers.case import Case, Home
+from ascend_supervisor.coordination.peers.contact import CONTACT_LINES
+from ascend_supervisor.coordination.peers.epochs import (
+    displaced,
+    first_epoch,
+    restore_epoch,
+    stop_without_index,
+)
+from ascend_supervisor.coordination.peers.gathering import (
+    cannot_go_on,
+    end_ranks,
+    get_ready,
+    give_up,
+    leave,
+    run,
+)
+from ascend_supervisor.coordination.peers.membership import (
+    has_left,
+    keep_own_keys,
+    refuse_ourselves,
+    take_index,
+)
+from ascend_supervisor.coordination.peers.running import (
+    leave_done,
+    leave_unneeded,
+    say_done,
+    start_ranks,
+    stop_running,
+    success,
+)
+
+Line = Callable[[Case], Act | None]
+"""Its act, or None if it does not fit, or would change nothing."""
+
+LINES: tuple[Line, ...] = (
+    *(stop_without_index, restore_epoch, first_epoch, displaced, has_left, keep_own_keys),
+    *(ended_here, next_job),
+    *(refuse_ourselves, take_index),
+    *(end_ranks, cannot_go_on, leave, get_ready, run, give_up),
+    *(success, say_done, leave_unneeded, leave_done, stop_running, start_ranks),
+)
+
+NAMES = tuple(line.__name__ for line in (*CONTACT_LINES, *LINES))
+
+
+def waiting(home: Home) -> Wait:
+    """Nothing to do before the first of the times at which a line may fit."""
+    memory, rules, now = home.memory, home.rules, home.clocks.now
+    delay = memory.about.delay if memory.about else 0.0
+    times = [
+        (memory.read if memory.read is not None else now) + rules.ttl / 2,
+        memory.contact + rules.patience,
+        memory.cautious_until,
+        memory.phase_seen + delay,
+        *(one.since + rules.longest_absence for one in memory.absences),
+    ]
+    if memory.only_ready is not None:
+        times.append(memory.only_ready + rules.timeout)
+    return Wait(min(at for at in (*times, now + rules.ttl / 2) if at > now), _reason(home))
+
+
+def _reason(home: Home) -> str:
+    if home.index is None:
+        return "waits for a free index"
+    epoch = home.memory.epoch
+    return f"waits in {epoch.phase.value} {epoch.generation}" if epoch else "waits for a job"

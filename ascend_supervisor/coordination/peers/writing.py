@@ -1,0 +1,68 @@
+"""The transactions that change the epoch, and the small ones of a member."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.peers import keys
+from ascend_supervisor.coordination.peers.acts import Compare, Lease, Put, Transaction
+from ascend_supervisor.coordination.peers.case import Case
+from ascend_supervisor.coordination.peers.charges import budget_after, charges_of
+from ascend_supervisor.coordination.peers.records import (
+    About,
+    Cause,
+    Epoch,
+    Phase,
+    Record,
+    encode,
+)
+from ascend_supervisor.outcome import Ended
+from ascend_supervisor.restart_policy import Restart, decide
+
+
+def put(key: str, record: Record, lease: Lease = Lease.JOB) -> Put:
+    return Put(key, encode(record), lease)
+
+
+def new_epoch(
+    case: Case, why: str, epoch: Epoch, about: About, more: tuple[Compare, ...] = ()
+) -> Transaction:
+    """Write ``epoch`` with ``about``, both with a new stamp, if the epoch is what was read.
+
+    ``about`` changes only together with the epoch, so it need not be compared.
+    """
+    stamp = case.clocks.word
+    puts = (
+        put(keys.EPOCH, replace(epoch, stamp=stamp)),
+        put(keys.ABOUT, replace(about, stamp=stamp)),
+    )
+    return Transaction(why, epoch.job, (*case.view.unchanged(keys.EPOCH), *more), puts)
+
+
+def the_end(case: Case, exit_code: int, cause: Cause | None) -> Transaction:
+    """Write ``end``; ``cause`` None leaves the one that is known."""
+    about = case.about if cause is None else replace(case.about, cause=cause)
+    epoch = replace(case.epoch, phase=Phase.END, exit_code=exit_code)
+    why = f"the job ends with {exit_code}"
+    return new_epoch(case, why, epoch, about)
+
+
+def what_follows(
+    case: Case, ended: Ended, cause: Cause, more: tuple[Compare, ...] = ()
+) -> Transaction:
+    """Write what follows the running generation: ``gather`` for the next one, or ``end``."""
+    memory, rules, now = case.memory, case.rules, case.clocks.now
+    budget = budget_after(case.about.charges, rules.budget, memory.generation_seen, now)
+    decision = decide(ended, budget, now, jitter=case.clocks.fraction, holds_all_ranks=True)
+    if not isinstance(decision, Restart):
+        epoch = replace(case.epoch, phase=Phase.END, exit_code=decision.exit_code)
+        about = replace(case.about, cause=cause)
+        return new_epoch(case, f"{cause.reason}; {decision.reason}", epoch, about, more)
+    about = replace(
+        case.about,
+        cause=cause,
+        charges=charges_of(decision.budget, now),
+        delay=decision.delay,
+    )
+    epoch = replace(case.epoch, phase=Phase.GATHER, generation=case.epoch.following)
+    return new_epoch(case, cause.reason, epoch, about, more)
