@@ -84,7 +84,7 @@ def farewell(case: Case) -> Act | None:
     index, others = case.index, case.others_living
     assert index is not None  # noqa: S101
     if not others:
-        return None if case.is_cautious else the_end(case, _stop_code(case), None)
+        return _last_one_leaves(case)
     server, alive = case.own_key_names()
     ready = keys.ready(case.epoch.generation, index)
     gone = replace(case.own_record(case.job), has_left=True)
@@ -102,11 +102,22 @@ def farewell_with_done(case: Case) -> Act | None:
     """Leave with our ``done`` in place; somebody must stay who counts it."""
     others = case.others_living
     if not others:
-        return None if case.is_cautious else the_end(case, _stop_code(case), None)
+        return _last_one_leaves(case)
     alive = case.own_key_names()[1]
     compares: tuple[Compare, ...] = case.view.unchanged(keys.EPOCH, alive, keys.alive(others[0]))
     left = Exit(_stop_code(case), "told to stop; our ranks had ended with 0")
     return Transaction("we leave, done", case.job, compares, deletes=(alive,), then=left)
+
+
+def _last_one_leaves(case: Case) -> Act | None:
+    """The end of the job, unless somebody who was only away has come back meanwhile."""
+    if case.is_cautious or case.index is None:
+        return None
+    missing = [keys.alive((case.index + 1) % case.rules.servers)]
+    if case.running is not None:
+        undone = (index for index in range(len(case.roster)) if not case.has_done(index))
+        missing += [keys.done(case.running, index) for index in undone][:1]
+    return the_end(case, _stop_code(case), None, case.view.unchanged(*missing))
 
 
 def _stop_code(case: Case) -> int:

@@ -98,7 +98,7 @@ def _cause(case: Case, ended: Ended) -> Cause | None:
 
 def _own_farewell(case: Case) -> Act | None:
     stop = case.situation.stop
-    if stop is None or not case.in_roster or case.index is None:
+    if stop is None or not case.in_roster or case.index is None or case.has_done(case.index):
         return None
     code = SIGNAL_BASE + stop
     reason = f"server {case.index} was told to stop"

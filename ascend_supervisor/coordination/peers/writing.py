@@ -39,12 +39,14 @@ def new_epoch(
     return Transaction(why, epoch.job, (*case.view.unchanged(keys.EPOCH), *more), puts)
 
 
-def the_end(case: Case, exit_code: int, cause: Cause | None) -> Transaction:
+def the_end(
+    case: Case, exit_code: int, cause: Cause | None, more: tuple[Compare, ...] = ()
+) -> Transaction:
     """Write ``end``; ``cause`` None leaves the one that is known."""
     about = case.about if cause is None else replace(case.about, cause=cause)
     epoch = replace(case.epoch, phase=Phase.END, exit_code=exit_code)
     why = f"the job ends with {exit_code}"
-    return new_epoch(case, why, epoch, about)
+    return new_epoch(case, why, epoch, about, more)
 
 
 def what_follows(

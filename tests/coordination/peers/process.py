@@ -1,0 +1,193 @@
+"""A supervisor in the model, and its ranks; it decides with the real functions."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.peers.acts import (
+    Act,
+    EndRanks,
+    Exit,
+    Forget,
+    Read,
+    StartRanks,
+    Transaction,
+    Wait,
+)
+from ascend_supervisor.coordination.peers.clocks import Clocks
+from ascend_supervisor.coordination.peers.decision import decide
+from ascend_supervisor.coordination.peers.memory import Memory, carried_out, memory_at, remember
+from ascend_supervisor.coordination.peers.records import Seat
+from ascend_supervisor.coordination.peers.rules import Rules, Self
+from ascend_supervisor.coordination.peers.situation import Ranks, Situation
+from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
+from ascend_supervisor.restart_policy import RestartBudget
+from tests.coordination.peers.store import Store, ageless, seen
+
+TTL, FENCE, MARGIN, TIMEOUT = 2, 4, 1, 7
+"""In ticks of the model; every supervisor that works looks once a tick, which is TTL/2."""
+CRASH = Ended(Crashed(Failure("rank 0", 0, 0, ExitStatus(3), 1.0)), 1.0)
+
+
+class Reach(Enum):
+    """What a process can reach."""
+
+    FINE = "fine"
+    FROZEN = "frozen"
+    CUT = "cut off"
+    GONE = "gone"
+
+
+class Life(Struct, frozen=True):
+    """The ranks that really run, whatever the supervisor knows of them."""
+
+    job: str
+    generation: int
+    roster: tuple[Seat, ...]
+
+
+class Process(Struct, frozen=True):
+    """Times are in ticks, and now is always 0: the past is negative.
+
+    ``pending`` is a transaction that was decided and is not done. ``lease_age`` is that of its
+    ``alive``. ``finished`` are the ranks that have all ended with 0. ``code`` is its exit code.
+    """
+
+    name: str
+    place: str
+    memory: Memory
+    situation: Situation = Situation(table="t")
+    pending: Transaction | None = None
+    reach: Reach = Reach.FINE
+    lease_age: int = 0
+    ranks: Life | None = None
+    finished: Life | None = None
+    code: int | None = None
+
+    @property
+    def is_here(self) -> bool:
+        return self.reach is not Reach.GONE
+
+    @property
+    def works(self) -> bool:
+        return self.reach in {Reach.FINE, Reach.CUT}
+
+
+def new_process(name: str, place: str) -> Process:
+    return Process(name, place, memory_at(0))
+
+
+def rules_of(process: Process, servers: int, limit: int) -> Rules:
+    return Rules(
+        Self(process.name, process.place),
+        servers,
+        RestartBudget(limit),
+        ttl=TTL,
+        fence=FENCE,
+        timeout=TIMEOUT,
+        margin=MARGIN,
+    )
+
+
+class Looked(Struct, frozen=True):
+    """A process after a look, and the act that it did at home; None: it has nothing to do."""
+
+    process: Process
+    act: Act | None = None
+
+
+def look(process: Process, store: Store, rules: Rules, without: frozenset[str]) -> Looked:
+    """One wake: the fence first, then a read if etcd can be reached, then a decision."""
+    clocks = Clocks(0, store.word)
+    memory, situation = process.memory, process.situation
+    act = decide(None, memory, clocks, situation, rules, without)
+    if isinstance(act, Exit) and act.kills:
+        return _acted(process, act, rules)
+    view = None
+    if process.reach is Reach.FINE:
+        view = seen(store)
+        memory = remember(memory, view, 0, 0, rules)
+        age = 0 if store.holds(process.name) else process.lease_age
+        process = replace(process, memory=memory, lease_age=age)
+    act = decide(view, memory, clocks, situation, rules, without)
+    return _acted(process, act, rules)
+
+
+def _acted(process: Process, act: Act, rules: Rules) -> Looked:
+    match act:
+        case Transaction():
+            return Looked(replace(process, pending=ageless(act)))
+        case Wait() | Read():
+            return Looked(process)
+        case EndRanks():
+            ranks = Ranks.ENDING if process.ranks else Ranks.NONE
+            situation = replace(process.situation, ranks=ranks)
+            return Looked(replace(process, situation=situation), act)
+        case StartRanks(generation=generation, roster=roster):
+            memory = carried_out(process.memory, act, 0, rules)
+            epoch = memory.epoch
+            life = Life(epoch.job if epoch else "", generation, roster)
+            situation = replace(
+                process.situation, ranks=Ranks.RUNNING, generation=generation, verdict=None
+            )
+            return Looked(replace(process, memory=memory, situation=situation, ranks=life), act)
+        case Forget():
+            return Looked(replace(process, memory=carried_out(process.memory, act, 0, rules)), act)
+        case Exit():
+            return Looked(gone(process, act.exit_code), act)
+
+
+def gone(process: Process, code: int | None) -> Process:
+    """Only what the others can still notice of it is kept."""
+    blank = new_process(process.name, process.place)
+    return replace(
+        blank, reach=Reach.GONE, code=code, finished=process.finished, lease_age=process.lease_age
+    )
+
+
+def failed(process: Process) -> Process:
+    situation = replace(process.situation, ranks=Ranks.FAILED, verdict=CRASH)
+    return replace(process, situation=situation, ranks=None)
+
+
+def succeeded(process: Process) -> Process:
+    situation = replace(process.situation, ranks=Ranks.SUCCEEDED)
+    return replace(process, situation=situation, ranks=None, finished=process.ranks)
+
+
+def released(process: Process) -> Process:
+    return replace(process, situation=replace(process.situation, ranks=Ranks.NONE), ranks=None)
+
+
+def told_to_stop(process: Process) -> Process:
+    return replace(process, situation=replace(process.situation, stop=15))
+
+
+def older(process: Process) -> Process:
+    """One tick later. What can make no difference any more does not grow older."""
+    memory = process.memory
+    contact = max(memory.contact - 1, -FENCE)
+    memory = replace(
+        memory,
+        contact=contact,
+        heard=max(memory.heard - 1, -TTL - 1),
+        read=None if memory.read is None else max(memory.read - 1, -TTL - 1),
+        generation_seen=0,
+        phase_seen=0,
+        cautious_until=max(memory.cautious_until - 1, 0),
+        epoch_missing=_older(memory.epoch_missing, TTL),
+        only_ready=_older(memory.only_ready, TIMEOUT),
+        absences=tuple(
+            replace(one, since=max(one.since - 1, -FENCE - TTL)) for one in memory.absences
+        ),
+    )
+    # The guardian was told at each contact when the fence falls.
+    ranks = None if contact <= -FENCE else process.ranks
+    return replace(process, memory=memory, ranks=ranks, lease_age=min(process.lease_age + 1, TTL))
+
+
+def _older(since: float | None, most: int) -> float | None:
+    return None if since is None else max(since - 1, -most)

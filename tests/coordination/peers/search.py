@@ -1,0 +1,88 @@
+"""Goes through everything that can happen, from one world, and looks for what must not."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec import Struct
+
+from tests.coordination.peers.watch import Violation
+from tests.coordination.peers.world import Event, Model, World
+
+
+class Found(Struct, frozen=True):
+    """``worlds`` were seen; ``is_complete``: there are no others. ``violation`` is what broke."""
+
+    worlds: int
+    is_complete: bool
+    violation: Violation | None = None
+    trace: tuple[Event, ...] = ()
+
+    def __str__(self) -> str:
+        told = "all" if self.is_complete else "the first"
+        lines = [f"{told} {self.worlds} worlds"]
+        if self.violation is not None:
+            lines += [str(self.violation), *(" ".join(event) for event in self.trace)]
+        return "\n".join(lines)
+
+
+def explore(model: Model, start: World, most: int) -> Found:
+    """At most so many worlds, those with the fewest events first."""
+    numbers: dict[World, int] = {start: 0}
+    origin: list[tuple[int, Event]] = [(-1, ("start",))]
+    usual: list[int | None] = []
+    todo = deque([start])
+    while todo and len(numbers) < most:
+        world = todo.popleft()
+        number = numbers[world]
+        events = list(model.events(world))
+        following = None if model.is_over(world) else model.usual(world)
+        successor = None
+        for event in events:
+            try:
+                new = model.happened(world, event)
+            except Violation as violation:
+                trace = (*_trace(origin, number), event)
+                return Found(len(numbers), is_complete=False, violation=violation, trace=trace)
+            if new not in numbers:
+                numbers[new] = len(numbers)
+                origin.append((number, event))
+                todo.append(new)
+            if event == following:
+                successor = numbers[new]
+        usual.append(successor)
+    stuck = _stuck(usual)
+    if stuck is not None:
+        violation = Violation("ending", "without further faults this never ends")
+        return Found(
+            len(numbers), is_complete=False, violation=violation, trace=_trace(origin, stuck)
+        )
+    return Found(len(numbers), is_complete=not todo)
+
+
+def _trace(origin: list[tuple[int, Event]], number: int) -> tuple[Event, ...]:
+    events: list[Event] = []
+    while number > 0:
+        number, event = origin[number]
+        events.append(event)
+    return tuple(reversed(events))
+
+
+def _stuck(usual: list[int | None]) -> int | None:
+    """A world from which the usual events lead in a circle.
+
+    ``usual`` says for each world that was looked at which one follows; None: all have ended.
+    """
+    good = bytearray(len(usual))
+    for start in range(len(usual)):
+        path = []
+        number: int | None = start
+        while number is not None and number < len(usual) and not good[number]:
+            good[number] = 2
+            path.append(number)
+            number = usual[number]
+        if number is not None and number < len(usual) and good[number] == 2:
+            return start
+        for one in path:
+            good[one] = 1
+    return None

@@ -1,0 +1,84 @@
+"""A model of etcd: keys with values and leases; a transaction happens at once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.peers import keys
+from ascend_supervisor.coordination.peers.acts import Lease, Transaction
+from ascend_supervisor.coordination.peers.records import About, Charges, decode, encode
+from ascend_supervisor.coordination.peers.view import View, view_of
+
+
+class Item(Struct, frozen=True, order=True):
+    """``holder`` is the process with whose lease the key goes; empty: it stays with the job."""
+
+    key: str
+    value: bytes
+    holder: str = ""
+
+
+class Store(Struct, frozen=True):
+    """``writes`` counts the epochs that were ever written, also before a loss of data."""
+
+    items: tuple[Item, ...] = ()
+    writes: int = 0
+
+    @property
+    def word(self) -> str:
+        """A word that no write before has used."""
+        return f"w{self.writes}"
+
+    def values(self) -> dict[str, bytes]:
+        return {item.key: item.value for item in self.items}
+
+    def without(self, holder: str) -> Store:
+        """After the lease of a process has expired."""
+        return replace(self, items=tuple(item for item in self.items if item.holder != holder))
+
+    def without_leases(self) -> Store:
+        """After etcd has stood still: the short leases are gone."""
+        return replace(self, items=tuple(item for item in self.items if not item.holder))
+
+    def wiped(self) -> Store:
+        return replace(self, items=())
+
+    def holds(self, holder: str) -> bool:
+        return any(item.holder == holder for item in self.items)
+
+
+def transacted(store: Store, act: Transaction, holder: str) -> Store | None:
+    """The store after the transaction; None if a compare has failed."""
+    values = store.values()
+    if any(values.get(one.key) != one.value for one in act.compares):
+        return None
+    items = {item.key: item for item in store.items}
+    for key in act.deletes:
+        items.pop(key, None)
+    for put in act.puts:
+        items[put.key] = Item(put.key, put.value, holder if put.lease is Lease.ALIVE else "")
+    writes = store.writes + any(put.key == keys.EPOCH for put in act.puts)
+    return Store(tuple(items[key] for key in sorted(items)), writes)
+
+
+@lru_cache(maxsize=200_000)
+def seen(store: Store) -> View:
+    return view_of(store.values(), 0)
+
+
+def ageless(act: Transaction) -> Transaction:
+    """The same without the ages of restarts: with a budget that has no period they mean nothing,
+    and without them many states of the search are one."""
+    return replace(act, puts=tuple(map(_ageless, act.puts)))
+
+
+def _ageless(put):
+    if put.key != keys.ABOUT:
+        return put
+    about = decode(put.key, put.value, About)
+    charges = about.charges
+    plain = Charges((0.0,) * len(charges.spent), 0, None, charges.free)
+    return replace(put, value=encode(replace(about, charges=plain)))

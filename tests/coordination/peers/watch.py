@@ -1,0 +1,117 @@
+"""What must hold whatever happens, checked at each write, start and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.peers.acts import Exit, Transaction
+from ascend_supervisor.coordination.peers.records import Epoch, Phase
+from ascend_supervisor.coordination.peers.view import View
+from tests.coordination.peers.process import Process
+
+INCIDENTS = {"fail", "kill", "freeze", "cut"}
+"""Faults that may cost a restart, one each."""
+ALONE = (69, 143)
+"""Exit codes with which a server ends without the others: it was cut off, or told to stop."""
+
+
+class Violation(Exception):
+    """What must hold does not; ``name`` says what."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name
+
+
+class Watch(Struct, frozen=True):
+    """``incidents`` is what the faults so far may cost. ``ends`` are exit codes, by job. ``won``
+    are jobs that have succeeded everywhere. ``latest`` is the last generation started, by job.
+    ``may_forget``: data were lost, and with them what was free. ``may_differ``: they were lost
+    between an end and its last reader. Both are not promised.
+    """
+
+    incidents: int = 0
+    ends: tuple[tuple[str, int], ...] = ()
+    won: frozenset[str] = frozenset()
+    latest: tuple[tuple[str, int], ...] = ()
+    may_forget: bool = False
+    may_differ: bool = False
+
+    def after_fault(self, fault: str, epoch: Epoch | None) -> Watch:
+        if fault == "wipe":
+            has_ended = epoch is not None and epoch.phase is Phase.END
+            return replace(
+                self, won=frozenset(), may_forget=True, may_differ=self.may_differ or has_ended
+            )
+        return replace(
+            self,
+            incidents=self.incidents + (fault in INCIDENTS),
+        )
+
+
+def has_started(watch: Watch, starter: Process, everybody: Iterable[Process]) -> Watch:
+    """Nobody runs ranks of another generation, or of another roster."""
+    life = starter.ranks
+    assert life is not None
+    for one in everybody:
+        if one.ranks is not None and one.ranks != life:
+            raise Violation("overlap", f"{starter.name} starts {life}, {one.name} runs {one.ranks}")
+    latest = dict(watch.latest)
+    if latest.get(life.job, -1) > life.generation:
+        raise Violation("order", f"{starter.name} starts {life.generation} after a later one")
+    if life.job in watch.won:
+        raise Violation("success", f"{starter.name} starts ranks of a job that has succeeded")
+    latest[life.job] = life.generation
+    return replace(watch, latest=tuple(sorted(latest.items())))
+
+
+def has_written(watch: Watch, before: View, after: View, act: Transaction) -> Watch:
+    """The generation does not fall, and one incident costs one restart."""
+    old, new = before.epoch, after.epoch
+    if new is None:
+        return watch
+    if (
+        old is not None
+        and old.job == new.job
+        and new.order < old.order
+        and new.phase is not Phase.END
+    ):
+        raise Violation("order", f"{new} is written over {old}")
+    if new.job in watch.won and (new.phase is Phase.GATHER or new.exit_code):
+        raise Violation("success", f"{new} is written, although the job has succeeded")
+    if after.about is not None and not watch.may_forget:
+        charged = len(after.about.charges.spent)
+        if charged > watch.incidents:
+            raise Violation("budget", f"{charged} restarts for {watch.incidents} incidents")
+    roster = after.about.roster if after.about else ()
+    if (
+        new.phase is Phase.RUN
+        and roster
+        and all(
+            index in after.done and after.done[index].incarnation == seat.incarnation
+            for index, seat in enumerate(roster)
+        )
+    ):
+        watch = replace(watch, won=watch.won | {new.job})
+    return watch
+
+
+def has_ended(watch: Watch, one: Process, act: Exit) -> Watch:
+    """Nothing of it runs, and all who have read the end of a job end alike."""
+    if one.ranks is not None and not act.kills:
+        raise Violation("left", f"{one.name} exits while its ranks run")
+    ended, code = one.memory.ended, act.exit_code
+    if ended is not None and ended.exit_code == code:
+        ends = dict(watch.ends)
+        if ends.setdefault(ended.job, code) != code and not watch.may_differ:
+            raise Violation("agreement", f"{one.name} ends with {code}, others with {ends}")
+        watch = replace(watch, ends=tuple(sorted(ends.items())))
+    elif ended is not None:
+        raise Violation("agreement", f"{one.name} has read {ended}, and ends with {code}")
+    jobs = {job for job in one.memory.jobs if job in watch.won}
+    if jobs and code and code not in ALONE:
+        raise Violation("success", f"{one.name} ends with {code}, but its job has succeeded")
+    return watch

@@ -1,0 +1,282 @@
+"""The servers of a job, their etcd, and everything that can happen next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.peers.acts import Exit, StartRanks, Transaction
+from ascend_supervisor.coordination.peers.memory import carried_out
+from ascend_supervisor.coordination.peers.situation import Ranks
+from tests.coordination.peers.process import (
+    TTL,
+    Life,
+    Looked,
+    Process,
+    Reach,
+    failed,
+    gone,
+    look,
+    new_process,
+    older,
+    released,
+    rules_of,
+    succeeded,
+    told_to_stop,
+)
+from tests.coordination.peers.store import Store, seen, transacted
+from tests.coordination.peers.watch import Watch, has_ended, has_started, has_written
+
+FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
+
+
+class World(Struct, frozen=True):
+    """``faults`` and ``newcomers`` (places) may still come; ``watch`` knows what must hold."""
+
+    store: Store
+    processes: tuple[Process, ...]
+    faults: tuple[str, ...] = ()
+    newcomers: tuple[str, ...] = ()
+    watch: Watch = Watch()
+
+    def process(self, name: str) -> Process:
+        return next(one for one in self.processes if one.name == name)
+
+    def with_process(self, new: Process) -> World:
+        processes = tuple(new if one.name == new.name else one for one in self.processes)
+        return replace(self, processes=processes)
+
+
+Event = tuple[str, ...]
+"""What happens, and to whom."""
+
+
+class Model:
+    """``without`` are lines of the table that are switched off; ``limit`` is that of the budget."""
+
+    def __init__(self, servers: int, limit: int = 1, without: frozenset[str] = frozenset()) -> None:
+        self.servers = servers
+        self.limit = limit
+        self.without = without
+        self._looks: dict[tuple[Process, Store], Looked] = {}
+
+    def cold(self, faults: tuple[str, ...] = (), newcomers: tuple[str, ...] = ()) -> World:
+        """Every server has just been started, and etcd is empty."""
+        names = "ABCDEFGH"[: self.servers]
+        processes = tuple(new_process(name, name.lower()) for name in names)
+        return World(Store(), processes, faults, newcomers)
+
+    def running(self, faults: tuple[str, ...] = (), newcomers: tuple[str, ...] = ()) -> World:
+        """All run the first generation."""
+        world = self.cold()
+        while not all(one.ranks for one in world.processes):
+            world = self.happened(world, self.usual(world))
+        while ("tick",) not in (events := list(self.events(world))):
+            world = self.happened(world, next(one for one in events if one[0] in {"look", "do"}))
+        return replace(world, faults=faults, newcomers=newcomers)
+
+    # What can happen.
+
+    def events(self, world: World) -> Iterator[Event]:
+        """Everything that can happen next. Time passes when all have done what they can do now."""
+        busy = False
+        for one in world.processes:
+            if one.works and one.pending is not None:
+                yield "do", one.name
+                busy = True
+            elif one.works and self._looked(world, one) != Looked(one):
+                yield "look", one.name
+                busy = True
+            yield from self._of_ranks(world, one)
+        yield from self._faults(world)
+        if not busy:
+            yield ("tick",)
+
+    def _of_ranks(self, world: World, one: Process) -> Iterator[Event]:
+        if not one.is_here:
+            return
+        if one.situation.ranks is Ranks.ENDING and one.works:
+            yield "released", one.name
+        if one.ranks is not None and one.situation.ranks is Ranks.RUNNING:
+            if self._can_succeed(world, one.ranks):
+                yield "succeed", one.name
+            elif self._misses_others(world, one.ranks):
+                yield "follow", one.name
+
+    def _can_succeed(self, world: World, life: Life) -> bool:
+        """Ranks need those of all other servers, until these have ended with 0."""
+        with_it = {one.name for one in world.processes if life in (one.ranks, one.finished)}
+        return {seat.incarnation for seat in life.roster} <= with_it
+
+    def _misses_others(self, world: World, life: Life) -> bool:
+        """Whether ranks elsewhere have ended before their time, so that ours will fail, too."""
+        for one in world.processes:
+            began = one.memory.started is not None and one.memory.started >= life.generation
+            was_there = any(seat.incarnation == one.name for seat in life.roster)
+            has_ranks = life in (one.ranks, one.finished)
+            if was_there and not has_ranks and (began or not one.is_here):
+                return True
+        return False
+
+    def _faults(self, world: World) -> Iterator[Event]:
+        for fault in dict.fromkeys(world.faults):
+            if fault in {"stall", "wipe"}:
+                yield (fault,)
+                continue
+            for one in world.processes:
+                if self._can_hit(fault, one):
+                    yield fault, one.name
+                    if one.pending is not None and fault in {"kill", "freeze", "cut"}:
+                        yield fault, one.name, "after its request"
+        for one in world.processes:
+            if one.reach in {Reach.FROZEN, Reach.CUT}:
+                yield "heal", one.name
+        for place in dict.fromkeys(world.newcomers):
+            for one in world.processes:
+                if place == "same" and not one.is_here and self._is_free(world, one.place):
+                    yield "come", one.place
+            if place == "other":
+                yield "come", "z"
+
+    def _is_free(self, world: World, place: str) -> bool:
+        return not any(one.is_here and one.place == place for one in world.processes)
+
+    def _can_hit(self, fault: str, one: Process) -> bool:
+        if fault == "fail":
+            return one.ranks is not None and one.situation.ranks is Ranks.RUNNING
+        if fault == "term":
+            return one.is_here and one.situation.stop is None
+        if fault == "kill":
+            return one.is_here
+        return one.reach is Reach.FINE
+
+    def usual(self, world: World) -> Event:
+        """What happens next if nothing goes wrong any more: the first of what can happen."""
+        events = [one for one in self.events(world) if one[0] in _USUAL]
+        return min(events, key=lambda event: _USUAL.index(event[0]))
+
+    def is_over(self, world: World) -> bool:
+        """Whether everybody has ended, but for those that are frozen."""
+        return not any(one.works for one in world.processes)
+
+    # What then is.
+
+    def happened(self, world: World, event: Event) -> World:
+        """The world after an event; raises Violation."""
+        kind, *whom = event
+        match kind:
+            case "tick":
+                return self._ticked(world)
+            case "look":
+                return self._after_look(world, world.process(whom[0]))
+            case "do":
+                return self._done(world, world.process(whom[0]))
+            case "come":
+                return self._come(world, whom[0])
+            case "heal":
+                return world.with_process(replace(world.process(whom[0]), reach=Reach.FINE))
+            case "released" | "succeed" | "follow":
+                act = {"released": released, "succeed": succeeded, "follow": failed}[kind]
+                return world.with_process(act(world.process(whom[0])))
+            case _:
+                return self._faulted(world, event)
+
+    def _looked(self, world: World, one: Process) -> Looked:
+        known = self._looks.get((one, world.store))
+        if known is None:
+            rules = rules_of(one, self.servers, self.limit)
+            known = look(one, world.store, rules, self.without)
+            self._looks[one, world.store] = known
+        return known
+
+    def _after_look(self, world: World, one: Process) -> World:
+        looked = self._looked(world, one)
+        world = world.with_process(looked.process)
+        if isinstance(looked.act, StartRanks):
+            return replace(world, watch=has_started(world.watch, looked.process, world.processes))
+        if isinstance(looked.act, Exit):
+            return self._exited(world, one, looked.act)
+        return world
+
+    def _exited(self, world: World, one: Process, act: Exit) -> World:
+        """``one`` is the process as it was before."""
+        watch = has_ended(world.watch, one, act)
+        store = world.store
+        if act.farewell is not None and one.reach is Reach.FINE:
+            store = transacted(store, act.farewell, one.name) or store
+        return replace(world, watch=watch, store=store)
+
+    def _done(self, world: World, one: Process) -> World:
+        act = one.pending
+        assert act is not None
+        one = replace(one, pending=None)
+        if one.reach is Reach.CUT:
+            return world.with_process(one)
+        rules = rules_of(one, self.servers, self.limit)
+        after = transacted(world.store, act, one.name)
+        if after is None:
+            return world.with_process(one)
+        world = self._written(world, after, act)
+        age = 0 if after.holds(one.name) else one.lease_age
+        one = replace(one, memory=carried_out(one.memory, act, 0, rules), lease_age=age)
+        if act.then is None:
+            return world.with_process(one)
+        world = world.with_process(gone(one, act.then.exit_code))
+        return self._exited(world, one, act.then)
+
+    def _written(self, world: World, after: Store, act: Transaction) -> World:
+        watch = has_written(world.watch, seen(world.store), seen(after), act)
+        return replace(world, store=after, watch=watch)
+
+    def _come(self, world: World, place: str) -> World:
+        name = "XYZ"[sum(one.name in "XYZ" for one in world.processes)]
+        newcomers = list(world.newcomers)
+        newcomers.remove("other" if place == "z" else "same")
+        processes = (*world.processes, new_process(name, place))
+        return replace(world, processes=processes, newcomers=tuple(newcomers))
+
+    def _faulted(self, world: World, event: Event) -> World:
+        fault, *whom = event
+        faults = list(world.faults)
+        faults.remove(fault)
+        watch = world.watch.after_fault(fault, seen(world.store).epoch)
+        world = replace(world, faults=tuple(faults), watch=watch)
+        if fault == "stall":
+            return replace(world, store=world.store.without_leases())
+        if fault == "wipe":
+            return replace(world, store=world.store.wiped())
+        one = world.process(whom[0])
+        if one.pending is not None and len(whom) > 1:
+            after = transacted(world.store, one.pending, one.name)
+            world = world if after is None else self._written(world, after, one.pending)
+            one = replace(one, pending=None)
+        if fault == "cut":
+            one = replace(one, pending=None)
+        return world.with_process(_HITS[fault](one))
+
+    def _ticked(self, world: World) -> World:
+        processes = tuple(
+            older(one) if one.is_here else _aged_lease(one) for one in world.processes
+        )
+        store = world.store
+        for one in processes:
+            if one.lease_age >= TTL:
+                store = store.without(one.name)
+        return replace(world, store=store, processes=processes)
+
+
+def _aged_lease(one: Process) -> Process:
+    return replace(one, lease_age=min(one.lease_age + 1, TTL))
+
+
+_USUAL = ("do", "look", "released", "succeed", "follow", "tick")
+_HITS = {
+    "fail": failed,
+    "kill": partial(gone, code=None),
+    "term": told_to_stop,
+    "freeze": lambda one: replace(one, reach=Reach.FROZEN),
+    "cut": lambda one: replace(one, reach=Reach.CUT),
+}
