@@ -42,6 +42,8 @@ def get_ready(case: Case) -> Act | None:
     generation, table = case.gathering, case.situation.table
     if generation is None or case.member is None or table is None or case.index is None:
         return None
+    if case.situation.stop is not None:
+        return None  # we only wait until our farewell may be written
     mark = Mark(case.rules.own.incarnation, table)
     if case.view.ready.get(case.index) == mark:
         return None

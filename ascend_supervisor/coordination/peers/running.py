@@ -57,8 +57,11 @@ def leave_done(case: Case) -> Act | None:
 
 
 def stop_running(case: Case) -> Act | None:
-    """A reason to end the generation: written before any rank gets a signal."""
-    if case.running is None or case.member is None:
+    """A reason to end the generation: written before any rank gets a signal.
+
+    A newcomer without an index writes a loss, too: there may be nobody else.
+    """
+    if case.running is None:
         return None
     return _own_failure(case) or _own_farewell(case) or _loss(case)
 
@@ -74,7 +77,7 @@ def start_ranks(case: Case) -> Act | None:
 
 def _own_failure(case: Case) -> Act | None:
     situation = case.situation
-    if situation.verdict is None or situation.generation != case.running:
+    if situation.verdict is None or situation.generation != case.running or not case.in_roster:
         return None
     if (cause := _cause(case, situation.verdict)) is None:
         return None

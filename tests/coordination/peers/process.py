@@ -49,7 +49,7 @@ class Life(Struct, frozen=True):
     roster: tuple[Seat, ...]
 
 
-class Process(Struct, frozen=True):
+class Process(Struct, frozen=True, cache_hash=True):
     """Times are in ticks, and now is always 0: the past is negative.
 
     ``pending`` is a transaction that was decided and is not done. ``lease_age`` is that of its
@@ -73,7 +73,7 @@ class Process(Struct, frozen=True):
 
     @property
     def works(self) -> bool:
-        return self.reach in {Reach.FINE, Reach.CUT}
+        return self.reach is Reach.FINE or self.reach is Reach.CUT
 
 
 def new_process(name: str, place: str) -> Process:
@@ -92,7 +92,7 @@ def rules_of(process: Process, servers: int, limit: int) -> Rules:
     )
 
 
-class Looked(Struct, frozen=True):
+class Looked(Struct, frozen=True, cache_hash=True):
     """A process after a look, and the act that it did at home; None: it has nothing to do."""
 
     process: Process

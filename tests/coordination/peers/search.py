@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
+from random import Random
 
 from msgspec import Struct
 
 from tests.coordination.peers.watch import Violation
 from tests.coordination.peers.world import Event, Model, World
+
+LONGEST_END = 400
+"""After so many events without a fault everybody has ended."""
 
 
 class Found(Struct, frozen=True):
@@ -36,7 +41,7 @@ def explore(model: Model, start: World, most: int) -> Found:
         world = todo.popleft()
         number = numbers[world]
         events = list(model.events(world))
-        following = None if model.is_over(world) else model.usual(world)
+        following = None if model.is_over(world) else model.usual(events)
         successor = None
         for event in events:
             try:
@@ -58,6 +63,30 @@ def explore(model: Model, start: World, most: int) -> Found:
             len(numbers), is_complete=False, violation=violation, trace=_trace(origin, stuck)
         )
     return Found(len(numbers), is_complete=not todo)
+
+
+def walk(model: Model, start: World, chance: Random, steps: int) -> tuple[Event, ...]:
+    """Random events, then the usual ones to the end; raises Violation, with the way to it."""
+    world = start
+    trace: list[Event] = []
+    try:
+        for number in count():
+            if model.is_over(world):
+                return tuple(trace)
+            events = list(model.events(world))
+            event = chance.choice(events) if number < steps else model.usual(events)
+            trace.append(event)
+            world = _next(model, world, event, number - steps)
+    except Violation as violation:
+        way = "\n".join(" ".join(one) for one in trace)
+        raise Violation(violation.name, f"{violation}\n{way}") from violation
+    raise AssertionError
+
+
+def _next(model: Model, world: World, event: Event, usual: int) -> World:
+    if usual > LONGEST_END:
+        raise Violation("ending", "without further faults this never ends")
+    return model.happened(world, event)
 
 
 def _trace(origin: list[tuple[int, Event]], number: int) -> tuple[Event, ...]:

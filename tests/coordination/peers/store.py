@@ -21,7 +21,7 @@ class Item(Struct, frozen=True, order=True):
     holder: str = ""
 
 
-class Store(Struct, frozen=True):
+class Store(Struct, frozen=True, cache_hash=True):
     """``writes`` counts the epochs that were ever written, also before a loss of data."""
 
     items: tuple[Item, ...] = ()

@@ -26,7 +26,7 @@ class Violation(Exception):
         self.name = name
 
 
-class Watch(Struct, frozen=True):
+class Watch(Struct, frozen=True, cache_hash=True):
     """``incidents`` is what the faults so far may cost. ``ends`` are exit codes, by job. ``won``
     are jobs that have succeeded everywhere. ``latest`` is the last generation started, by job.
     ``may_forget``: data were lost, and with them what was free. ``may_differ``: they were lost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from msgspec import Struct
@@ -33,7 +33,7 @@ from tests.coordination.peers.watch import Watch, has_ended, has_started, has_wr
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
 
 
-class World(Struct, frozen=True):
+class World(Struct, frozen=True, cache_hash=True):
     """``faults`` and ``newcomers`` (places) may still come; ``watch`` knows what must hold."""
 
     store: Store
@@ -73,7 +73,7 @@ class Model:
         """All run the first generation."""
         world = self.cold()
         while not all(one.ranks for one in world.processes):
-            world = self.happened(world, self.usual(world))
+            world = self.happened(world, self.usual(self.events(world)))
         while ("tick",) not in (events := list(self.events(world))):
             world = self.happened(world, next(one for one in events if one[0] in {"look", "do"}))
         return replace(world, faults=faults, newcomers=newcomers)
@@ -92,6 +92,8 @@ class Model:
                 busy = True
             yield from self._of_ranks(world, one)
         yield from self._faults(world)
+        yield from self._healings(world)
+        yield from self._comings(world)
         if not busy:
             yield ("tick",)
 
@@ -131,9 +133,13 @@ class Model:
                     yield fault, one.name
                     if one.pending is not None and fault in {"kill", "freeze", "cut"}:
                         yield fault, one.name, "after its request"
+
+    def _healings(self, world: World) -> Iterator[Event]:
         for one in world.processes:
             if one.reach in {Reach.FROZEN, Reach.CUT}:
                 yield "heal", one.name
+
+    def _comings(self, world: World) -> Iterator[Event]:
         for place in dict.fromkeys(world.newcomers):
             for one in world.processes:
                 if place == "same" and not one.is_here and self._is_free(world, one.place):
@@ -153,10 +159,9 @@ class Model:
             return one.is_here
         return one.reach is Reach.FINE
 
-    def usual(self, world: World) -> Event:
+    def usual(self, events: Iterable[Event]) -> Event:
         """What happens next if nothing goes wrong any more: the first of what can happen."""
-        events = [one for one in self.events(world) if one[0] in _USUAL]
-        return min(events, key=lambda event: _USUAL.index(event[0]))
+        return min(events, key=lambda event: _USUAL.get(event[0], len(_USUAL)))
 
     def is_over(self, world: World) -> bool:
         """Whether everybody has ended, but for those that are frozen."""
@@ -272,7 +277,7 @@ def _aged_lease(one: Process) -> Process:
     return replace(one, lease_age=min(one.lease_age + 1, TTL))
 
 
-_USUAL = ("do", "look", "released", "succeed", "follow", "tick")
+_USUAL = {"do": 0, "look": 1, "released": 2, "succeed": 3, "follow": 4, "tick": 5}
 _HITS = {
     "fail": failed,
     "kill": partial(gone, code=None),

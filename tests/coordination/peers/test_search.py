@@ -1,0 +1,52 @@
+"""Everything that can happen to two servers, searched state by state.
+
+A server looks, decides with the real functions, and writes later: in between others may write.
+Time is in ticks of TTL/2 and passes when nobody has anything to do. The bounds below are numbers of
+states ("worlds"), those with the fewest events first; ``scripts/explore-peers`` goes deeper.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from random import Random
+
+import pytest
+
+from tests.coordination.peers.search import explore, walk
+from tests.coordination.peers.world import FAULTS, Model
+
+MOST = 25_000
+"""Any one fault without a newcomer, and most with one, have fewer worlds."""
+PAIRS = tuple(combinations_with_replacement(FAULTS, 2))
+MOST_OF_PAIRS = 500
+"""Five to eight events; a pair has 2,000 to 100,000 worlds, with a newcomer 1,000,000 and more."""
+WALKS, STEPS = 6, 50
+"""Each walk then goes on without further faults, and must come to an end."""
+
+
+def searched(model, start, most):
+    found = explore(model, start, most)
+    print(found)  # noqa: T201  (how far the search went)
+    assert found.violation is None, str(found)
+    return found
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("start", ["cold", "running"])
+def test_two_servers_survive_any_fault(start, fault):
+    model = Model(2)
+    assert searched(model, getattr(model, start)((fault,)), MOST).is_complete
+
+
+@pytest.mark.parametrize("faults", PAIRS, ids="-".join)
+def test_two_servers_survive_any_two_faults(faults):
+    model = Model(2)
+    searched(model, model.running(faults), MOST_OF_PAIRS)
+
+
+@pytest.mark.parametrize("newcomer", ["same", "other"])
+@pytest.mark.parametrize("faults", PAIRS, ids="-".join)
+def test_two_servers_survive_walks_with_two_faults_and_a_newcomer(faults, newcomer):
+    model, chance = Model(2), Random(f"{faults} {newcomer}")  # noqa: S311
+    for _ in range(WALKS):
+        walk(model, model.running(faults, (newcomer,)), chance, STEPS)
