@@ -58,9 +58,9 @@ def explore(model: Model, start: World, most: int) -> Found:
         usual.append(successor)
     stuck = _stuck(usual)
     if stuck is not None:
-        violation = Violation("ending", "without further faults this never ends")
+        endless = Violation("ending", "without further faults this never ends")
         return Found(
-            len(numbers), is_complete=False, violation=violation, trace=_trace(origin, stuck)
+            len(numbers), is_complete=False, violation=endless, trace=_trace(origin, stuck)
         )
     return Found(len(numbers), is_complete=not todo)
 

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from tests.coordination.peers.search import explore, walk
-from tests.coordination.peers.world import FAULTS, Model
+from tests.coordination.peers.search import Found, explore, walk
+from tests.coordination.peers.world import FAULTS, Model, World
 
 MOST = 25_000
 """Any one fault without a newcomer, and most with one, have fewer worlds."""
@@ -24,7 +24,7 @@ WALKS, STEPS = 6, 50
 """Each walk then goes on without further faults, and must come to an end."""
 
 
-def searched(model, start, most):
+def searched(model: Model, start: World, most: int) -> Found:
     found = explore(model, start, most)
     print(found)  # noqa: T201  (how far the search went)
     assert found.violation is None, str(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from msgspec import Struct
@@ -278,7 +278,7 @@ def _aged_lease(one: Process) -> Process:
 
 
 _USUAL = {"do": 0, "look": 1, "released": 2, "succeed": 3, "follow": 4, "tick": 5}
-_HITS = {
+_HITS: dict[str, Callable[[Process], Process]] = {
     "fail": failed,
     "kill": partial(gone, code=None),
     "term": told_to_stop,
