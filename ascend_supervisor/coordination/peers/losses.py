@@ -35,8 +35,10 @@ def _loss_of(case: Case, index: int) -> Loss | None:
     if view.alive.get(index) == seat.incarnation or case.has_done(index):
         return None
     member = view.members.get(index)
-    if member is None and not _is_long_gone(case, index):
-        return None  # its record is gone, too: etcd may have lost data
+    # Its record is gone, too: etcd may have lost data. Or we have no key of our own by which to
+    # notice that etcd has stood still, and that all leases are gone.
+    if (member is None or case.member is None) and not _is_long_gone(case, index):
+        return None
     is_free = member is not None and (member.has_left or member.incarnation != seat.incarnation)
     done = keys.done(case.epoch.generation, index)
     return Loss(index, is_free, (keys.alive(index), keys.server(index), done))

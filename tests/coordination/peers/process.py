@@ -53,7 +53,8 @@ class Process(Struct, frozen=True, cache_hash=True):
     """Times are in ticks, and now is always 0: the past is negative.
 
     ``pending`` is a transaction that was decided and is not done. ``lease_age`` is that of its
-    ``alive``. ``finished`` are the ranks that have all ended with 0. ``code`` is its exit code.
+    ``alive``. ``finished`` are the ranks that have all ended with 0, ``fallen`` those that have
+    ended otherwise. ``code`` is its exit code.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Process(Struct, frozen=True, cache_hash=True):
     lease_age: int = 0
     ranks: Life | None = None
     finished: Life | None = None
+    fallen: Life | None = None
     code: int | None = None
 
     @property
@@ -144,13 +146,18 @@ def gone(process: Process, code: int | None) -> Process:
     """Only what the others can still notice of it is kept."""
     blank = new_process(process.name, process.place)
     return replace(
-        blank, reach=Reach.GONE, code=code, finished=process.finished, lease_age=process.lease_age
+        blank,
+        reach=Reach.GONE,
+        code=code,
+        finished=process.finished,
+        fallen=process.ranks or process.fallen,
+        lease_age=process.lease_age,
     )
 
 
 def failed(process: Process) -> Process:
     situation = replace(process.situation, ranks=Ranks.FAILED, verdict=CRASH)
-    return replace(process, situation=situation, ranks=None)
+    return replace(process, situation=situation, ranks=None, fallen=process.ranks or process.fallen)
 
 
 def succeeded(process: Process) -> Process:
@@ -159,7 +166,8 @@ def succeeded(process: Process) -> Process:
 
 
 def released(process: Process) -> Process:
-    return replace(process, situation=replace(process.situation, ranks=Ranks.NONE), ranks=None)
+    situation = replace(process.situation, ranks=Ranks.NONE)
+    return replace(process, situation=situation, ranks=None, fallen=process.ranks or process.fallen)
 
 
 def told_to_stop(process: Process) -> Process:
@@ -186,7 +194,9 @@ def older(process: Process) -> Process:
     )
     # The guardian was told at each contact when the fence falls.
     ranks = None if contact <= -FENCE else process.ranks
-    return replace(process, memory=memory, ranks=ranks, lease_age=min(process.lease_age + 1, TTL))
+    fallen = process.fallen if ranks is process.ranks else process.ranks
+    age = min(process.lease_age + 1, TTL)
+    return replace(process, memory=memory, ranks=ranks, fallen=fallen, lease_age=age)
 
 
 def _older(since: float | None, most: int) -> float | None:

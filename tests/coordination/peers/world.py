@@ -115,13 +115,7 @@ class Model:
 
     def _misses_others(self, world: World, life: Life) -> bool:
         """Whether ranks elsewhere have ended before their time, so that ours will fail, too."""
-        for one in world.processes:
-            began = one.memory.started is not None and one.memory.started >= life.generation
-            was_there = any(seat.incarnation == one.name for seat in life.roster)
-            has_ranks = life in (one.ranks, one.finished)
-            if was_there and not has_ranks and (began or not one.is_here):
-                return True
-        return False
+        return any(one.fallen == life for one in world.processes)
 
     def _faults(self, world: World) -> Iterator[Event]:
         for fault in dict.fromkeys(world.faults):
@@ -143,9 +137,9 @@ class Model:
         for place in dict.fromkeys(world.newcomers):
             for one in world.processes:
                 if place == "same" and not one.is_here and self._is_free(world, one.place):
-                    yield "come", one.place
+                    yield "come", place, one.place
             if place == "other":
-                yield "come", "z"
+                yield "come", place, f"place {len(world.processes)}"
 
     def _is_free(self, world: World, place: str) -> bool:
         return not any(one.is_here and one.place == place for one in world.processes)
@@ -180,7 +174,7 @@ class Model:
             case "do":
                 return self._done(world, world.process(whom[0]))
             case "come":
-                return self._come(world, whom[0])
+                return self._come(world, *whom)
             case "heal":
                 return world.with_process(replace(world.process(whom[0]), reach=Reach.FINE))
             case "released" | "succeed" | "follow":
@@ -236,10 +230,10 @@ class Model:
         watch = has_written(world.watch, seen(world.store), seen(after), act)
         return replace(world, store=after, watch=watch)
 
-    def _come(self, world: World, place: str) -> World:
+    def _come(self, world: World, kind: str, place: str) -> World:
         name = "XYZ"[sum(one.name in "XYZ" for one in world.processes)]
         newcomers = list(world.newcomers)
-        newcomers.remove("other" if place == "z" else "same")
+        newcomers.remove(kind)
         processes = (*world.processes, new_process(name, place))
         return replace(world, processes=processes, newcomers=tuple(newcomers))
 
