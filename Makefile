@@ -8,9 +8,11 @@ PYTHON := .venv/bin/python
 PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
 # `make test E2E=no` leaves the end-to-end tests out, and so PyTorch and TensorFlow.
 E2E := yes
+# A real etcd, where several servers of a job meet.
+ETCD := etcd-client etcd-server
 # What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others,
 # a look at every system call.
-PACKAGES := libfaketime bindfs logrotate strace
+PACKAGES := libfaketime bindfs logrotate strace $(ETCD)
 # So long, at most, may the environment with MindSpore take to be made; none: as long as it takes.
 MINDSPORE_SECONDS :=
 # Tests wait more than they compute. Those with frameworks keep both cores busy: one at a time.
@@ -40,7 +42,7 @@ types: environment
 	MYPYPATH=scripts $(PYTHON) -m mypy --scripts-are-modules $(PROGRAMS)
 
 tests: environment
-	@scripts/debian-packages iproute2 openmpi-bin openssh-client openssh-server
+	@scripts/debian-packages iproute2 openmpi-bin openssh-client openssh-server $(ETCD)
 	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 parts: environment

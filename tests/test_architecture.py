@@ -72,6 +72,8 @@ PURE = (
         "ctl.screen",
     ),
     *("control.protocol", "control.history", "control.live_status", "control.readiness"),
+    *("etcd.values", "etcd.wire", "etcd.access", "etcd.failures", "etcd.complaints"),
+    *("etcd.one_try", "etcd.turns"),
 )
 IMPURE = frozenset({"launchers.choice"})
 """Looks up what is installed here."""
@@ -118,7 +120,7 @@ BEFORE_ALL = frozenset(
 BESIDE_US = frozenset({"programs.guardian", "programs.around_mpirun"})
 """Programs of their own, which import nothing of ours."""
 
-GENERAL = ("processes/", "files/", "tasks/")
+GENERAL = ("processes/", "files/", "tasks/", "etcd/")
 """Rooms that would make sense in a program without NPUs."""
 FOR_ALL = frozenset({"untrusted_text", "scarcity"})
 
@@ -528,6 +530,24 @@ def test_a_second_waiter_is_told(name, source, what):
 def test_an_event_that_is_waited_for_is_no_process():
     harmless = "import os\nasync def f(event):\n    await event.wait()\n    os.kill(1, 0)"
     assert second_waiters(snippets(process=harmless)) == []
+
+
+# What only some users have installed.
+
+
+def importers(modules: Trees, library: str) -> set[str]:
+    return {
+        name
+        for name, tree in modules.items()
+        if any(target.partition(".")[0] == library for target, _ in imported(tree))
+    }
+
+
+def test_two_modules_import_httpx_and_one_function_imports_these():
+    """It is an extra, and slow to import."""
+    assert importers(OURS, "httpx") == {"etcd.clauses", "etcd.exchange"}
+    from_etcd = {name for name in OURS if "etcd.exchange" in own_imports(name, OURS)}
+    assert from_etcd == {"etcd.asking", "etcd.opening", "etcd.watch"}
 
 
 # A generation number is one counter.

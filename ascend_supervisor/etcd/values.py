@@ -1,0 +1,127 @@
+"""What etcd is asked and what it answers: keys, transactions, records; pure.
+
+Keys are text, values are bytes. Revisions count the transactions that have changed anything.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+MOST_OPERATIONS = 128
+"""etcd's default --max-txn-ops: so many compares, and so many operations in each branch."""
+
+
+class Key(Struct, frozen=True):
+    """One key."""
+
+    name: str
+
+
+class Prefix(Struct, frozen=True):
+    """All keys that begin with ``name``; every key if it is empty."""
+
+    name: str
+
+
+Range = Key | Prefix
+
+
+class Equals(Struct, frozen=True):
+    """The key exists, and has this value."""
+
+    key: str
+    value: bytes
+
+
+class Absent(Struct, frozen=True):
+    """The key does not exist."""
+
+    key: str
+
+
+Compare = Equals | Absent
+
+
+class Part(Enum):
+    """How much of the records is wanted."""
+
+    ALL = "all"
+    KEYS = "keys"
+    """All but the values."""
+    COUNT = "count"
+    """Only how many there are."""
+
+
+class Get(Struct, frozen=True):
+    range: Range
+    part: Part = Part.ALL
+
+
+class Put(Struct, frozen=True):
+    """The key lives as long as the lease; 0 detaches it from any, and it stays."""
+
+    key: str
+    value: bytes
+    lease: int = 0
+
+
+class Delete(Struct, frozen=True):
+    range: Range
+
+
+Operation = Get | Put | Delete
+
+
+class Transaction(Struct, frozen=True):
+    """``then`` if all compares hold, else ``otherwise``; all at one revision."""
+
+    when: tuple[Compare, ...] = ()
+    then: tuple[Operation, ...] = ()
+    otherwise: tuple[Operation, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """What counts for MOST_OPERATIONS."""
+        return max(len(self.when), len(self.then), len(self.otherwise))
+
+    @property
+    def changes_nothing(self) -> bool:
+        return all(isinstance(one, Get) for one in (*self.then, *self.otherwise))
+
+
+class KeyValue(Struct, frozen=True):
+    """A record; ``lease`` is 0 if it has none. ``created`` and ``modified`` are revisions."""
+
+    key: str
+    value: bytes
+    lease: int
+    created: int
+    modified: int
+
+
+class Got(Struct, frozen=True):
+    """The answer to a Get: the records in the order of their keys, and how many there are.
+
+    The records have no values for Part.KEYS, and there are none for Part.COUNT.
+    """
+
+    records: tuple[KeyValue, ...]
+    count: int
+
+    @property
+    def one(self) -> KeyValue | None:
+        """The record of a Get of a Key."""
+        return self.records[0] if self.records else None
+
+
+class Answer(Struct, frozen=True):
+    """Of a transaction: whether all compares held, the revision after it, and what was got.
+
+    ``got`` has one item for each Get of the branch that was taken, in their order.
+    """
+
+    succeeded: bool
+    revision: int
+    got: tuple[Got, ...]

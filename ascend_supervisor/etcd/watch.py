@@ -1,0 +1,126 @@
+"""Watches keys: each change is a wake-up, which says that it is time to read again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ascend_supervisor.etcd import wire
+from ascend_supervisor.etcd.access import Endpoint
+from ascend_supervisor.etcd.asking import Asking
+from ascend_supervisor.etcd.complaints import reason
+from ascend_supervisor.etcd.failures import Kind
+from ascend_supervisor.etcd.one_try import Complained, Failed, Message, not_understood
+from ascend_supervisor.etcd.values import Range
+
+if TYPE_CHECKING:  # imports httpx
+    from ascend_supervisor.etcd.exchange import Stream
+
+_WATCH = "/v3/watch"
+
+
+class Watch:
+    """Gives etcd's revision at each wake-up, and ends when no other can come: then watch anew.
+
+    The first wake-up comes at once: from then on no change is missed. A watch ends if the
+    connection breaks, if etcd cancels it (the revision was compacted), or if its endpoint did not
+    answer another request; ``ended_because`` then says so as a clause. It may be silent although
+    keys change (after the data were wiped), so read now and then without it. Cancelling the wait
+    for a wake-up ends the watch.
+    """
+
+    def __init__(self, stream: Stream, endpoint: Endpoint, revision: int, end: str) -> None:
+        self.ended_because = end
+        self._stream = stream
+        self._endpoint = endpoint
+        self._first: int | None = revision
+        self._waiting: anyio.CancelScope | None = None
+
+    def __aiter__(self) -> Watch:
+        return self
+
+    async def __anext__(self) -> int:
+        revision, self._first = self._first, None
+        if revision is None and not self.ended_because:
+            with anyio.CancelScope() as self._waiting:
+                revision = await self._next()
+        if revision is None:
+            raise StopAsyncIteration
+        return revision
+
+    def leave(self, failed: Endpoint) -> None:
+        """End if this is the endpoint of the watch."""
+        if failed == self._endpoint:
+            self.ended_because = f"{failed} did not answer another request"
+            if self._waiting is not None:
+                self._waiting.cancel()
+
+    async def close(self) -> None:
+        await self._stream.close()
+
+    async def _next(self) -> int | None:
+        """The revision at the next wake-up; None at the end."""
+        try:
+            while True:
+                message = await _message(self._stream, None)
+                self.ended_because = _end_of(message)
+                if self.ended_because:
+                    return None
+                if message.events:
+                    return message.header.revision
+        except Failed as failed:
+            self.ended_because = failed.clause
+        except Complained as error:
+            self.ended_because = reason(error.complaint)
+        return None
+
+
+async def begun(asking: Asking, ranges: tuple[Range, ...], revision: int) -> Watch:
+    """A watch that etcd has confirmed; to be closed. Raises an EtcdError."""
+    message = Message(_WATCH, wire.watch_body(ranges, revision))
+
+    async def once(endpoint: Endpoint, token: str, seconds: float) -> Watch:
+        deadline = anyio.current_time() + seconds
+        stream = await asking.exchange.open(endpoint, message, token, seconds)
+        try:
+            now, end = await _confirmed(stream, len(ranges), deadline)
+        except BaseException:
+            await stream.close()
+            raise
+        return Watch(stream, endpoint, now, end)
+
+    return await asking.in_turn(once, may_repeat=True)
+
+
+async def _confirmed(stream: Stream, watches: int, deadline: float) -> tuple[int, str]:
+    """Etcd's revision when it watches all of them, and why it has ended one of them already."""
+    revision, end = 0, ""
+    while watches:
+        message = await _message(stream, max(0.0, deadline - anyio.current_time()))
+        revision = message.header.revision
+        if message.created and message.canceled:
+            raise Complained(wire.Complaint(message.cancel_reason))
+        watches -= message.created
+        end = _end_of(message) or end
+    return revision, end
+
+
+def _end_of(message: wire.WatchAnswer) -> str:
+    """Why etcd watches no more; empty if it does."""
+    if message.compact_revision:
+        return f"revisions below {message.compact_revision} were compacted"
+    return (message.cancel_reason or "etcd has cancelled the watch") if message.canceled else ""
+
+
+async def _message(stream: Stream, seconds: float | None) -> wire.WatchAnswer:
+    line = await stream.line(seconds)
+    if line is None:
+        raise Failed(Kind.SILENT, "it ended the watch")
+    try:
+        message = wire.watch_answer(line)
+    except wire.NotUnderstood as error:
+        raise not_understood(error) from error
+    if isinstance(message, wire.Complaint):
+        raise Complained(message)
+    return message

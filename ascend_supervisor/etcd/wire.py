@@ -1,0 +1,238 @@
+"""etcd's JSON, as its gRPC gateway speaks it since etcd 3.4; pure.
+
+Bytes are base64, 64-bit integers are strings, and what is zero, empty or false is left out. The
+fields are those of etcd's rpc.proto; the codes of errors are those of gRPC.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ascend_supervisor.etcd.values import (
+    Absent,
+    Answer,
+    Compare,
+    Equals,
+    Get,
+    Got,
+    Key,
+    KeyValue,
+    Operation,
+    Part,
+    Put,
+    Range,
+    Transaction,
+)
+
+T = TypeVar("T")
+
+
+class NotUnderstood(Exception):
+    """The bytes are not what was expected; the text is a clause."""
+
+
+class Complaint(Struct, frozen=True):
+    """etcd's own words for an error, and the code of gRPC."""
+
+    message: str
+    code: int = 2
+
+
+class _Lease(Struct, frozen=True):
+    seconds: int = msgspec.field(default=0, name="TTL")
+
+
+class Header(Struct, frozen=True):
+    revision: int = 0
+
+
+class WatchAnswer(Struct, frozen=True):
+    """A message of a watch; its events are only counted."""
+
+    header: Header
+    created: bool = False
+    canceled: bool = False
+    cancel_reason: str = ""
+    compact_revision: int = 0
+    events: tuple[msgspec.Raw, ...] = ()
+
+
+class _Headed(Struct, frozen=True):
+    header: Header
+
+
+class _Record(Struct, frozen=True):
+    key: bytes
+    value: bytes = b""
+    lease: int = 0
+    create_revision: int = 0
+    mod_revision: int = 0
+
+    @property
+    def known(self) -> KeyValue:
+        key = self.key.decode("utf-8", "surrogateescape")
+        return KeyValue(key, self.value, self.lease, self.create_revision, self.mod_revision)
+
+
+class _Range(Struct, frozen=True):
+    kvs: tuple[_Record, ...] = ()
+    count: int = 0
+
+
+class _Response(Struct, frozen=True):
+    response_range: _Range | None = None
+
+
+class _Transacted(Struct, frozen=True):
+    header: Header
+    succeeded: bool = False
+    responses: tuple[_Response, ...] = ()
+
+
+class _Authenticated(Struct, frozen=True):
+    token: str
+
+
+class _StreamedLease(Struct, frozen=True):
+    result: _Lease | None = None
+    error: Complaint | None = None
+
+
+class _StreamedWatch(Struct, frozen=True):
+    result: WatchAnswer | None = None
+    error: Complaint | None = None
+
+
+def transaction_body(transaction: Transaction) -> bytes:
+    return _json(
+        compare=[_compare(one) for one in transaction.when],
+        success=[_operation(one) for one in transaction.then],
+        failure=[_operation(one) for one in transaction.otherwise],
+    )
+
+
+def grant_body(lease: int, seconds: int) -> bytes:
+    return _json(ID=str(lease), TTL=str(seconds))
+
+
+def lease_body(lease: int) -> bytes:
+    return _json(ID=str(lease))
+
+
+def login_body(user: str, password: str) -> bytes:
+    return _json(name=user, password=password)
+
+
+def watch_body(ranges: tuple[Range, ...], revision: int) -> bytes:
+    """One request for each range, from ``revision`` on; the gateway takes several in one body."""
+    requests = [{**_range(one), "start_revision": str(revision)} for one in ranges]
+    return b"\n".join(_json(create_request=request) for request in requests)
+
+
+def transaction_answer(data: bytes, transaction: Transaction) -> Answer:
+    """Raises NotUnderstood, also if there is not one response for each operation."""
+    found = _decoded(data, _Transacted)
+    if not transaction.when and not found.succeeded:
+        raise NotUnderstood("a transaction without compares did not succeed")
+    taken = transaction.then if found.succeeded else transaction.otherwise
+    if len(found.responses) != len(taken):
+        raise NotUnderstood(
+            f"expected {len(taken)} responses of a transaction, found {len(found.responses)}"
+        )
+    pairs = zip(taken, found.responses, strict=True)
+    got = tuple(_got(response) for one, response in pairs if isinstance(one, Get))
+    return Answer(found.succeeded, found.header.revision, got)
+
+
+def token_answer(data: bytes) -> str:
+    return _decoded(data, _Authenticated).token
+
+
+def seconds_left(data: bytes) -> int | Complaint:
+    """Of a lease, from the first message of a stream; 0 if there is no such lease."""
+    found = _decoded(data.partition(b"\n")[0], _StreamedLease)
+    answer = _result(found.result, found.error)
+    return answer.seconds if isinstance(answer, _Lease) else answer
+
+
+def watch_answer(line: bytes) -> WatchAnswer | Complaint:
+    found = _decoded(line, _StreamedWatch)
+    return _result(found.result, found.error)
+
+
+def complaint(data: bytes) -> Complaint | None:
+    """The error in an answer whose status is not 200; None if it is not etcd's."""
+    try:
+        return _decoded(data, Complaint)
+    except NotUnderstood:
+        return None
+
+
+def check_header(data: bytes) -> None:
+    """Raises NotUnderstood if this is not an answer that has nothing else to say."""
+    _decoded(data, _Headed)
+
+
+def _result(result: T | None, error: Complaint | None) -> T | Complaint:
+    if result is not None:
+        return result
+    if error is not None:
+        return error
+    raise NotUnderstood("a message of a stream has neither a result nor an error")
+
+
+def _decoded(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise NotUnderstood(str(error)) from error
+
+
+def _json(**fields: object) -> bytes:
+    return msgspec.json.encode(fields)
+
+
+def _key(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _compare(one: Compare) -> dict[str, object]:
+    key = _key(one.key)
+    match one:
+        case Equals():
+            return {"key": key, "target": "VALUE", "result": "EQUAL", "value": one.value}
+        case Absent():  # a compare with a value fails if the key does not exist, whatever it says
+            return {"key": key, "target": "VERSION", "result": "EQUAL", "version": "0"}
+
+
+def _operation(one: Operation) -> dict[str, object]:
+    if isinstance(one, Get):
+        wanted = {"keys_only": one.part is Part.KEYS, "count_only": one.part is Part.COUNT}
+        return {"request_range": {**_range(one.range), **wanted}}
+    if isinstance(one, Put):
+        put = {"key": _key(one.key), "value": one.value, "lease": str(one.lease)}
+        return {"request_put": put}
+    return {"request_delete_range": _range(one.range)}
+
+
+def _range(one: Range) -> dict[str, object]:
+    name = _key(one.name)
+    if isinstance(one, Key):
+        return {"key": name}
+    return {"key": name or b"\0", "range_end": _end(name)}
+
+
+def _end(prefix: bytes) -> bytes:
+    """The first key behind those with this prefix; a NUL is etcd's word for "no end"."""
+    begin = prefix.rstrip(b"\xff")
+    return begin[:-1] + bytes([begin[-1] + 1]) if begin else b"\0"
+
+
+def _got(response: _Response) -> Got:
+    if response.response_range is None:
+        raise NotUnderstood("expected the response to a range, found another")
+    found = response.response_range
+    return Got(tuple(record.known for record in found.kvs), found.count)

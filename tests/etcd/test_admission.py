@@ -1,0 +1,208 @@
+"""Users, passwords and TLS at a real etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+
+import pytest
+
+from ascend_supervisor.etcd.access import Access
+from ascend_supervisor.etcd.client import Etcd
+from ascend_supervisor.etcd.failures import Refused, Unreachable
+from ascend_supervisor.etcd.tls import context_of
+from ascend_supervisor.etcd.values import Get, Key, Prefix
+from tests.etcd.asking import SHORT, at, endpoints, login, put, value_of
+from tests.etcd.listeners import Listener, answering, http, listening
+from tests.etcd.servers import ROOT_PASSWORD, EtcdServer, make_tls
+from tests.running import wait_until
+
+SECRET = "s3cret, wíth ünusual: characters"  # noqa: S105
+
+
+@pytest.fixture
+def guarded(etcd_server):
+    """It asks for users, and its tokens are valid for a second or two."""
+    server = etcd_server(arguments=["--auth-token-ttl=1", "--log-level=info"])
+    server.admit("bob", SECRET, "ours/")
+    return server
+
+
+@pytest.fixture
+def secured(etcd_server, tmp_path):
+    tls = make_tls(tmp_path / "tls", "IP:127.0.0.1")
+    return etcd_server(tls=tls), tls.ca.read_text()
+
+
+async def test_a_user_with_a_password_is_served(guarded):
+    async with at(guarded, login=login("bob", SECRET)) as client:
+        await client.grant(7, 60)
+        await put(client, "ours/a", b"b", 7)
+        assert await value_of(client, "ours/a") == b"b"
+        async with client.watch(Prefix("ours/"), revision=1) as watch:
+            assert await anext(watch)
+        assert await client.keep_alive(7) == 60
+        await client.revoke(7)
+
+
+@pytest.mark.parametrize("after", ["a while", "a restart"])
+async def test_a_token_that_has_expired_is_renewed(guarded, after):
+    async with at(guarded, login=login("bob", SECRET)) as client:
+        await put(client, "ours/a", b"before")
+        token = client._asking._token
+        if after == "a restart":
+            guarded.stop()
+            guarded.start()
+        else:
+            await asyncio.to_thread(wait_until, lambda: is_forgotten(guarded, token))
+        async with client.watch(Key("ours/a"), revision=1) as watch:
+            assert await anext(watch)
+        assert client._asking._token != token
+        renewed = client._asking._token
+        await asyncio.to_thread(wait_until, lambda: is_forgotten(guarded, renewed))
+        await put(client, "ours/a", b"after")
+        assert await value_of(client, "ours/a") == b"after"
+
+
+def is_forgotten(server: EtcdServer, token: str) -> bool:
+    """Without asking: that would make the token live longer."""
+    lines = [line for line in server.log.splitlines() if token in line]
+    return any("deleted a simple token" in line for line in lines)
+
+
+async def test_a_wrong_password_is_refused_and_not_shown(guarded):
+    async with at(guarded, login=login("bob", "wr0ng")) as client:
+        with pytest.raises(Refused, match="refuses the user 'bob': it does not know") as raised:
+            await value_of(client, "ours/a")
+    assert "wr0ng" not in str(raised.value)
+
+
+async def test_without_a_user_it_is_said_that_one_is_needed(guarded):
+    async with at(guarded) as client:
+        with pytest.raises(Refused, match="without a user: give a user and a password"):
+            await value_of(client, "ours/a")
+        with pytest.raises(Refused, match="without a user: give a user and a password"):
+            async with client.watch(Key("ours/a"), revision=1):
+                pass
+
+
+async def test_keys_of_others_are_refused(guarded):
+    async with at(guarded, login=login("bob", SECRET)) as client:
+        with pytest.raises(Refused, match="the user 'bob': permission denied; give its role"):
+            await put(client, "others", b"")
+        with pytest.raises(Refused, match="permission denied"):
+            async with client.watch(Key("others"), revision=1):
+                pass
+
+
+async def test_a_user_is_no_error_where_etcd_asks_for_none(etcd):
+    async with at(etcd, login=login("bob", SECRET)) as client:
+        await put(client, "a", b"b")
+        etcd.admit("bob", SECRET, "a")
+        assert await value_of(client, "a") == b"b"
+
+
+async def test_a_refusal_is_final_at_the_first_endpoint(guarded):
+    async with answering(b"") as other, at(guarded, other.url) as client:
+        with pytest.raises(Refused):
+            await value_of(client, "a")
+    assert other.connections == 0
+
+
+def test_a_password_is_not_printed_by_accident():
+    assert SECRET not in repr(login("bob", SECRET)) + str(login("bob", SECRET).password)
+
+
+async def test_tls_with_the_ca_of_the_server(secured):
+    server, ca = secured
+    async with at(server, ca=ca) as client:
+        await put(client, "a", b"b")
+        assert await value_of(client, "a") == b"b"
+        async with client.watch(Key("a"), revision=1) as watch:
+            assert await anext(watch)
+
+
+async def test_users_and_tls_together(secured):
+    server, ca = secured
+    server.admit("bob", SECRET, "ours/")
+    async with at(server, ca=ca, login=login("bob", SECRET)) as client:
+        await put(client, "ours/a", b"b")
+    assert server.control("get", "ours/a", "--print-value-only", user=f"root:{ROOT_PASSWORD}")
+
+
+async def test_a_server_of_another_ca_is_refused(secured, tmp_path):
+    server, _ = secured
+    other = make_tls(tmp_path / "other", "IP:127.0.0.1").ca.read_text()
+    for ca in (other, None):
+        async with at(server, ca=ca) as client:
+            with pytest.raises(Refused, match=r"its certificate is not accepted \(.*, see the CA"):
+                await put(client, "a", b"")
+
+
+async def test_a_certificate_for_another_host_is_refused(etcd_server, tmp_path):
+    tls = make_tls(tmp_path / "tls", "DNS:elsewhere.example")
+    async with at(etcd_server(tls=tls), ca=tls.ca.read_text()) as client:
+        with pytest.raises(Refused, match=r"not valid for '127.0.0.1'"):
+            await put(client, "a", b"")
+
+
+async def test_the_wrong_scheme_is_named(secured, etcd_server):
+    server, ca = secured
+    async with at(server.url.replace("https", "http")) as client:
+        with pytest.raises(Unreachable, match="etcd does so if it serves only https://"):
+            await put(client, "a", b"")
+    in_clear = http("400 Bad Request", b"Client sent an HTTP request to an HTTPS server.\n")
+    async with answering(in_clear) as proxy, at(proxy.url) as client:
+        with pytest.raises(Refused, match="it speaks TLS, so write https://"):
+            await put(client, "a", b"")
+    async with at(etcd_server().url.replace("http", "https"), ca=ca) as client:
+        # What it says in clear may get lost when it closes the connection.
+        with pytest.raises((Refused, Unreachable), match=r"write http://|serves only http://"):
+            await put(client, "a", b"")
+
+
+async def test_an_etcd_that_asks_for_client_certificates_is_refused(etcd_server, tmp_path):
+    tls = make_tls(tmp_path / "tls", "IP:127.0.0.1")
+    strict = etcd_server(tls=tls, arguments=["--client-cert-auth", f"--trusted-ca-file={tls.ca}"])
+    async with at(strict, ca=tls.ca.read_text()) as client:
+        with pytest.raises(Refused, match=r"it asks for a client certificate, .*use a user"):
+            await until_refused(client)
+
+
+async def until_refused(client: Etcd) -> None:
+    """Ask again and again: the reason may get lost when etcd closes the connection."""
+    for _ in range(20):
+        with suppress(Unreachable):
+            await client.read(Get(Key("a")))
+
+
+@pytest.mark.parametrize("ca", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
+async def test_a_ca_that_is_none_is_refused(ca):
+    with pytest.raises(Refused, match=r"holds no certificate that can be read .* expected PEM"):
+        async with at("https://127.0.0.1:1", ca=ca):
+            pass
+
+
+def secure(listener: Listener) -> str:
+    return listener.url.replace("http", "https")
+
+
+async def test_a_handshake_that_is_never_answered_or_cut_is_unreachable():
+    async def hang_up(stream):
+        await stream.receive(1)
+
+    async with answering(b"", hold=True) as silent, at(secure(silent), deadline=SHORT) as client:
+        with pytest.raises(Unreachable, match=r"no connection within 0\.5 s") as raised:
+            await put(client, "a", b"")
+    assert not raised.value.may_have_happened
+    async with listening(hang_up) as rude, at(secure(rude)) as client:
+        with pytest.raises(Unreachable, match="ended the connection"):
+            await put(client, "a", b"")
+
+
+def test_without_tls_no_certificates_are_loaded():
+    assert context_of(Access(endpoints("http://a:1"))).cert_store_stats()["x509"] == 0
+    trusting = context_of(Access(endpoints("http://a:1", "https://b:1")))
+    assert trusting.verify_mode is ssl.CERT_REQUIRED
+    assert trusting.check_hostname

@@ -1,0 +1,172 @@
+"""Transactions, leases and reads at a real etcd."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_supervisor.etcd.failures import LeaseNotFound, Refused, TooManyOperations
+from ascend_supervisor.etcd.values import (
+    MOST_OPERATIONS,
+    Absent,
+    Delete,
+    Equals,
+    Get,
+    Key,
+    Part,
+    Prefix,
+    Put,
+    Transaction,
+)
+from tests.etcd.asking import at, put, record_of, value_of
+from tests.etcd.listeners import in_front_of
+
+LEASE = 2**63 - 1
+MINUTE = 60
+ALL_BYTES = bytes(range(256))
+
+
+async def test_what_was_put_is_read_whatever_its_bytes_are(etcd):
+    async with at(etcd) as client:
+        revision = await put(client, "ключ/\udcff", ALL_BYTES)
+        record = await record_of(client, "ключ/\udcff")
+    assert (record.key, record.value, record.lease) == ("ключ/\udcff", ALL_BYTES, 0)
+    assert record.created == record.modified == revision
+
+
+async def test_an_empty_value_is_a_record_and_a_missing_key_is_none(etcd):
+    async with at(etcd) as client:
+        await put(client, "here", b"")
+        assert await value_of(client, "here") == b""
+        assert await value_of(client, "missing") is None
+
+
+async def test_several_ranges_are_read_at_one_revision(etcd):
+    async with at(etcd) as client:
+        await client.transact(
+            Transaction(then=(Put("a/1", b"x"), Put("a/2", b"yy"), Put("b", b"")))
+        )
+        answer = await client.read(
+            Get(Prefix("a/")),
+            Get(Prefix("a/"), Part.KEYS),
+            Get(Prefix("a/"), Part.COUNT),
+            Get(Prefix("")),
+            Get(Key("a/")),
+        )
+    whole, keys, count, everything, nothing = answer.got
+    assert [(one.key, one.value) for one in whole.records] == [("a/1", b"x"), ("a/2", b"yy")]
+    assert [(one.key, one.value) for one in keys.records] == [("a/1", b""), ("a/2", b"")]
+    assert (whole.count, keys.count, count.count, count.records) == (2, 2, 2, ())
+    assert [one.key for one in everything.records] == ["a/1", "a/2", "b"]
+    assert (nothing.one, nothing.count) == (None, 0)
+    assert {one.modified for one in everything.records} == {answer.revision}
+
+
+@pytest.mark.parametrize(
+    ("compare", "holds"),
+    [
+        (Equals("here", b"value"), True),
+        (Equals("here", b"other"), False),
+        (Equals("missing", b""), False),
+        (Absent("missing"), True),
+        (Absent("here"), False),
+    ],
+)
+async def test_a_compare_decides_which_branch_is_taken(etcd, compare, holds):
+    async with at(etcd) as client:
+        await put(client, "here", b"value")
+        answer = await client.transact(
+            Transaction(
+                (Equals("here", b"value"), compare),
+                then=(Put("taken", b"then"), Get(Key("taken"))),
+                otherwise=(Get(Key("here")), Put("taken", b"otherwise")),
+            )
+        )
+        taken = await value_of(client, "taken")
+    assert answer.succeeded is holds
+    assert taken == (b"then" if holds else b"otherwise")
+    assert answer.got[0].one.value == (b"then" if holds else b"value")
+
+
+async def test_a_key_and_a_prefix_are_deleted(etcd):
+    async with at(etcd) as client:
+        await client.transact(Transaction(then=(Put("a/1", b""), Put("a/2", b""), Put("a", b""))))
+        await client.transact(Transaction(then=(Delete(Key("a")),)))
+        answer = await client.read(Get(Prefix("a")))
+        assert [one.key for one in answer.got[0].records] == ["a/1", "a/2"]
+        await client.transact(Transaction(then=(Delete(Prefix("a/")),)))
+        assert (await client.read(Get(Prefix("")))).got[0].count == 0
+
+
+async def test_a_lease_has_the_id_of_ones_choice_and_a_second_grant_is_no_error(etcd):
+    async with at(etcd) as client:
+        await client.grant(LEASE, MINUTE)
+        await put(client, "held", b"", LEASE)
+        await client.grant(LEASE, 2 * MINUTE)
+        assert await client.keep_alive(LEASE) == MINUTE
+        assert (await record_of(client, "held")).lease == LEASE
+
+
+async def test_a_revoked_lease_takes_its_keys_with_it_and_is_gone(etcd):
+    async with at(etcd) as client:
+        await client.grant(7, MINUTE)
+        await put(client, "held", b"", 7)
+        await client.revoke(7)
+        assert await value_of(client, "held") is None
+        assert await client.keep_alive(7) is None
+        await client.revoke(7)
+
+
+async def test_a_put_without_a_lease_detaches_the_key(etcd):
+    async with at(etcd) as client:
+        await client.grant(7, MINUTE)
+        await put(client, "held", b"", 7)
+        await put(client, "held", b"")
+        await client.revoke(7)
+        assert await value_of(client, "held") == b""
+
+
+async def test_an_unknown_lease_is_an_error_and_no_lost_compare(etcd):
+    async with at(etcd) as client:
+        with pytest.raises(LeaseNotFound, match=r"nothing was written to etcd: .*lease not found"):
+            await client.transact(Transaction(then=(Put("a", b""), Put("b", b"", 99))))
+        assert (await client.read(Get(Prefix("")))).got[0].count == 0
+
+
+async def test_as_many_operations_are_sent_as_etcd_takes_and_no_more(etcd):
+    most = tuple(Put(f"{number}", b"") for number in range(MOST_OPERATIONS))
+    async with at(etcd) as client:
+        absent = tuple(Absent(one.key) for one in most)
+        assert (await client.transact(Transaction(absent, most, most))).succeeded
+        one_more = (*most, Put("one more", b""))
+        with pytest.raises(TooManyOperations, match=r"at most 128 .* found 129"):
+            await client.transact(Transaction(otherwise=one_more))
+        with pytest.raises(TooManyOperations):
+            await client.transact(Transaction((*absent, Absent("one more"))))
+
+
+async def test_what_etcd_refuses_is_told_in_its_words(etcd):
+    async with at(etcd) as client:
+        with pytest.raises(Refused, match="etcd refuses the request: duplicate key given in txn"):
+            await client.transact(Transaction(then=(Put("a", b"1"), Put("a", b"2"))))
+
+
+async def test_a_large_value_is_read_whole(etcd):
+    value = ALL_BYTES * 4 * 1024
+    async with at(etcd) as client:
+        await put(client, "large", value)
+        assert await value_of(client, "large") == value
+
+
+async def test_etcd_listens_on_ipv6(etcd_server):
+    async with at(etcd_server(host="::1")) as client:
+        await put(client, "a", b"b")
+        assert await value_of(client, "a") == b"b"
+
+
+async def test_one_connection_serves_many_requests(etcd):
+    async with in_front_of(etcd) as relay, at(relay.url) as client:
+        for number in range(5):
+            await put(client, "a", b"%d" % number)
+        await client.grant(7, MINUTE)
+        await client.keep_alive(7)
+    assert relay.connections == 1
