@@ -30,7 +30,7 @@ PURE = (
         "life",
         "rank_environment",
     ),
-    "coordination/peers/",
+    "coordination/agreement/",
     *("coordination.sights", "coordination.memory", "coordination.incident"),
     *(
         "coordination.obstacles",
@@ -576,7 +576,7 @@ def _is_generation(node: ast.AST) -> bool:
 def test_a_generation_number_is_one_counter():
     of_several_servers, counter = counters(OURS)
     assert counter.startswith("supervisor: ")
-    assert of_several_servers == "coordination.peers.records: self.generation + 1"
+    assert of_several_servers == "coordination.agreement.records: self.generation + 1"
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.clocks import Clocks
-from ascend_supervisor.coordination.peers.memory import Memory
-from ascend_supervisor.coordination.peers.records import (
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.clocks import Clocks
+from ascend_supervisor.coordination.agreement.memory import Memory
+from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     Epoch,
@@ -16,9 +16,9 @@ from ascend_supervisor.coordination.peers.records import (
     Phase,
     Seat,
 )
-from ascend_supervisor.coordination.peers.rules import Rules
-from ascend_supervisor.coordination.peers.situation import Ranks, Situation
-from ascend_supervisor.coordination.peers.view import View
+from ascend_supervisor.coordination.agreement.rules import Rules
+from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.view import View
 
 
 class Home(Struct, frozen=True):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.acts import Compare
-from ascend_supervisor.coordination.peers.records import (
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import Compare
+from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     Epoch,

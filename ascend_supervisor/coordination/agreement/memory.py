@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.acts import (
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import (
     Act,
     EndRanks,
     Exit,
@@ -16,9 +16,9 @@ from ascend_supervisor.coordination.peers.acts import (
     Transaction,
     Wait,
 )
-from ascend_supervisor.coordination.peers.records import About, Epoch, Phase, decode
-from ascend_supervisor.coordination.peers.rules import Rules
-from ascend_supervisor.coordination.peers.view import View
+from ascend_supervisor.coordination.agreement.records import About, Epoch, Phase, decode
+from ascend_supervisor.coordination.agreement.rules import Rules
+from ascend_supervisor.coordination.agreement.view import View
 
 
 class Absence(Struct, frozen=True):

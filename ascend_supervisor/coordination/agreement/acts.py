@@ -6,7 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from ascend_supervisor.coordination.peers.records import Cause, Seat
+from ascend_supervisor.coordination.agreement.records import Cause, Seat
 
 
 class Lease(Enum):

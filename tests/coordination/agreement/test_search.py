@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from tests.coordination.peers.search import Found, explore, walk
-from tests.coordination.peers.world import FAULTS, Model, World
+from tests.coordination.agreement.search import Found, explore, walk
+from tests.coordination.agreement.world import FAULTS, Model, World
 
 MOST = 25_000
 """Any one fault without a newcomer, and most with one, have fewer worlds."""

@@ -10,8 +10,8 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.coordination.peers.search import walk
-from tests.coordination.peers.world import FAULTS, Model
+from tests.coordination.agreement.search import walk
+from tests.coordination.agreement.world import FAULTS, Model
 
 MODELS = {servers: Model(servers, limit=2) for servers in (3, 4, 5)}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.acts import Act, Compare, Exit, Lease, Transaction
-from ascend_supervisor.coordination.peers.case import Case
-from ascend_supervisor.coordination.peers.indices import free_indices
-from ascend_supervisor.coordination.peers.records import Mark
-from ascend_supervisor.coordination.peers.situation import Ranks
-from ascend_supervisor.coordination.peers.writing import put, the_end
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import Act, Compare, Exit, Lease, Transaction
+from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.indices import free_indices
+from ascend_supervisor.coordination.agreement.records import Mark
+from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.agreement.writing import put, the_end
 from ascend_supervisor.errors import USAGE
 from ascend_supervisor.outcome import SIGNAL_BASE
 

@@ -7,10 +7,10 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.acts import Lease, Transaction
-from ascend_supervisor.coordination.peers.records import About, Charges, decode, encode
-from ascend_supervisor.coordination.peers.view import View, view_of
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import Lease, Transaction
+from ascend_supervisor.coordination.agreement.records import About, Charges, decode, encode
+from ascend_supervisor.coordination.agreement.view import View, view_of
 
 
 class Item(Struct, frozen=True, order=True):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ascend_supervisor.coordination.peers.acts import Act, Wait
-from ascend_supervisor.coordination.peers.afterwards import ended_here, next_job
-from ascend_supervisor.coordination.peers.case import Case, Home
-from ascend_supervisor.coordination.peers.contact import CONTACT_LINES
-from ascend_supervisor.coordination.peers.epochs import (
+from ascend_supervisor.coordination.agreement.acts import Act, Wait
+from ascend_supervisor.coordination.agreement.afterwards import ended_here, next_job
+from ascend_supervisor.coordination.agreement.case import Case, Home
+from ascend_supervisor.coordination.agreement.contact import CONTACT_LINES
+from ascend_supervisor.coordination.agreement.epochs import (
     displaced,
     first_epoch,
     restore_epoch,
     stop_without_index,
 )
-from ascend_supervisor.coordination.peers.gathering import (
+from ascend_supervisor.coordination.agreement.gathering import (
     cannot_go_on,
     end_ranks,
     get_ready,
@@ -22,13 +22,13 @@ from ascend_supervisor.coordination.peers.gathering import (
     leave,
     run,
 )
-from ascend_supervisor.coordination.peers.membership import (
+from ascend_supervisor.coordination.agreement.membership import (
     has_left,
     keep_own_keys,
     refuse_ourselves,
     take_index,
 )
-from ascend_supervisor.coordination.peers.running import (
+from ascend_supervisor.coordination.agreement.running import (
     leave_done,
     leave_unneeded,
     say_done,

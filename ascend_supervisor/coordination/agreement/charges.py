@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers.records import Charges
+from ascend_supervisor.coordination.agreement.records import Charges
 from ascend_supervisor.restart_policy import RestartBudget
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.peers.acts import Act, Read
-from ascend_supervisor.coordination.peers.case import Case, Home
-from ascend_supervisor.coordination.peers.clocks import Clocks
-from ascend_supervisor.coordination.peers.contact import CONTACT_LINES
-from ascend_supervisor.coordination.peers.memory import Memory
-from ascend_supervisor.coordination.peers.rules import Rules
-from ascend_supervisor.coordination.peers.situation import Situation
-from ascend_supervisor.coordination.peers.table import LINES, waiting
-from ascend_supervisor.coordination.peers.view import View
+from ascend_supervisor.coordination.agreement.acts import Act, Read
+from ascend_supervisor.coordination.agreement.case import Case, Home
+from ascend_supervisor.coordination.agreement.clocks import Clocks
+from ascend_supervisor.coordination.agreement.contact import CONTACT_LINES
+from ascend_supervisor.coordination.agreement.memory import Memory
+from ascend_supervisor.coordination.agreement.rules import Rules
+from ascend_supervisor.coordination.agreement.situation import Situation
+from ascend_supervisor.coordination.agreement.table import LINES, waiting
+from ascend_supervisor.coordination.agreement.view import View
 
 
 def decide(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.acts import Act, Transaction
-from ascend_supervisor.coordination.peers.case import Case
-from ascend_supervisor.coordination.peers.contact import ending_ranks
-from ascend_supervisor.coordination.peers.membership import farewell
-from ascend_supervisor.coordination.peers.records import Cause, Mark, Phase, Seat
-from ascend_supervisor.coordination.peers.writing import new_epoch, put, the_end
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import Act, Transaction
+from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.contact import ending_ranks
+from ascend_supervisor.coordination.agreement.membership import farewell
+from ascend_supervisor.coordination.agreement.records import Cause, Mark, Phase, Seat
+from ascend_supervisor.coordination.agreement.writing import new_epoch, put, the_end
 from ascend_supervisor.errors import BAD_TABLE, TABLE_NOT_READY
 
 

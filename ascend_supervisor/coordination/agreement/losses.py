@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.case import Case
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.case import Case
 
 
 class Loss(Struct, frozen=True):

@@ -7,7 +7,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers.acts import (
+from ascend_supervisor.coordination.agreement.acts import (
     Act,
     EndRanks,
     Exit,
@@ -17,15 +17,15 @@ from ascend_supervisor.coordination.peers.acts import (
     Transaction,
     Wait,
 )
-from ascend_supervisor.coordination.peers.clocks import Clocks
-from ascend_supervisor.coordination.peers.decision import decide
-from ascend_supervisor.coordination.peers.memory import Memory, carried_out, memory_at, remember
-from ascend_supervisor.coordination.peers.records import Seat
-from ascend_supervisor.coordination.peers.rules import Rules, Self
-from ascend_supervisor.coordination.peers.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.clocks import Clocks
+from ascend_supervisor.coordination.agreement.decision import decide
+from ascend_supervisor.coordination.agreement.memory import Memory, carried_out, memory_at, remember
+from ascend_supervisor.coordination.agreement.records import Seat
+from ascend_supervisor.coordination.agreement.rules import Rules, Self
+from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
 from ascend_supervisor.restart_policy import RestartBudget
-from tests.coordination.peers.store import Store, ageless, seen
+from tests.coordination.agreement.store import Store, ageless, seen
 
 TTL, FENCE, MARGIN, TIMEOUT = 2, 4, 1, 7
 """In ticks of the model; every supervisor that works looks once a tick, which is TTL/2."""

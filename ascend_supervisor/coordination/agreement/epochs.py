@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers.acts import Act, Exit, Forget
-from ascend_supervisor.coordination.peers.case import Case
-from ascend_supervisor.coordination.peers.contact import ending_ranks
-from ascend_supervisor.coordination.peers.records import About, Epoch, Phase
-from ascend_supervisor.coordination.peers.writing import new_epoch
+from ascend_supervisor.coordination.agreement.acts import Act, Exit, Forget
+from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.contact import ending_ranks
+from ascend_supervisor.coordination.agreement.records import About, Epoch, Phase
+from ascend_supervisor.coordination.agreement.writing import new_epoch
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.outcome import SIGNAL_BASE
 

@@ -8,8 +8,8 @@ from random import Random
 
 from msgspec import Struct
 
-from tests.coordination.peers.watch import Violation
-from tests.coordination.peers.world import Event, Model, World
+from tests.coordination.agreement.watch import Violation
+from tests.coordination.agreement.world import Event, Model, World
 
 LONGEST_END = 400
 """After so many events without a fault everybody has ended."""

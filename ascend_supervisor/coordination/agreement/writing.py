@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.acts import Compare, Lease, Put, Transaction
-from ascend_supervisor.coordination.peers.case import Case
-from ascend_supervisor.coordination.peers.charges import budget_after, charges_of
-from ascend_supervisor.coordination.peers.records import (
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import Compare, Lease, Put, Transaction
+from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.charges import budget_after, charges_of
+from ascend_supervisor.coordination.agreement.records import (
     About,
     Cause,
     Epoch,

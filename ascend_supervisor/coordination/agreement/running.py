@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.acts import Act, StartRanks, Transaction
-from ascend_supervisor.coordination.peers.case import Case
-from ascend_supervisor.coordination.peers.losses import loss
-from ascend_supervisor.coordination.peers.membership import (
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import Act, StartRanks, Transaction
+from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.losses import loss
+from ascend_supervisor.coordination.agreement.membership import (
     farewell,
     farewell_with_done,
     own_done,
 )
-from ascend_supervisor.coordination.peers.records import Cause
-from ascend_supervisor.coordination.peers.writing import put, the_end, what_follows
+from ascend_supervisor.coordination.agreement.records import Cause
+from ascend_supervisor.coordination.agreement.writing import put, the_end, what_follows
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE
 from ascend_supervisor.outcome import (
     SIGNAL_BASE,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.peers.acts import Act, Exit
-from ascend_supervisor.coordination.peers.case import Case
-from ascend_supervisor.coordination.peers.epochs import first_gathering
-from ascend_supervisor.coordination.peers.indices import was_absent
-from ascend_supervisor.coordination.peers.records import Phase
+from ascend_supervisor.coordination.agreement.acts import Act, Exit
+from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.epochs import first_gathering
+from ascend_supervisor.coordination.agreement.indices import was_absent
+from ascend_supervisor.coordination.agreement.records import Phase
 
 
 def ended_here(case: Case) -> Act | None:

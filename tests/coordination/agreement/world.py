@@ -8,10 +8,10 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers.acts import Exit, StartRanks, Transaction
-from ascend_supervisor.coordination.peers.memory import carried_out
-from ascend_supervisor.coordination.peers.situation import Ranks
-from tests.coordination.peers.process import (
+from ascend_supervisor.coordination.agreement.acts import Exit, StartRanks, Transaction
+from ascend_supervisor.coordination.agreement.memory import carried_out
+from ascend_supervisor.coordination.agreement.situation import Ranks
+from tests.coordination.agreement.process import (
     TTL,
     Life,
     Looked,
@@ -27,8 +27,8 @@ from tests.coordination.peers.process import (
     succeeded,
     told_to_stop,
 )
-from tests.coordination.peers.store import Store, seen, transacted
-from tests.coordination.peers.watch import Watch, has_ended, has_started, has_written
+from tests.coordination.agreement.store import Store, seen, transacted
+from tests.coordination.agreement.watch import Watch, has_ended, has_started, has_written
 
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.peers.acts import Exit, Transaction
-from ascend_supervisor.coordination.peers.records import Epoch, Phase
-from ascend_supervisor.coordination.peers.view import View
-from tests.coordination.peers.process import Process
+from ascend_supervisor.coordination.agreement.acts import Exit, Transaction
+from ascend_supervisor.coordination.agreement.records import Epoch, Phase
+from ascend_supervisor.coordination.agreement.view import View
+from tests.coordination.agreement.process import Process
 
 INCIDENTS = {"fail", "kill", "freeze", "cut"}
 """Faults that may cost a restart, one each."""

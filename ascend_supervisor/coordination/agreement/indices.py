@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.peers.case import Case
+from ascend_supervisor.coordination.agreement.case import Case
 
 
 def free_indices(case: Case) -> tuple[int, ...]:

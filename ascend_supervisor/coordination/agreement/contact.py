@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.peers import keys
-from ascend_supervisor.coordination.peers.acts import (
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import (
     Act,
     Compare,
     EndRanks,
@@ -12,9 +12,9 @@ from ascend_supervisor.coordination.peers.acts import (
     Transaction,
     Wait,
 )
-from ascend_supervisor.coordination.peers.case import Home
-from ascend_supervisor.coordination.peers.records import Epoch, encode
-from ascend_supervisor.coordination.peers.situation import Ranks
+from ascend_supervisor.coordination.agreement.case import Home
+from ascend_supervisor.coordination.agreement.records import Epoch, encode
+from ascend_supervisor.coordination.agreement.situation import Ranks
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.outcome import SIGNAL_BASE
 
