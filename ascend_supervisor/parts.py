@@ -32,6 +32,7 @@ from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.records import Records, first_status
 from ascend_supervisor.reporters.stdout import Format, Outlets
+from ascend_supervisor.settings.peers_options import without_password
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
@@ -76,7 +77,7 @@ def parts_of(
         children=children,
         ownership=ownership,
         outputs=Outputs(logs, outlets.mirror, clock, report),
-        environ={**environ, OWNER: mark.value},
+        environ={**without_password(environ), OWNER: mark.value},
         oom_kills=partial(oom_kills, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
         clock=clock,
         report=report,

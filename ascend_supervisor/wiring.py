@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -82,15 +82,21 @@ async def job_of(given: Given, parts: Parts) -> Job:
     plan = _planner_of(given, changes, parts.notify.address)
     devices = npus(DEVICES)
     stacks = Stacks(settings.hang_dump, given.place, runtime, interrupts)
-    joins = joins_others(settings.method, meeting_here(settings, given.environ))
+    is_alone = _alone(joins_others(settings.method, meeting_here(settings, given.environ)))
     run = operations.current.watching(
-        _runner(settings, parts, joins=joins),
+        _runner(settings, parts, is_alone),
         partial(stacks.take, occasion="dump"),
-        joins_others=joins,
+        (lambda _: True) if settings.peers else is_alone,
     )
     return Job(
         coordinator=coordinator_of(
-            settings, given.environ, given.cluster, runtime.clock, runtime.report
+            settings,
+            given.environ,
+            given.cluster,
+            given.place.state_file,
+            runtime.guardian.fence,
+            runtime.clock,
+            runtime.report,
         ),
         probes=[
             *_for_devices(devices, runtime),
@@ -128,18 +134,19 @@ def _planner_of(given: Given, changes: Changes, notify: str | None) -> Planner:
     return planner(given.settings, launcher, given.place, changes, notify)
 
 
-def _runner(settings: Settings, parts: Parts, *, joins: bool) -> Run:
-    """Runs a generation; what its ranks say is heard from before the first of them.
+def _alone(joins: bool) -> Callable[[Start], bool]:
+    """Whether no other server takes part; ``joins``: the ranks need a process in another pod."""
+    return lambda start: start.holds_all_ranks and not joins
 
-    ``joins``: they need a process in another pod.
-    """
+
+def _runner(settings: Settings, parts: Parts, is_alone: Callable[[Start], bool]) -> Run:
+    """Runs a generation; what its ranks say is heard from before the first of them."""
     patience = Patience(drain=settings.drain, grace=settings.grace)
 
     async def run(life: Life, company: Company) -> Ended:
         parts.notify.attend(life)
         ended = await run_generation(life, parts.runtime, parts.interrupts, patience, company)
-        is_alone = life.plan.start.holds_all_ranks and not joins
-        return ended.of_all_ranks if is_alone else ended
+        return ended.of_all_ranks if is_alone(life.plan.start) else ended
 
     return run
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from ascend_supervisor.events.hangs import StacksTaken
-from ascend_supervisor.life import Life
+from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import Ended
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.workers.generation import Company
@@ -18,7 +18,7 @@ Dump = Callable[[Life], Awaitable[StacksTaken | NothingSeen]]
 
 
 class Running(Struct):
-    """A generation; ``can_restart`` says whether this server alone may end it for another one."""
+    """A generation; ``can_restart`` says whether a request here may end it for another one."""
 
     life: Life
     dump: Dump
@@ -32,12 +32,12 @@ class Current:
         self.running: Running | None = None
         self.latest: Life | None = None
 
-    def watching(self, run: Run, dump: Dump, *, joins_others: bool) -> Run:
-        """``run``, seen from here; ``joins_others``: the ranks need a process in another pod."""
+    def watching(self, run: Run, dump: Dump, reaches_all: Callable[[Start], bool]) -> Run:
+        """``run``, seen from here; ``reaches_all``: whether a restart here restarts every rank."""
 
         async def watched(life: Life, company: Company) -> Ended:
-            alone = life.plan.start.holds_all_ranks and not joins_others
-            self.running, self.latest = Running(life, dump, alone), life
+            self.running = Running(life, dump, reaches_all(life.plan.start))
+            self.latest = life
             try:
                 return await run(life, company)
             finally:

@@ -10,7 +10,8 @@ OTHER_SERVERS = Bar(
     "other servers hold ranks of this job, and cannot be restarted from here, so the first failure "
     "ends this server",
     "with --follow-cluster the ranks restart when the cluster has replaced pods or reset NPUs; "
-    "--restarts applies where one server holds all ranks",
+    "with --peers the servers restart together; else --restarts applies where one server holds all "
+    "ranks",
 )
 OTHER_POD = Bar(
     "the ranks need a process in another pod, which cannot be restarted from here, so the first "

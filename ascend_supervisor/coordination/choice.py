@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
 
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
@@ -22,11 +23,20 @@ def coordinator_of(
     settings: Settings,
     environ: Mapping[str, str],
     cluster: Cluster,
+    state_file: PurePath,
+    fence: Callable[[float], None],
     clock: Clock,
     report: Report,
 ) -> Coordinator:
+    """``fence`` tells the guardian when our ranks must be gone."""
     table = table_source(settings, environ, cluster, clock, report)
     whoami = identity(settings, environ, cluster)
+    if settings.peers:
+        from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
+        from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
+
+        meeting = meeting_of(settings, environ, _budget(settings), state_file)
+        return Peers(meeting, table, whoami, fence, clock, report)
     ledger = Ledger(_budget(settings), clock, random.random)
     joins = joins_others(settings.method, meeting_here(settings, environ))
     if not settings.follow_cluster:

@@ -17,6 +17,7 @@ from ascend_supervisor.events.generations import (
     RestartScheduled,
 )
 from ascend_supervisor.events.leftovers import ReleaseWaiting, StopWaiting, WaitEnded
+from ascend_supervisor.events.peers import PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
 from ascend_supervisor.untrusted_text import printable
@@ -40,6 +41,8 @@ def wait_after(wait: Wait | None, event: Event) -> Wait | None:
     match event:
         case RankTableWaiting() | ClusterWaiting():
             return Wait(event.what, event.waited_seconds, event.limit_seconds)
+        case PeersWaiting():
+            return Wait(event.what, event.waited_seconds, None)
         case ReleaseWaiting():
             words = f"waiting for the release of the devices by {'; '.join(event.remaining)}"
             return Wait(words, event.waited_seconds, event.limit_seconds)
@@ -69,7 +72,7 @@ def wait_after(wait: Wait | None, event: Event) -> Wait | None:
 def is_only_a_wait(event: Event) -> bool:
     """Whether ``event`` says nothing but what is waited for, and why."""
     match event:
-        case RankTableWaiting() | ClusterWaiting() | ReleaseWaiting():
+        case RankTableWaiting() | ClusterWaiting() | PeersWaiting() | ReleaseWaiting():
             return True
         case StopWaiting(given_up=False):
             return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -11,12 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.settings.command_words import command_fault
+from ascend_supervisor.settings.contradictions import contradictions
 from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.settings.option import Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
-from ascend_supervisor.settings.process_recovery import other_actors
-from ascend_supervisor.settings.rank_variables import RankVariable, without_rank
+from ascend_supervisor.settings.rank_variables import RankVariable
 from ascend_supervisor.settings.sources import (
     Given,
     from_environment,
@@ -73,6 +74,14 @@ class Settings(Struct, frozen=True):
     reset_grace: float
     retryable_exit_code: int | None  # None: the failure's own
     exit_linger: float
+    peers: tuple[Endpoint, ...] | None
+    peers_ca: Path | None
+    peers_user: str | None
+    peers_password_file: Path | None
+    peers_ttl: int
+    peers_fence: float
+    peers_timeout: float
+    peers_job: str | None  # None: MINDX_TASK_ID, else JOB_ID
     grace: float
     drain: float
     release_delay: float | None
@@ -140,8 +149,7 @@ def read_settings(
         given = _understood(from_file(given["config"], read_file, faults), faults) | given
     platform = (word for word in from_platform(environ) if word.option.name not in given)
     given = _understood(platform, faults) | given
-    faults += _contradictions(given)
-    faults += _not_to_follow(given, environ)
+    faults += contradictions(given, environ)
     if not any(command[:1]):
         faults.append(NO_COMMAND)
     elif fault := command_fault(_method(given), command):
@@ -184,53 +192,6 @@ def _with_value(word: Given, faults: list[str]) -> Given | None:
             f"{word.where}: expected {expected}, found {word.option.kind.shown(word.value)}"
         )
         return None
-
-
-SHARED_OUTPUT: frozenset[Method] = frozenset({"torchrun", "mpirun", "once"})
-"""What the ranks write comes through one pipe, without saying whose it is."""
-
-
-def _contradictions(given: Mapping[str, Given]) -> Iterator[str]:
-    alone, table = given.get("standalone"), given.get("rank-table")
-    if alone and alone.value is not None and table:
-        yield (
-            f"{alone.where} and {table.where} exclude each other: one makes a rank table, "
-            "the other reads one; leave one out"
-        )
-    method, variables = given.get("method"), given.get("rank-env")
-    if method and variables:
-        for fault in without_rank(variables.value, method.value):
-            yield f"{variables.where}: {fault}"
-    silence = given.get("rank-hang-timeout")
-    if silence and method and method.value in SHARED_OUTPUT:
-        yield (
-            f"{silence.where}: with --method {method.value} all ranks write to one pipe, so that "
-            "one silent rank cannot be noticed; use --hang-timeout or --watchdog"
-        )
-    delay, most = given.get("restart-delay"), given.get("restart-delay-max")
-    if delay and most and delay.value > most.value:
-        yield (
-            f"{delay.where} is {delay.value:g} seconds, more than the {most.value:g} of "
-            f"{most.where}; lower the first or raise the second"
-        )
-
-
-def _not_to_follow(given: Mapping[str, Given], environ: Mapping[str, str]) -> Iterator[str]:
-    """Why --follow-cluster cannot be had here, if it was asked for."""
-    follow, alone = given.get("follow-cluster"), given.get("standalone")
-    if follow is None or not follow.value:
-        return
-    if alone and alone.value is not None:
-        yield (
-            f"{follow.where} and {alone.where} exclude each other: one follows the schedulers of "
-            "a cluster, the other has none; leave one out"
-        )
-    if actors := other_actors(environ):
-        yield (
-            f"{follow.where}: process-level recovery is on ({'; '.join(map(str, actors))}): it "
-            "keeps the ranks that are left, which this option would end; leave the option out, or "
-            "turn the recovery off in all pods of the job"
-        )
 
 
 def _settled(given: Mapping[str, Given], command: tuple[str, ...]) -> Settings:

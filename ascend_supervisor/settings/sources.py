@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ascend_supervisor.settings.option import PREFIX, Option, Source
 from ascend_supervisor.settings.options import OPTIONS
+from ascend_supervisor.settings.peers_options import PASSWORD
 from ascend_supervisor.settings.process_recovery import PROCESS_RECOVERY, writes_last_checkpoint
 from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.settings.readers import read_duration
@@ -98,7 +99,7 @@ def _value_after(option: Option, rest: deque[str]) -> str | bool | None:
 
 def from_environment(environ: Mapping[str, str], faults: list[str]) -> Iterator[Given]:
     for name, text in environ.items():
-        if not name.startswith(PREFIX) or not text or name == OWNER:
+        if not name.startswith(PREFIX) or not text or name in {OWNER, PASSWORD}:
             continue
         if name in BY_VARIABLE:
             for value in _values(BY_VARIABLE[name], text):

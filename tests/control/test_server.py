@@ -77,7 +77,7 @@ class Stage:
         for one in of.processes:
             self.report(ProcessStarted(one.spec.rank, 0, of.generation, one.pid, "/log"))
         watching = self.operations.current.watching
-        run = watching(self._run, self._dump, joins_others=joins_others)
+        run = watching(self._run, self._dump, lambda _: not joins_others)
         await run(of, Company((), self._announce, self._look))
 
     async def _run(self, of: Life, _: Company) -> Ended:

@@ -6,8 +6,8 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -138,18 +138,16 @@ class EtcdServer:
         """Whether it serves; a connection is not enough, as it has to elect itself first."""
         assert self._process is not None
         assert self._process.poll() is None, self.log
+        trust = None
         if self._tls is not None:
-            return self._listens()
+            trust = ssl.create_default_context(cafile=self._tls.ca)
+            trust.check_hostname = False
         try:
             health = f"{self.url}/health"
-            with urllib.request.urlopen(health, timeout=5) as answer:  # noqa: S310
+            with urllib.request.urlopen(health, timeout=5, context=trust) as answer:  # noqa: S310
                 return b'"true"' in answer.read()
-        except (urllib.error.URLError, OSError):
-            return False
-
-    def _listens(self) -> bool:
-        with socket.socket(socket.AF_INET6 if ":" in self.endpoint.host else socket.AF_INET) as one:
-            return one.connect_ex((self.endpoint.host, self.endpoint.port)) == 0
+        except OSError as error:
+            return "ALERT" in str(error)  # it serves those that have a certificate
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:

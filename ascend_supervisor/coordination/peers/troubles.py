@@ -1,0 +1,47 @@
+"""Etcd that does not answer: told once, and once when it does again."""
+
+from __future__ import annotations
+
+import anyio
+
+from ascend_supervisor.coordination.agreement.records import DamagedRecord
+from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.etcd.failures import EtcdError, MalformedAnswer, Refused
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.peers import PeersReachable, PeersUnreachable
+
+AGAIN_SECONDS = 1.0
+
+
+class Troubles:
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._is_told = False
+
+    def tell(self, trouble: str | None) -> None:
+        """``trouble`` is a sentence; None: there is none."""
+        if trouble is not None and not self._is_told:
+            self._report(PeersUnreachable(trouble))
+        if trouble is None and self._is_told:
+            self._report(PeersReachable())
+        self._is_told = trouble is not None
+
+
+async def first_answer(store: Store, seconds: float, troubles: Troubles) -> None:
+    """Wait for etcd; raises Unavailable if it refuses us, or does not answer within ``seconds``."""
+    end = anyio.current_time() + seconds
+    while True:
+        try:
+            await store.read()
+        except (Refused, MalformedAnswer, DamagedRecord) as error:
+            raise Unavailable(f"--peers: {error}") from error
+        except EtcdError as error:
+            if anyio.current_time() >= end:
+                waited = f"--peers: no answer within {seconds:g} s"
+                raise Unavailable(f"{waited}: {error}") from error
+            troubles.tell(str(error))
+        else:
+            troubles.tell(None)
+            return
+        await anyio.sleep(AGAIN_SECONDS)

@@ -1,0 +1,44 @@
+"""Tells whom of its peers a server waits for: after a moment, then now and then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+import anyio
+
+from ascend_supervisor.coordination.peers.session import Session
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.leftovers import WaitEnded
+from ascend_supervisor.events.peers import PeersWaiting
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.intervals import CLUSTER
+
+FIRST_SECONDS = 2.0
+"""Servers that start together need no words."""
+
+
+@asynccontextmanager
+async def telling_waits(session: Session, clock: Clock, report: Report) -> AsyncIterator[None]:
+    """While this is entered."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_tell, session, clock, report)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def _tell(session: Session, clock: Clock, report: Report) -> NoReturn:
+    began = clock.elapsed()
+    interval = CLUSTER
+    await clock.sleep(FIRST_SECONDS)
+    try:
+        while True:
+            waited = round(clock.elapsed() - began, 3)
+            report(PeersWaiting(session.members_missing, session.waits_for, waited))
+            await clock.sleep(interval.seconds)
+            interval = interval.longer
+    finally:
+        report(WaitEnded(round(clock.elapsed() - began, 3)))

@@ -1,0 +1,70 @@
+"""What servers that agree through etcd say of each other, with --peers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ascend_supervisor.events import Event, Level
+from ascend_supervisor.events.words import counted
+
+MOST_TOLD = 10
+
+
+class PeersJoined(Event, frozen=True):
+    """Etcd answers, and this server takes part."""
+
+    name: ClassVar[str] = "peers.joined"
+    job: str
+    server: int
+    servers: int
+
+    @property
+    def sentence(self) -> str:
+        others = counted(self.servers - 1, "other server", "other servers")
+        return f"this is server {self.server} of the job {self.job}, which agrees with {others}"
+
+
+class PeersWaiting(Event, frozen=True):
+    """The servers that are not ready for the next generation yet, this one included."""
+
+    name: ClassVar[str] = "peers.waiting"
+    missing: tuple[int, ...]
+    reason: str
+    waited_seconds: float
+
+    @property
+    def what(self) -> str:
+        """What is waited for, without the time."""
+        if not self.missing:
+            return f"waiting for the other servers: {self.reason}"
+        numbers = ", ".join(map(str, self.missing[:MOST_TOLD]))
+        left = len(self.missing) - MOST_TOLD
+        more = f" and {left} more" if left > 0 else ""
+        which = "server" if len(self.missing) == 1 else "servers"
+        return f"waiting for {which} {numbers}{more}, not ready for the next generation"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.what} ({self.waited_seconds:.0f} s so far)"
+
+
+class PeersUnreachable(Event, frozen=True):
+    """Etcd does not answer; ``reason`` is a sentence."""
+
+    name: ClassVar[str] = "peers.unreachable"
+    level: ClassVar[Level] = "warning"
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.reason}; the ranks run on until --peers-fence"
+
+
+class PeersReachable(Event, frozen=True):
+    """Etcd answers again."""
+
+    name: ClassVar[str] = "peers.reachable"
+
+    @property
+    def sentence(self) -> str:
+        return "etcd answers again"

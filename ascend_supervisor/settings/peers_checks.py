@@ -1,0 +1,103 @@
+"""What the options of peers_options must fulfil together; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_supervisor.settings.options import OPTIONS
+from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD
+from ascend_supervisor.settings.sources import Given
+
+ROOM_SECONDS = 10.0
+"""Of the fence, beyond the TTL: for the last tries to reach etcd, and for killing the ranks."""
+_BY_NAME = {option.name: option for option in OPTIONS}
+
+_Givens = Mapping[str, Given]
+
+
+def peers_faults(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each rule that is broken."""
+    if "peers" not in given:
+        yield from _without_effect(given)
+        return
+    yield from _times(given)
+    yield from _login(given, environ)
+    yield from _secrecy(given)
+    yield from _one_decides(given)
+    if "peers-job" not in given and not any(environ.get(name) for name in JOB_VARIABLES):
+        yield (
+            f"{given['peers'].where}: neither {' nor '.join(JOB_VARIABLES)} names the job, by "
+            "which its servers find each other; write --peers-job=NAME, the same on all servers"
+        )
+
+
+def _without_effect(given: _Givens) -> Iterator[str]:
+    for name, word in given.items():
+        if name.startswith("peers-"):
+            yield f"{word.where} has no effect without --peers; add that, or leave this out"
+
+
+def _times(given: _Givens) -> Iterator[str]:
+    ttl, fence, timeout = (_seconds(given, f"peers-{name}") for name in ("ttl", "fence", "timeout"))
+    if fence <= ttl + ROOM_SECONDS:
+        yield (
+            f"{_told(given, 'peers-fence')} is not more than {_told(given, 'peers-ttl')} and "
+            f"{ROOM_SECONDS:g} s; raise the first or lower the second"
+        )
+    if timeout <= fence + ttl:
+        yield (
+            f"{_told(given, 'peers-timeout')} is not more than {_told(given, 'peers-fence')} and "
+            f"{_told(given, 'peers-ttl')} together; raise it"
+        )
+    delays = [name for name in ("restart-delay-max", "restart-delay") if name in given]
+    longest = max([*delays, "restart-delay-max"], key=lambda name: _seconds(given, name))
+    if timeout <= _seconds(given, longest):
+        yield (
+            f"{_told(given, 'peers-timeout')} is not more than {_told(given, longest)}, for which "
+            "all servers wait before a restart; raise the first or lower the second"
+        )
+
+
+def _login(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
+    user, file = given.get("peers-user"), given.get("peers-password-file")
+    in_variable = bool(environ.get(PASSWORD))
+    if user and not file and not in_variable:
+        yield (
+            f"{user.where}: the password of this user is missing; write --peers-password-file=FILE "
+            f"or set {PASSWORD}"
+        )
+    if file and not user:
+        yield f"{file.where}: the user of this password is missing; write --peers-user=NAME"
+    if in_variable and not user:
+        yield f"{PASSWORD}: the user of this password is missing; write --peers-user=NAME"
+    if file and in_variable:
+        yield f"{file.where} and {PASSWORD} exclude each other; leave one out"
+
+
+def _secrecy(given: _Givens) -> Iterator[str]:
+    ca = given.get("peers-ca")
+    if ca and not any(endpoint.is_tls for endpoint in given["peers"].value):
+        yield (
+            f"{ca.where}: none of the URLs of {given['peers'].where} is https; write https:// "
+            "there, or leave this out"
+        )
+
+
+def _one_decides(given: _Givens) -> Iterator[str]:
+    follow = given.get("follow-cluster")
+    if follow and follow.value:
+        yield (
+            f"{follow.where} and {given['peers'].where} exclude each other: either the cluster "
+            "decides about restarts, or the servers do; leave one out"
+        )
+
+
+def _seconds(given: _Givens, name: str) -> Any:
+    return given[name].value if name in given else _BY_NAME[name].default_value
+
+
+def _told(given: _Givens, name: str) -> str:
+    """Such as --peers-ttl (15 s)."""
+    where = given[name].where if name in given else _BY_NAME[name].flag
+    return f"{where} ({_seconds(given, name):g} s)"

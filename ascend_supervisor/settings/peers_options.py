@@ -1,0 +1,89 @@
+"""The options for restarts that several servers agree on in an etcd."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ascend_supervisor.etcd.access import read_endpoints, shown_endpoints
+from ascend_supervisor.settings.kinds import PATH, PERIOD, Kind
+from ascend_supervisor.settings.option import PREFIX, Group, Option
+from ascend_supervisor.settings.readers import read_duration, read_text
+
+PASSWORD = f"{PREFIX}PEERS_PASSWORD"  # the name of a variable
+"""No option: everybody can read a command line."""
+JOB_VARIABLES = ("MINDX_TASK_ID", "JOB_ID")
+LEAST_TTL = 2
+
+_JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+def without_password(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for processes of others."""
+    return {name: value for name, value in environ.items() if name != PASSWORD}
+
+
+def read_ttl(found: object) -> int:
+    """Whole seconds, as etcd counts them; it makes 2 of 1."""
+    expected = f"whole seconds, at least {LEAST_TTL}, such as 15s"
+    try:
+        seconds = read_duration(found)
+    except ValueError as error:
+        raise ValueError(expected) from error
+    if seconds < LEAST_TTL or seconds != int(seconds):
+        raise ValueError(expected)
+    return int(seconds)
+
+
+def read_job(found: object) -> str:
+    """A name that is one part of a key."""
+    if isinstance(found, str) and _JOB.fullmatch(found):
+        return found
+    raise ValueError("a name of letters, digits, dots, hyphens and underscores")
+
+
+PEERS: Group = (
+    "Restarts that several servers agree on",
+    (
+        Option(
+            "peers",
+            Kind("URLS", read_endpoints, shown=shown_endpoints),
+            "the etcd in which the servers of the job agree: its URLs with commas between",
+            otherwise="off",
+        ),
+        Option("peers-ca", PATH, "CA certificates for https, in PEM", otherwise="the system's"),
+        Option(
+            "peers-user", Kind("NAME", read_text), "user in etcd, if it has any", otherwise="none"
+        ),
+        Option(
+            "peers-password-file",
+            PATH,
+            "the file with this user's password",
+            otherwise=f"the variable {PASSWORD}",
+        ),
+        Option(
+            "peers-ttl",
+            Kind("S", read_ttl),
+            "a server that etcd has not heard of for this long is lost",
+            default="15",
+        ),
+        Option(
+            "peers-fence",
+            PERIOD,
+            "a server that has not reached etcd for this long kills its ranks and ends",
+            default="60",
+        ),
+        Option(
+            "peers-timeout",
+            PERIOD,
+            "how long the servers that are ready wait for the others, before the job ends",
+            default="1800",
+        ),
+        Option(
+            "peers-job",
+            Kind("NAME", read_job),
+            "the job's name in etcd, the same on all its servers",
+            otherwise=", else ".join(JOB_VARIABLES),
+        ),
+    ),
+)

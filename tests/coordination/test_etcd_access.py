@@ -1,0 +1,133 @@
+"""From the settings to a client of a real etcd."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ascend_supervisor.coordination.etcd_access import access_of, etcd_of
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.settings.peers_options import PASSWORD
+from tests.etcd.asking import put, value_of
+from tests.etcd.fixtures import etcd_server
+from tests.etcd.servers import make_tls
+from tests.job_settings import settings
+from tests.running import python
+
+__all__ = ["etcd_server"]
+
+JOB = {"JOB_ID": "j"}
+SECRET = "s3cret"  # noqa: S105
+
+
+async def test_ca_user_and_password_file_reach_etcd(etcd_server, tmp_path):
+    tls = make_tls(tmp_path / "tls", "IP:127.0.0.1")
+    server = etcd_server(tls=tls)
+    server.admit("bob", SECRET, "a")
+    file = tmp_path / "password"
+    file.write_text(f"{SECRET}\n")
+    read = settings(
+        *(f"--peers={server.url}", f"--peers-ca={tls.ca}", "--peers-user=bob"),
+        *(f"--peers-password-file={file}", "--peers-ttl=40s"),
+        *("--peers-fence=60", "--peers-timeout=200"),
+        env=JOB,
+    )
+    async with etcd_of(read, JOB) as etcd:
+        await put(etcd, "a", b"b")
+        assert await value_of(etcd, "a") == b"b"
+
+
+def test_the_password_comes_from_the_environment():
+    environ = {**JOB, PASSWORD: SECRET}
+    login = access_of(
+        settings("--peers=http://a:1", "--peers-user=bob", env=environ), environ
+    ).login
+    assert login is not None
+    assert (login.user, login.password.text) == ("bob", SECRET)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file"),
+        (b"\n", "expected a password, found an empty file"),
+        (b"\xff", "it is not UTF-8"),
+        (b"x" * 5000, "it is larger than 4096 bytes"),
+    ],
+)
+async def test_a_password_file_that_cannot_be_used_is_refused(tmp_path, content, reason):
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    read = settings(
+        "--peers=http://a:1", "--peers-user=b", f"--peers-password-file={file}", env=JOB
+    )
+    with pytest.raises(SettingsRefused, match=f"--peers-password-file: {file}.*{reason}"):
+        async with etcd_of(read, JOB):
+            pass
+
+
+async def test_a_ca_that_holds_none_is_refused_with_its_place(tmp_path):
+    file = tmp_path / "ca"
+    file.write_text("nothing")
+    read = settings("--peers=https://a:1", f"--peers-ca={file}", env=JOB)
+    with pytest.raises(SettingsRefused, match=f"--peers-ca: {file}: .* holds no certificate"):
+        async with etcd_of(read, JOB):
+            pass
+
+
+async def test_without_httpx_it_is_said_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.exchange", raising=False)
+    monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.clauses", raising=False)
+    with pytest.raises(SettingsRefused) as refused:
+        async with etcd_of(settings("--peers=http://a:1", env=JOB), JOB):
+            pass
+    assert str(refused.value) == (
+        "--peers: the Python package httpx is not installed here; install it with: pip install "
+        "'ascend-supervisor[peers]'"
+    )
+
+
+OPTIONS = (
+    *("--standalone", "1", "--peers", "http://127.0.0.1:1", "--peers-user", "bob"),
+    *("--peers-job", "j"),
+)
+SHOWS = f"import os; print('PATH' in os.environ, {PASSWORD!r} in os.environ)"
+
+
+def test_a_password_reaches_neither_ranks_nor_events_nor_the_state_file(etcd, supervised):
+    etcd.admit("bob", SECRET, "/ascend-supervisor/")
+    words = [etcd.url if word == "http://127.0.0.1:1" else word for word in OPTIONS]
+    job = supervised(*words, *python(SHOWS), environ={PASSWORD: SECRET})
+    assert job.end() == 0, job.stderr
+    assert job.said(0) == ["True False"]
+    written = [file.read_bytes() for file in job.root.glob("modelarts/**/*") if file.is_file()]
+    assert written
+    assert not any(SECRET.encode() in content for content in written)
+    assert SECRET not in str(job.events) + job.stderr
+    assert f"peers={etcd.url}" in str(job.events)
+
+
+def test_check_does_not_show_a_password():
+    done = subprocess.run(
+        [sys.executable, "-m", "ascend_supervisor", "--check", *OPTIONS, "--", "true"],
+        env={"PATH": os.environ["PATH"], PASSWORD: SECRET},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert '"processes"' in done.stdout
+    assert SECRET not in done.stdout + done.stderr
+
+
+async def test_a_ca_that_is_no_file_is_refused_at_once(tmp_path):
+    fifo = tmp_path / "ca"
+    os.mkfifo(fifo)
+    read = settings("--peers=https://a:1", f"--peers-ca={fifo}", env=JOB)
+    with pytest.raises(SettingsRefused, match="cannot be read: it is not a regular file"):
+        async with etcd_of(read, JOB):
+            pass

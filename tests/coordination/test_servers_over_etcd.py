@@ -1,0 +1,208 @@
+"""Servers that agree through a real etcd: runs of ``supervise``, whose generations are played."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+
+from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.coordination.peers.coordinator import Peers
+from ascend_supervisor.coordination.peers.meeting import Meeting
+from ascend_supervisor.etcd.access import Access
+from ascend_supervisor.etcd.opening import etcd_client
+from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.life import Life
+from ascend_supervisor.outcome import Outcome, Patience
+from ascend_supervisor.restart_policy import RestartBudget
+from ascend_supervisor.tasks.clock import MonotonicClock
+from tests.coordination.test_three_servers import FOUND, SERVERS
+from tests.etcd.servers import EtcdServer
+from tests.plays import Act, Stage, crash, finish, train
+
+TTL, FENCE, TIMEOUT = 2.0, 15.0, 60.0
+
+
+@dataclass
+class Servers:
+    etcd: EtcdServer
+    budget: RestartBudget
+    settings: Sequence[str] = ("same",) * SERVERS
+    fence: float = FENCE
+    timeout: float = TIMEOUT
+    stages: list[Stage] = field(default_factory=list)
+
+    def play(self, acts: Sequence[Sequence[Act]]) -> list[Stage]:
+        """``acts[n][server]`` is what the ranks of a server do in generation n."""
+        self.stages = [
+            Stage([generation[server] for generation in acts], self._peers(server))
+            for server in range(SERVERS)
+        ]
+        for stage, server in zip(self.stages, range(SERVERS), strict=True):
+            stage.coordinator = self._peers(server, stage)
+        return self.stages
+
+    def _peers(self, server: int, stage: Stage | None = None) -> Peers:
+        async def table():
+            return FOUND
+
+        meeting = Meeting(
+            etcd=partial(etcd_client, Access((self.etcd.endpoint,), deadline=1.0)),
+            budget=self.budget,
+            patience=Patience(0.0, 1.0),
+            name="job",
+            state_file=self.etcd._root / f"state-{server}.json",
+            settings=self.settings[server],
+            ttl=TTL,
+            fence=self.fence,
+            timeout=self.timeout,
+        )
+        report = stage.report if stage is not None else (lambda _: None)
+        return Peers(
+            meeting,
+            table,
+            Identity(node_rank=server),
+            lambda _: None,
+            MonotonicClock(),
+            report,
+        )
+
+
+async def supervised(stages: Sequence[Stage]) -> dict[int, SupervisorExited]:
+    """The ends of all, side by side."""
+    ends: dict[int, SupervisorExited] = {}
+
+    async def run(server: int) -> None:
+        ends[server] = await stages[server].run()
+
+    async with anyio.create_task_group() as tasks:
+        for server in range(SERVERS):
+            tasks.start_soon(run, server)
+    return ends
+
+
+async def test_when_all_ranks_of_all_servers_end_with_0_the_job_is_done(etcd):
+    stages = Servers(etcd, RestartBudget(4)).play([(finish, finish, finish)])
+    ends = await supervised(stages)
+    assert {end.exit_code for end in ends.values()} == {0}
+    assert etcd.control("get", "--prefix", "--keys-only", "/ascend-supervisor/job/server") == ""
+
+
+async def test_three_servers_agree_on_generations_one_budget_and_one_root_cause(etcd):
+    servers = Servers(etcd, RestartBudget(4))
+
+    async def crash_in_company(life: Life) -> Outcome:
+        """When all servers have started: one that is late would miss this generation."""
+        while not all(life.generation in stage.generations for stage in servers.stages):
+            await anyio.sleep(0.01)
+        return await crash(life)
+
+    fail = crash_in_company
+    acts = [
+        (fail, train, train),
+        (train, fail, train),
+        (finish, train, fail),
+        (fail, fail, fail),
+        (train, train, fail),
+    ]
+    stages = servers.play(acts)
+    ends = await supervised(stages)
+    assert [stage.generations for stage in stages] == [[0, 1, 2, 3, 4]] * SERVERS
+    assert {end.exit_code for end in ends.values()} == {1}
+    (cause,) = {end.root_cause for end in ends.values()}
+    assert cause is not None
+    assert cause.startswith("rank 2 failed first, in generation 4: it exited with status 1")
+
+
+async def test_when_one_server_is_told_to_stop_the_others_wait_for_another_one_then_end(etcd):
+    servers = Servers(etcd, RestartBudget(4), timeout=3.0)
+
+    async def told_to_stop(life: Life) -> Outcome:
+        servers.stages[1].stop()
+        return await train(life)
+
+    stages = servers.play([(train, told_to_stop, train)])
+    ends = await supervised(stages)
+    assert [stage.generations for stage in stages] == [[0]] * SERVERS
+    assert [ends[server].exit_code for server in range(SERVERS)] == [143] * SERVERS
+    assert ends[0].root_cause == ends[2].root_cause
+    assert "server 1 was told to stop" in ends[0].reason
+
+
+async def test_a_server_with_other_settings_is_refused_and_names_both(etcd):
+    servers = Servers(etcd, RestartBudget(4), ("restarts 3", "restarts 3", "restarts 4"), timeout=3)
+    servers.stages = servers.play([(train, train, train)])
+    ends: dict[int, SupervisorExited] = {}
+
+    async def run(server: int) -> None:
+        ends[server] = await servers.stages[server].run()
+
+    async with anyio.create_task_group() as tasks:
+        for server in (0, 1):
+            tasks.start_soon(run, server)
+        await told(servers.stages[1], "peers.joined")
+        tasks.start_soon(run, 2)
+    assert ends[2].exit_code == 64
+    assert "restarts 4" in ends[2].reason
+    assert "restarts 3" in ends[2].reason
+    assert [ends[server].exit_code for server in (0, 1)] == [75, 75]
+
+
+async def test_servers_wait_for_an_etcd_that_starts_late(etcd):
+    etcd.kill()
+    servers = Servers(etcd, RestartBudget(0))
+    stages = servers.play([(finish, finish, finish)])
+
+    async def start_etcd() -> None:
+        for stage in stages:
+            await told(stage, "peers.unreachable")
+        await anyio.to_thread.run_sync(etcd.start)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(start_etcd)
+        ends = await supervised(stages)
+    assert {end.exit_code for end in ends.values()} == {0}
+
+
+async def test_a_failure_while_etcd_is_away_is_told_when_it_is_back(etcd):
+    servers = Servers(etcd, RestartBudget(1))
+
+    async def kill_etcd_then_crash(life: Life) -> Outcome:
+        etcd.kill()
+        for stage in servers.stages:
+            await told(stage, "peers.unreachable")
+        return await crash(life)
+
+    async def start_etcd() -> None:
+        await told(servers.stages[0], "peers.unreachable")
+        await anyio.sleep(2 * TTL)
+        await anyio.to_thread.run_sync(etcd.start)
+
+    stages = servers.play([(kill_etcd_then_crash, train, train), (finish, finish, finish)])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(start_etcd)
+        ends = await supervised(stages)
+    assert {end.exit_code for end in ends.values()} == {0}
+    assert [stage.generations for stage in stages] == [[0, 1]] * SERVERS
+
+
+async def test_without_etcd_every_server_ends_its_ranks_before_the_fence(etcd):
+    servers = Servers(etcd, RestartBudget(1), fence=13.0)
+
+    async def kill_etcd(life: Life) -> Outcome:
+        etcd.kill()
+        return await train(life)
+
+    ends = await supervised(servers.play([(kill_etcd, train, train)]))
+    assert {end.exit_code for end in ends.values()} == {69}
+    for end in ends.values():
+        assert "etcd has not confirmed this server for" in end.reason
+
+
+async def told(stage: Stage, name: str) -> None:
+    """Wait until this server has reported such an event."""
+    with anyio.fail_after(30):
+        while not any(event.name == name for event in stage.events):
+            await anyio.sleep(0.02)

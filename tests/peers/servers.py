@@ -1,0 +1,151 @@
+"""The servers of a job that agree through etcd: real supervisors, each with a cable of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.etcd.servers import EtcdServer
+from tests.peers import relay
+from tests.running import Running
+
+TTL, FENCE, TIMEOUT = 2, 13, 40
+RANK = """
+import os, signal, sys, time
+def end(number, _):
+    os.write(1, b"told to end\\n")
+    os._exit(0)
+def fail(*_):
+    os._exit(7)
+signal.signal(signal.SIGUSR1, fail)
+signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
+os.write(1, f"rank {os.environ['RANK']} runs\\n".encode())
+while True: time.sleep(600)
+"""
+"""SIGUSR1 makes it fail with 7, SIGUSR2 makes it succeed."""
+
+
+def boot_time() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Cable:
+    """The way from one server to etcd."""
+
+    def __init__(self, etcd: EtcdServer) -> None:
+        host, port = etcd.endpoint.host, str(etcd.endpoint.port)
+        words = (sys.executable, relay.__file__, host, port)
+        self._process = subprocess.Popen(words, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+
+    def cut(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def mend(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Job:
+    """``count`` servers with one rank each; ``start`` starts the supervisor of one."""
+
+    def __init__(
+        self, root: Path, count: int, etcd: EtcdServer, supervised: Callable[..., Running]
+    ) -> None:
+        self.etcd = etcd
+        self._root = root
+        self._supervised = supervised
+        self.table = root / "table.json"
+        self.table.write_text(json.dumps(_table(count)))
+        self.cables = [Cable(etcd) for _ in range(count)]
+        self.servers: list[Running] = []
+
+    def start_all(self, *options: str, timeout: int = TIMEOUT) -> list[Running]:
+        self.servers = [
+            self.start(index, "--peers-timeout", str(timeout), *options)
+            for index in range(len(self.cables))
+        ]
+        for index in range(len(self.servers)):
+            self.up(index)
+        return self.servers
+
+    def start(self, index: int, *options: str, place: str = "") -> Running:
+        """The supervisor of this server; at another ``place`` it is a new pod."""
+        root = self._root / f"server-{index}{place}"
+        root.mkdir(exist_ok=True)
+        return self._supervised(
+            *("--rank-table", str(self.table), "--node-rank", str(index)),
+            *(
+                "--restart-delay",
+                "0",
+                "--restart-delay-max",
+                "1",
+                "--release-delay",
+                "0",
+                "--grace",
+                "5",
+                "--restarts",
+                "3",
+            ),
+            *("--peers", self.cables[index].url, "--peers-job", "test"),
+            *("--peers-ttl", str(TTL), "--peers-fence", str(FENCE)),
+            *("--peers-timeout", str(TIMEOUT)),
+            *options,
+            *("--", sys.executable, "-c", RANK),
+            root=root,
+        )
+
+    def up(self, index: int, generation: int = 0) -> None:
+        """Until the rank of this server runs in this generation."""
+        self.servers[index].wait_for("output", generation=generation, message=f"rank {index} runs")
+
+    def all_up(self, generation: int) -> None:
+        for index in range(len(self.servers)):
+            self.up(index, generation)
+
+    def signal_rank(self, index: int, number: signal.Signals, generation: int = 0) -> None:
+        started = self.servers[index].wait_for("process.started", generation=generation, rank=index)
+        os.kill(started["child_pid"], number)
+
+    def succeed(self, generation: int) -> None:
+        """All ranks end with 0, and so does every server."""
+        for index in range(len(self.servers)):
+            self.signal_rank(index, signal.SIGUSR2, generation)
+        assert [server.end() for server in self.servers] == [0] * len(self.servers)
+
+    def close(self) -> None:
+        for cable in self.cables:
+            cable.close()
+
+
+def _table(count: int) -> dict[str, Any]:
+    """Template 1, with a server of one device for each."""
+    return {
+        "status": "completed",
+        "version": "1.0",
+        "server_count": str(count),
+        "server_list": [
+            {
+                "server_id": f"10.0.0.{index + 1}",
+                "device": [
+                    {
+                        "device_id": "0",
+                        "device_ip": f"192.168.0.{index + 1}",
+                        "rank_id": str(index),
+                    }
+                ],
+            }
+            for index in range(count)
+        ],
+    }

@@ -1,0 +1,121 @@
+"""What becomes of a job of several servers that agree through etcd, on bad days."""
+
+from __future__ import annotations
+
+import signal
+
+from ascend_supervisor.processes.pid import Pid
+from tests.peers.servers import FENCE, boot_time
+from tests.running import wait_until
+
+
+def test_a_rank_that_is_killed_restarts_the_ranks_of_all_servers_once(job):
+    job.start_all()
+    job.signal_rank(1, signal.SIGKILL)
+    job.all_up(1)
+    for server in job.servers:
+        (restart,) = server.all("restart.scheduled")
+        assert restart["cause"].startswith("server 1: rank 1 was killed by SIGKILL")
+        assert restart["restarts_left"] == 2
+    job.succeed(1)
+    for server in job.servers:
+        assert not server.survivors()
+
+
+def test_two_ranks_that_die_together_cost_one_restart(job):
+    job.start_all()
+    job.signal_rank(0, signal.SIGKILL)
+    job.signal_rank(2, signal.SIGKILL)
+    job.all_up(1)
+    lefts = [server.all("restart.scheduled")[-1]["restarts_left"] for server in job.servers]
+    assert lefts == [2, 2, 2]
+    job.succeed(1)
+
+
+def test_a_budget_that_is_used_up_ends_every_server_with_the_same_cause(job):
+    servers = job.start_all("--restarts", "0")
+    job.signal_rank(2, signal.SIGUSR1)
+    assert [server.end() for server in servers] == [7, 7, 7]
+    causes = {server.events[-1]["root_cause"] for server in servers}
+    (cause,) = causes
+    assert cause.startswith("rank 2 failed first, in generation 0: it exited with status 7")
+
+
+def test_a_supervisor_that_is_killed_and_started_again_takes_its_place(job):
+    job.start_all()
+    job.servers[1].process.kill()
+    job.servers[1] = job.start(1)
+    job.all_up(1)
+    (restart,) = job.servers[0].all("restart.scheduled")
+    assert restart["cause"].startswith("server 1: ")
+    job.succeed(1)
+
+
+def test_a_supervisor_that_is_killed_and_never_comes_back_ends_the_job(job):
+    servers = job.start_all(timeout=16)
+    servers[1].process.kill()
+    assert [servers[index].end() for index in (0, 2)] == [69, 69]
+    assert "server 1 was lost" in servers[0].events[-1]["reason"]
+
+
+def test_a_supervisor_that_is_frozen_loses_its_ranks_at_the_fence(job):
+    servers = job.start_all()
+    rank = Pid.of(servers[1].wait_for("process.started", rank=1)["child_pid"])
+    assert rank is not None
+    servers[1].process.send_signal(signal.SIGSTOP)
+    frozen_at = boot_time()
+    servers[0].wait_for("generation.ended")
+    wait_until(lambda: not rank.lives)
+    assert boot_time() - frozen_at < FENCE + 5
+    servers[1].process.send_signal(signal.SIGCONT)
+    assert servers[1].end() == 69
+
+
+def test_a_server_that_is_cut_off_for_ever_kills_its_ranks_and_ends(job):
+    servers = job.start_all()
+    job.cables[2].cut()
+    assert servers[2].end() == 69
+    assert "etcd has not confirmed this server" in servers[2].events[-1]["reason"]
+    job.cables[2].mend()
+    job.servers[2] = job.start(2)
+    job.all_up(1)
+    job.succeed(1)
+
+
+def test_an_etcd_that_is_frozen_for_a_while_costs_nothing(job):
+    job.start_all()
+    job.etcd.freeze()
+    job.servers[0].wait_for("peers.unreachable")
+    job.etcd.thaw()
+    job.servers[0].wait_for("peers.reachable")
+    job.succeed(0)
+
+
+def test_an_etcd_that_loses_its_data_costs_nothing(job):
+    job.start_all()
+    job.etcd.wipe()
+    job.signal_rank(0, signal.SIGKILL)
+    job.all_up(1)
+    job.succeed(1)
+
+
+def test_a_pod_that_is_replaced_from_elsewhere(job):
+    job.start_all()
+    job.servers[1].process.kill()
+    job.servers[1] = job.start(1, place="-elsewhere")
+    job.all_up(1)
+    job.succeed(1)
+
+
+def test_sigterm_to_all_ends_all_with_143(job):
+    servers = job.start_all()
+    for server in servers:
+        server.send(signal.SIGTERM)
+    assert [server.end() for server in servers] == [143, 143, 143]
+
+
+def test_the_same_job_again_at_once_is_a_new_one(job):
+    job.start_all()
+    job.succeed(0)
+    job.start_all()
+    job.succeed(0)

@@ -1,0 +1,136 @@
+"""The options for an etcd: what they must fulfil together, and that no password is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.job_settings import faults, only_fault, settings
+
+URL = "http://etcd:2379"
+PEERS = f"--peers={URL}"
+JOB = {"JOB_ID": "j-1"}
+PASSWORD = {"ASCEND_SUPERVISOR_PEERS_PASSWORD": "s3cret"}
+
+
+def test_the_job_is_named_by_the_platform_or_the_user() -> None:
+    assert settings(PEERS, env=JOB).peers_job is None
+    assert settings(PEERS, env={"MINDX_TASK_ID": "t"}).peers_job is None
+    assert settings(PEERS, "--peers-job=mine").peers_job == "mine"
+    assert only_fault(PEERS) == (
+        "--peers: neither MINDX_TASK_ID nor JOB_ID names the job, by which its servers find each "
+        "other; write --peers-job=NAME, the same on all servers"
+    )
+
+
+@pytest.mark.parametrize("name", ["a/b", "", "a b", "ä", "a" * 201])
+def test_the_name_of_a_job_is_one_part_of_a_key(name) -> None:
+    assert "expected a name of letters, digits" in only_fault(PEERS, f"--peers-job={name}", env=JOB)
+
+
+def test_endpoints_are_shown_as_they_are_written() -> None:
+    read = settings("--peers=http://a:1,https://[::1]:2", env=JOB)
+    assert read.non_defaults == ("peers=http://a:1,https://[::1]:2 (command line)",)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (
+            ["--peers-fence=25"],
+            (
+                "--peers-fence (25 s) is not more than --peers-ttl (15 s) and 10 s; raise the "
+                "first or lower the second"
+            ),
+        ),
+        (
+            ["--peers-timeout=75"],
+            (
+                "--peers-timeout (75 s) is not more than --peers-fence (60 s) and --peers-ttl "
+                "(15 s) together; raise it"
+            ),
+        ),
+        (
+            ["--peers-timeout=90", "--restart-delay-max=90"],
+            (
+                "--peers-timeout (90 s) is not more than --restart-delay-max (90 s), for which all "
+                "servers wait before a restart; raise the first or lower the second"
+            ),
+        ),
+        (
+            ["--peers-timeout=90", "--restart-delay=100"],
+            (
+                "--peers-timeout (90 s) is not more than --restart-delay (100 s), for which all "
+                "servers wait before a restart; raise the first or lower the second"
+            ),
+        ),
+    ],
+)
+def test_the_times_leave_room_for_each_other(options, fault) -> None:
+    assert only_fault(PEERS, *options, env=JOB) == fault
+
+
+def test_times_that_just_leave_room_are_taken() -> None:
+    options = ("--peers-ttl=2", "--peers-fence=12.1", "--peers-timeout=14.2")
+    read = settings(PEERS, *options, "--restart-delay-max=14", env=JOB)
+    assert (read.peers_ttl, read.peers_fence, read.peers_timeout) == (2, 12.1, 14.2)
+
+
+@pytest.mark.parametrize("text", ["1", "0", "2.5", "1500ms", "x", "-3"])
+def test_the_ttl_is_in_whole_seconds(text) -> None:
+    assert "expected whole seconds, at least 2" in only_fault(PEERS, f"--peers-ttl={text}", env=JOB)
+
+
+def test_the_ttl_may_have_a_unit() -> None:
+    assert settings(PEERS, "--peers-ttl=14s", env=JOB).peers_ttl == 14
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "fault"),
+    [
+        (["--peers-user=bob"], {}, "--peers-user: the password of this user is missing; write"),
+        (["--peers-password-file=f"], {}, "--peers-password-file: the user of this password is"),
+        ([], PASSWORD, "ASCEND_SUPERVISOR_PEERS_PASSWORD: the user of this password is missing"),
+        (
+            ["--peers-user=bob", "--peers-password-file=f"],
+            PASSWORD,
+            "--peers-password-file and ASCEND_SUPERVISOR_PEERS_PASSWORD exclude each other",
+        ),
+        (["--peers-ca=f"], {}, "--peers-ca: none of the URLs of --peers is https; write https://"),
+        (["--follow-cluster"], {}, "--follow-cluster and --peers exclude each other: either the"),
+    ],
+)
+def test_what_cannot_be_had_together_is_refused(options, env, fault) -> None:
+    assert only_fault(PEERS, *options, env={**JOB, **env}).startswith(fault)
+
+
+def test_without_peers_the_others_have_no_effect_and_the_variable_is_ignored() -> None:
+    assert faults("--peers-ttl=9", "--peers-job=j") == (
+        "--peers-ttl has no effect without --peers; add that, or leave this out",
+        "--peers-job has no effect without --peers; add that, or leave this out",
+    )
+    assert settings(env=PASSWORD).peers is None
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--peers=http://bob:s3cret@etcd:2379",
+        "--peers=bob:s3cret@etcd:2379",
+        "--peers-password=s3cret",
+    ],
+)
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(option) -> None:
+    told = " ".join(faults(option, env=JOB))
+    assert "s3cret" not in told
+    assert "without user and password" in told or "did you mean --peers-password-file?" in told
+
+
+def test_a_password_in_a_file_of_settings_is_refused_and_not_repeated() -> None:
+    told = " ".join(faults(toml='peers_password = "s3cret"\npeers = "http://b:s3cret@a:1"'))
+    assert "peers_password is not known" in told
+    assert "s3cret" not in told
+
+
+def test_a_password_is_no_setting() -> None:
+    read = settings(PEERS, "--peers-user=bob", env={**JOB, **PASSWORD})
+    assert "s3cret" not in repr(read)
