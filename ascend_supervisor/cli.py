@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NoReturn
 
@@ -26,9 +27,13 @@ def main() -> NoReturn:
     gc.disable()  # all objects stay; scanning them took a quarter of the start
     from ascend_supervisor.run import run  # noqa: PLC0415  (slow; recording comes first)
 
-    gc.freeze()
-    gc.enable()
-    _leave(run(sys.argv[1:], dict(os.environ), heard.listen, _leave))
+    def listen(handlers: Mapping[int, Callable[[], None]]) -> None:
+        heard.listen(handlers)
+        # Only now is everything imported: the event loop, and what runs it, come last.
+        gc.freeze()
+        gc.enable()
+
+    _leave(run(sys.argv[1:], dict(os.environ), listen, _leave))
 
 
 def _open_standard_streams() -> None:

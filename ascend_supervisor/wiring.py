@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
-from ascend_supervisor.control.current import Run
+from ascend_supervisor.control.current import Dump, Run
 from ascend_supervisor.coordination.choice import coordinator_of
 from ascend_supervisor.errors import (
     Unavailable,
 )
+from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import Place
@@ -37,13 +38,16 @@ from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.rank_environment import rank_variables, sourced_variables
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.sourced_files import sourced_files
-from ascend_supervisor.stacks.look import Stacks
+from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job
-from ascend_supervisor.workers.generation import Company, run_generation
+from ascend_supervisor.workers.generation import Company, Look, run_generation
 from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.shutdown import waiting_for
+
+if TYPE_CHECKING:
+    from ascend_supervisor.stacks.look import Stacks
 
 
 class Planner(Protocol):
@@ -81,11 +85,11 @@ async def job_of(given: Given, parts: Parts) -> Job:
     changes = await _changes(settings, parts)
     plan = _planner_of(given, changes, parts.notify.address)
     devices = npus(DEVICES)
-    stacks = Stacks(settings.hang_dump, given.place, runtime, interrupts)
+    look, dump = _looks(given, parts)
     is_alone = _alone(joins_others(settings.method, meeting_here(settings, given.environ)))
     run = operations.current.watching(
         _runner(settings, parts, is_alone),
-        partial(stacks.take, occasion="dump"),
+        dump,
         (lambda _: True) if settings.peers else is_alone,
     )
     return Job(
@@ -107,7 +111,7 @@ async def job_of(given: Given, parts: Parts) -> Job:
         plan=plan,
         prepare=partial(_prepare, given.place, runtime, plan),
         run=run,
-        look=stacks.look,
+        look=look,
         release=_release_seconds(settings, devices),
         interrupts=interrupts,
         clock=runtime.clock,
@@ -149,6 +153,24 @@ def _runner(settings: Settings, parts: Parts, is_alone: Callable[[Start], bool])
         return ended.of_all_ranks if is_alone(life.plan.start) else ended
 
     return run
+
+
+def _looks(given: Given, parts: Parts) -> tuple[Look, Dump]:
+    """Looks at the stacks of all ranks: at those that hang, and whenever an operator asks."""
+
+    @cache
+    def stacks() -> Stacks:
+        from ascend_supervisor.stacks.look import Stacks  # noqa: PLC0415  (see late_imports)
+
+        return Stacks(given.settings.hang_dump, given.place, parts.runtime, parts.interrupts)
+
+    async def look(life: Life) -> str:
+        return await stacks().look(life)
+
+    async def dump(life: Life) -> StacksTaken | NothingSeen:
+        return await stacks().take(life, "dump")
+
+    return look, dump
 
 
 def _for_devices(devices: Sequence[str], runtime: Runtime) -> Sequence[Probe]:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from ascend_supervisor.events.generations import ProcessStarted
+from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.ownership import Known
-from ascend_supervisor.workers.examination import Circumstances, examination
 from ascend_supervisor.workers.kin import Kin
+from ascend_supervisor.workers.late_imports import import_late
 from ascend_supervisor.workers.launched_workers import LaunchedWorkers
 from ascend_supervisor.workers.process import Process, start
 from ascend_supervisor.workers.remaining import left_by_command, remaining
@@ -46,6 +46,7 @@ class WorkerGroup:
         )
         self._noted: set[Process] = set()
         self._dismissed: set[tuple[Process, int]] = set()
+        self._untold: ProcessExited | None = None
 
     async def start(self, tasks: TaskGroup) -> None:
         """Start all, in order; signals are handled between two of them. Raises a Refusal.
@@ -54,29 +55,41 @@ class WorkerGroup:
         """
         specs, outputs = self._life.plan.specs, self._runtime.outputs
         begun = [outputs.begin(spec, self.generation) for spec in specs]
-        for spec, output in zip(specs, begun, strict=True):
-            self._start(spec, output, tasks)
-            await anyio.lowlevel.checkpoint()
+        try:
+            for spec, output in zip(specs, begun, strict=True):
+                self._start(spec, output)
+                await anyio.lowlevel.checkpoint()
+        finally:
+            # Only now: what is told and read in between holds up the start of the last one.
+            for process in self._processes:
+                self._follow(process, tasks)
+            for launched in self._launched:
+                tasks.start_soon(launched.take_the_census)
+        with self._runtime.children.spare_descriptor():
+            import_late()
 
-    def _start(self, spec: ProcessSpec, output: RankOutput, tasks: TaskGroup) -> None:
+    def _start(self, spec: ProcessSpec, output: RankOutput) -> None:
         runtime = self._runtime
         process = start(spec, output, runtime.children, runtime.environ, runtime.clock.elapsed())
         self._processes.append(process)
         launched = LaunchedWorkers(process, runtime)
+        if spec.workers:
+            self._launched.append(launched)
         activity, of_workers = output.activity, output.activity_of_workers
         living = Living(spec, process.pid, activity, of_workers, launched.ranks)
         self._life.processes.append(living)
         if process.identity is not None:
             runtime.guardian.watch(process.identity)
-        tasks.start_soon(self._watch, process)
-        tasks.start_soon(output.run)
-        if spec.workers:
-            self._launched.append(launched)
-            tasks.start_soon(launched.take_the_census)
-        rank, local_rank, log = spec.rank, spec.local_rank, str(spec.log)
-        runtime.report(
-            ProcessStarted(rank, local_rank, self.generation, process.pid, log, spec.program)
+
+    def _follow(self, process: Process, tasks: TaskGroup) -> None:
+        spec, log = process.spec, str(process.spec.log)
+        self._runtime.report(
+            ProcessStarted(
+                spec.rank, spec.local_rank, self.generation, process.pid, log, spec.program
+            )
         )
+        tasks.start_soon(self._watch, process)
+        tasks.start_soon(process.output.run)
 
     async def verdict(self) -> Completed | Crashed | Fault:
         """Wait until a process has failed, or all significant ones have ended with 0."""
@@ -106,6 +119,16 @@ class WorkerGroup:
         self.send(number)
         if number == signal.SIGKILL:
             self._dismiss(number)
+        self.tell_failure()
+
+    def tell_failure(self) -> None:
+        """Report the first failure, if that is still to be done: before anything is waited for.
+
+        ``stop_with`` does it after the signal: the threads that write an event compete with us.
+        """
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            self._runtime.report(untold)
 
     def kill_ranks(self, ranks: frozenset[int]) -> None:
         """Kill these ranks, and a launcher with all of its workers."""
@@ -191,12 +214,19 @@ class WorkerGroup:
                 self._note_end(process, process.status)
                 self._tell_guardian(process)
             process.output.finish()
+        self.tell_failure()
 
     async def failure(self) -> Failure | None:
         """The first failure, after all processes have ended; a worker's if its launcher says so."""
         death = self._verdict.death
         if death is None:
             return None
+        with self._runtime.children.spare_descriptor():
+            from ascend_supervisor.workers.examination import (  # noqa: PLC0415  (see late_imports)
+                Circumstances,
+                examination,
+            )
+
         known = Circumstances(
             heard=[line for one in self._processes for line in one.output.last_lines],
             ranks=self._ranks_of_workers,
@@ -216,7 +246,13 @@ class WorkerGroup:
         self._tell_guardian(process)
         process.output.drain()
         process.output.activity.has_ended = True
-        self._runtime.report(self._verdict.note_end(process, status))
+        self.tell_failure()
+        is_first = self._verdict.death is None
+        event = self._verdict.note_end(process, status)
+        if is_first and self._verdict.death is not None:
+            self._untold = event
+        else:
+            self._runtime.report(event)
 
     def _tell_guardian(self, process: Process) -> None:
         if process.identity is not None:

@@ -45,11 +45,15 @@ async def prepare(plan: Plan, table_file: PurePath, runtime: Runtime) -> Plan:
 
 
 async def _make_ready(plan: Plan, table_file: PurePath, runtime: Runtime) -> None:
+    await in_thread(partial(_write_and_check, plan, table_file, runtime.environ))
+    await runtime.outputs.logs.open(plan.specs)
+
+
+def _write_and_check(plan: Plan, table_file: PurePath, inherited: Mapping[str, str]) -> None:
     document = plan.start.found.table.file_for_ranks
     if document is not None:
-        await in_thread(partial(keep_copy, document, table_file))
-    await in_thread(partial(prepare_all, plan.specs, runtime.environ))
-    await runtime.outputs.logs.open(plan.specs)
+        keep_copy(document, table_file)
+    prepare_all(plan.specs, inherited)
 
 
 async def _tell_waiting(runtime: Runtime) -> None:

@@ -69,6 +69,7 @@ class Shutdown:
             if isinstance(outcome, Completed):
                 await self._tell_left_by_command()
             if any(fault.last_look for fault in self._faults.told):
+                self._group.tell_failure()
                 await look()
             stop = await self._interrupts.stop_within(0)
             self._group.stop_with(signal.SIGTERM if stop is None else stop.number)
@@ -161,6 +162,7 @@ class Shutdown:
 
         left = self._until - self._now
         if left > 0:
+            self._group.tell_failure()
             with anyio.move_on_after(left) as scope:
                 tell = partial(self._tell_remaining, then)
                 await first(end, cut_short, tell, hear_of_faults, hear_of_operators)

@@ -44,7 +44,7 @@ from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.ownership import Mark, Ownership
-from ascend_supervisor.processes.proc import descendants
+from ascend_supervisor.processes.proc import descendants, is_zombie, stat
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.faults import Ending
@@ -74,6 +74,8 @@ class Stage:
     alive_when_looked: list[bool] = field(default_factory=list)
     look: Look | None = None
     clock: Clock = field(default_factory=MonotonicClock)
+    told: Callable[[Event], None] = lambda _: None
+    """Called with each event of the generation itself, before all go on."""
 
     def __post_init__(self) -> None:
         self.logs = RankLogs(Rotation(1 << 30, 1), "a test", self.events.append)
@@ -123,8 +125,12 @@ class Stage:
             environ=dict(os.environ),
             oom_kills=lambda: self.oom_kills[-1],
             clock=self.clock,
-            report=self.events.append,
+            report=self._report,
         )
+
+    def _report(self, event: Event) -> None:
+        self.events.append(event)
+        self.told(event)
 
     async def _look(self, life: Life) -> str:
         self.looks.append([process.pid for process in life.processes])
@@ -167,6 +173,57 @@ async def test_the_first_failure_is_the_outcome_with_its_last_words(stage):
     assert outcome.failure.last_lines == ("the cause",)
     assert stage.exits[0].signal == "SIGTERM"
     assert not stage.exits[0].first_failure
+
+
+async def test_the_others_are_told_to_stop_before_the_first_failure_is_reported(stage):
+    ended = []
+
+    def told(event: Event) -> None:
+        if isinstance(event, ProcessExited) and event.first_failure:
+            other = stage.lived.processes[0].pid
+            end = time.monotonic() + 20
+            while not is_zombie(other) and time.monotonic() < end:
+                time.sleep(0.01)  # the event loop stands still: no signal can come from it now
+            ended.append(is_zombie(other))
+
+    stage.told = told
+    await stage.run([stage.spec(0, WAIT), stage.spec(1, "raise SystemExit(3)")])
+    assert ended == [True]
+
+
+async def test_a_failure_is_reported_before_a_drain_is_waited_for(stage):
+    writes = "print('up', flush=True); import sys; sys.stdin = open('go'); sys.stdin.read()"
+    (stage.root / "device0").mkdir()
+    os.mkfifo(stage.root / "device0" / "go")
+
+    def told(event: Event) -> None:
+        if isinstance(event, ProcessExited) and event.first_failure:
+            (stage.root / "device0" / "go").open("w").close()  # only now the other one can end
+
+    stage.told = told
+    died = f"while not open({str(stage.root / 'rank0.txt')!r}).read().count('up'): pass\nexit(3)"
+    await stage.run([stage.spec(0, writes), stage.spec(1, died)], drain=30)
+    assert [event.status for event in stage.exits.values()] == [3, 0]
+
+
+async def test_all_processes_are_started_before_the_first_is_reported(stage):
+    started = []
+
+    def told(event: Event) -> None:
+        if isinstance(event, ProcessStarted):
+            started.append(len(stage.lived.processes))
+
+    stage.told = told
+    assert await stage.run([stage.spec(rank, "") for rank in range(3)]) == Completed()
+    assert started == [3, 3, 3]
+
+
+async def test_those_before_one_that_cannot_be_started_are_reported_too(stage):
+    plan = await stage.prepare([stage.spec(0, WAIT), stage.spec(1, "")])
+    (stage.root / "device1").rmdir()
+    assert isinstance(await stage.live(plan), NotStarted)
+    started = [event.rank for event in stage.events if isinstance(event, ProcessStarted)]
+    assert started == list(stage.exits) == [0]
 
 
 async def test_of_a_line_that_was_overwritten_the_last_text_is_told(stage):
@@ -569,17 +626,22 @@ async def up_then(stage: Stage, fault: Fault, *ranks: int) -> Fault:
 SOON = Patience(drain=0.0, grace=0.1)
 
 
+def runs(pid: int) -> bool:
+    found = stat(pid)
+    return found is not None and not found.is_dead
+
+
 async def test_others_hear_of_the_end_before_the_first_process_is_told(stage):
     told: list[list[int]] = []
 
     async def announce(verdict: Outcome, uptime: float) -> None:
         assert isinstance(verdict, Crashed)
         assert uptime > 0
-        told.append([rank for rank, event in stage.exits.items() if rank is not None])
+        told.append([one.spec.rank for one in stage.lived.processes if runs(one.pid)])
 
     stage.announce = announce
     await stage.run([stage.spec(0, WAIT), stage.spec(1, "raise SystemExit(3)")])
-    assert told == [[1]]
+    assert told == [[0]]
 
 
 async def test_others_hear_of_a_signal_to_us_before_the_ranks_do(stage):
@@ -741,7 +803,7 @@ async def test_a_fault_that_comes_between_two_starts_starts_no_more(stage):
     fault = Fault("the table has changed", UNAVAILABLE, Remedy.FREE)
 
     async def when_one_runs() -> Fault:
-        while not any(isinstance(event, ProcessStarted) for event in stage.events):
+        while not stage.lived.processes:
             await anyio.lowlevel.checkpoint()
         return fault
 
