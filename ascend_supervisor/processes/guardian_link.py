@@ -31,7 +31,8 @@ DISMISS_LOOK_SECONDS = 0.002
 class Guardian:
     """``pipe``: the guardian's stdin, which no other process may hold; None without a guardian.
 
-    It never blocks: a message that does not fit into the pipe is lost.
+    It never blocks: a message that does not fit into the pipe is lost. A leader is None if its
+    start time is unknown: then the guardian knows its processes by our mark only.
     """
 
     def __init__(self, pipe: int | None = None) -> None:
@@ -39,17 +40,19 @@ class Guardian:
         if pipe is not None:
             os.set_blocking(pipe, False)
 
-    def watch(self, leader: Pid) -> None:
+    def watch(self, leader: Pid | None) -> None:
         """All processes in the session of this one, which we started, are to end with us."""
-        self._tell(f"own {leader.number} {leader.start}")
+        if leader is not None:
+            self._tell(f"own {leader.number} {leader.start}")
 
     def watch_worker(self, leader: Pid) -> None:
         """The same for a process that a launcher has started."""
         self._tell(f"worker {leader.number} {leader.start}")
 
-    def ended(self, leader: Pid) -> None:
+    def ended(self, leader: Pid | None) -> None:
         """It has ended; only the processes now in its session are left of it."""
-        self._tell(f"ended {leader.number}")
+        if leader is not None:
+            self._tell(f"ended {leader.number}")
 
     def fence(self, at: float) -> None:
         """All that is ours is to end at this time of CLOCK_BOOTTIME (seconds), unless it moves.

@@ -55,41 +55,30 @@ class WorkerGroup:
         """
         specs, outputs = self._life.plan.specs, self._runtime.outputs
         begun = [outputs.begin(spec, self.generation) for spec in specs]
-        try:
-            for spec, output in zip(specs, begun, strict=True):
-                self._start(spec, output)
-                await anyio.lowlevel.checkpoint()
-        finally:
-            # Only now: what is told and read in between holds up the start of the last one.
-            for process in self._processes:
-                self._follow(process, tasks)
-            for launched in self._launched:
-                tasks.start_soon(launched.take_the_census)
+        for spec, output in zip(specs, begun, strict=True):
+            self._start(spec, output, tasks)
+            await anyio.lowlevel.checkpoint()
         with self._runtime.children.spare_descriptor():
             import_late()
 
-    def _start(self, spec: ProcessSpec, output: RankOutput) -> None:
+    def _start(self, spec: ProcessSpec, output: RankOutput, tasks: TaskGroup) -> None:
         runtime = self._runtime
         process = start(spec, output, runtime.children, runtime.environ, runtime.clock.elapsed())
         self._processes.append(process)
         launched = LaunchedWorkers(process, runtime)
-        if spec.workers:
-            self._launched.append(launched)
         activity, of_workers = output.activity, output.activity_of_workers
         living = Living(spec, process.pid, activity, of_workers, launched.ranks)
         self._life.processes.append(living)
-        if process.identity is not None:
-            runtime.guardian.watch(process.identity)
-
-    def _follow(self, process: Process, tasks: TaskGroup) -> None:
-        spec, log = process.spec, str(process.spec.log)
-        self._runtime.report(
-            ProcessStarted(
-                spec.rank, spec.local_rank, self.generation, process.pid, log, spec.program
-            )
-        )
+        runtime.guardian.watch(process.identity)
         tasks.start_soon(self._watch, process)
-        tasks.start_soon(process.output.run)
+        tasks.start_soon(output.run)
+        if spec.workers:
+            self._launched.append(launched)
+            tasks.start_soon(launched.take_the_census)
+        rank, local_rank, log = spec.rank, spec.local_rank, str(spec.log)
+        runtime.report(
+            ProcessStarted(rank, local_rank, self.generation, process.pid, log, spec.program)
+        )
 
     async def verdict(self) -> Completed | Crashed | Fault:
         """Wait until a process has failed, or all significant ones have ended with 0."""
@@ -212,7 +201,7 @@ class WorkerGroup:
         for process in self._processes:
             if process.status is not None:
                 self._note_end(process, process.status)
-                self._tell_guardian(process)
+                self._runtime.guardian.ended(process.identity)
             process.output.finish()
         self.tell_failure()
 
@@ -243,7 +232,7 @@ class WorkerGroup:
             return
         self._noted.add(process)
         process.note_end()
-        self._tell_guardian(process)
+        self._runtime.guardian.ended(process.identity)
         process.output.drain()
         process.output.activity.has_ended = True
         self.tell_failure()
@@ -253,7 +242,3 @@ class WorkerGroup:
             self._untold = event
         else:
             self._runtime.report(event)
-
-    def _tell_guardian(self, process: Process) -> None:
-        if process.identity is not None:
-            self._runtime.guardian.ended(process.identity)
