@@ -101,6 +101,7 @@ async def job_of(given: Given, parts: Parts) -> Job:
             runtime.guardian.fence,
             runtime.clock,
             runtime.report,
+            operations.by_hand,
         ),
         probes=[
             *_for_devices(devices, runtime),

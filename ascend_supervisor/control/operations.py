@@ -23,6 +23,7 @@ from ascend_supervisor.control.protocol import (
     Request,
 )
 from ascend_supervisor.control.readiness import readiness
+from ascend_supervisor.coordination.by_hand import WaitByHand
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
@@ -36,8 +37,8 @@ from ascend_supervisor.tasks.clock import Clock
 class Operations:
     """Every stop, restart and dump is reported, also if it is declined.
 
-    ``must_notify``: ranks are ready once they have said so over their notify socket. ``current``
-    and ``requests`` belong to the job that runs.
+    ``must_notify``: ranks are ready once they have said so over their notify socket. ``current``,
+    ``requests`` and ``by_hand`` belong to the job that runs.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Operations:
     ) -> None:
         self.current = Current()
         self.requests = Requests()
+        self.by_hand = WaitByHand()
         self._chronicle = chronicle
         self._interrupts = interrupts
         self._clock = clock
@@ -90,7 +92,7 @@ class Operations:
     def _restart(self, by: Requester, meant: int | None) -> Accepted | Declined:
         running = self._running()
         if isinstance(running, Declined):
-            return running
+            return self._wait_ended(meant) or running
         generation = running.life.generation
         if not running.can_restart:
             return Declined(
@@ -106,6 +108,15 @@ class Operations:
         if is_stopping or not self.requests.restart(generation, by):
             return Declined(f"generation {generation} is being ended already")
         return Accepted(f"generation {generation} is ended, and the next one starts")
+
+    def _wait_ended(self, meant: int | None) -> Accepted | None:
+        """None if there is no wait that an operator may end, or not after that generation."""
+        if meant not in (None, self._chronicle.status.generation) or not self.by_hand.end():
+            return None
+        return Accepted(
+            "the next generation starts with the rank table as it is; other servers of the job "
+            "that wait must be asked, too"
+        )
 
     async def _dump(self, by: Requester) -> Answer:
         running = self._running()

@@ -11,6 +11,7 @@ from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
+from ascend_supervisor.coordination.by_hand import WaitByHand
 from ascend_supervisor.coordination.ledger import Ledger
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.choice import meeting_here
@@ -27,8 +28,9 @@ def coordinator_of(
     fence: Callable[[float], None],
     clock: Clock,
     report: Report,
+    by_hand: WaitByHand,
 ) -> Coordinator:
-    """``fence`` tells the guardian when our ranks must be gone."""
+    """``fence`` says when our ranks must be gone; ``by_hand`` ends a wait for a rank table."""
     table = table_source(settings, environ, cluster, clock, report)
     whoami = identity(settings, environ, cluster)
     if settings.peers:
@@ -46,7 +48,9 @@ def coordinator_of(
 
     looks = looks_of(settings, environ, cluster, clock, report)
     rules = rules_of(settings, joins_others=joins)
-    return Platform(table, looks, whoami, ledger, rules, clock, report)
+    platform = Platform(table, looks, whoami, ledger, rules, clock, report)
+    by_hand.ended_by(platform.use_table_as_it_is)
+    return platform
 
 
 def _budget(settings: Settings) -> RestartBudget:

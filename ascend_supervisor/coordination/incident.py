@@ -30,7 +30,7 @@ class Incident(Struct, frozen=True):
 
     ``listed`` are ranks of this server whose NPU waits for its reset. With ``awaits_table``, the
     next generation needs a table that was written after ``since``, or another one than ``before``
-    (its essence).
+    (its essence), unless an operator has accepted the one that is there.
     """
 
     trigger: Trigger
@@ -41,6 +41,7 @@ class Incident(Struct, frozen=True):
     listed: frozenset[int] = frozenset()
     awaits_table: bool = False
     has_retry_time: bool = False
+    is_table_accepted: bool = False
 
     @property
     def is_final(self) -> bool:

@@ -113,6 +113,13 @@ def judging(memory: Memory) -> Memory:
     return replace(memory, is_judging=True)
 
 
+def with_table_accepted(memory: Memory) -> Memory:
+    """The memory when an operator wants the table as it is; not for a pod that is lost later."""
+    if memory.incident is None:
+        return memory
+    return replace(memory, incident=replace(memory.incident, is_table_accepted=True))
+
+
 def started(memory: Memory, found: FoundTable, ranks: Iterable[int], now: float) -> Memory:
     """The memory when a generation starts with ``found``: an incident is over."""
     incident = memory.incident
@@ -220,7 +227,8 @@ def _confirmed(memory: Memory, incident: Incident, now: float) -> Incident:
         return told
     # The second one means another pod, which has a table of its own.
     before = _essence(memory.table) or incident.before
-    return replace(told, began=now, since=now - TOGETHER_SECONDS, before=before)
+    since = now - TOGETHER_SECONDS
+    return replace(told, began=now, since=since, before=before, is_table_accepted=False)
 
 
 def _with_gravest(memory: Memory, now: float) -> Memory:

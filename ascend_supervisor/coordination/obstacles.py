@@ -11,6 +11,7 @@ from ascend_supervisor.coordination.faulty_npus import faulty, not_reset, unreco
 from ascend_supervisor.coordination.incident import Incident
 from ascend_supervisor.coordination.memory import FORGOTTEN_SECONDS, Memory
 from ascend_supervisor.coordination.sights import CompletedTable, WithdrawnTable, WrongTable
+from ascend_supervisor.restart_policy import CONTROL_PROGRAM
 
 UNCHANGED_SECONDS = 120.0
 """A table that nobody has written for so long after an incident is used as it is."""
@@ -22,12 +23,13 @@ class Obstacle(Struct, frozen=True):
     """Why no generation may start yet.
 
     The cluster is given up after ``limit`` seconds (None: that of the rank table), unless the
-    obstacle ``ends`` by itself.
+    obstacle ``ends`` by itself. ``by_hand``: an operator may end it, too.
     """
 
     reason: str
     limit: float | None = MOST_SECONDS
     ends: bool = False
+    by_hand: bool = False
 
 
 def obstacle(memory: Memory, ranks: Iterable[int], now: float) -> Obstacle | None:
@@ -78,13 +80,13 @@ def _obstacle_of_table(memory: Memory, now: float) -> Obstacle | None:
             incident = memory.incident
             if incident is None or _is_newer(memory, incident):
                 return None
-            if now - incident.began >= UNCHANGED_SECONDS:
+            if incident.is_table_accepted or now - incident.began >= UNCHANGED_SECONDS:
                 return None
             reason = (
-                "no new rank table since the pods were replaced; after "
-                f"{UNCHANGED_SECONDS:g} s the old one is used"
+                "no new rank table since the pods were replaced; the old one is used after "
+                f"{UNCHANGED_SECONDS:g} s, or at once with {CONTROL_PROGRAM} restart"
             )
-            return Obstacle(reason, UNCHANGED_SECONDS, ends=True)
+            return Obstacle(reason, UNCHANGED_SECONDS, ends=True, by_hand=True)
 
 
 def _is_newer(memory: Memory, incident: Incident) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from ascend_supervisor.coordination.memory import (
     judging,
     noticed,
     started,
+    with_table_accepted,
 )
 from ascend_supervisor.coordination.obstacles import (
     UNCHANGED_SECONDS,
@@ -120,8 +122,21 @@ class Platform:
         before, self._doubts = self._doubts, self._doubts_now()
         if (told := told_now(before, self._doubts)) is not None:
             self._report(Diagnostic("rank table", told, None))
+        self._wake()
+
+    def _wake(self) -> None:
         self._looked.set()
         self._looked = anyio.Event()
+
+    def use_table_as_it_is(self) -> bool:
+        """End the wait for a new table, as an operator wants; returns whether there is one."""
+        with suppress(TableRefused):
+            found = self._found()
+            if isinstance(found, Obstacle) and found.by_hand:
+                self._memory = with_table_accepted(self._memory)
+                self._wake()
+                return True
+        return False
 
     def _doubts_now(self) -> Doubts:
         return doubts_after(self._doubts, self._memory, self._clock.now())

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from ascend_supervisor.coordination.memory import Memory, noticed, started
+from ascend_supervisor.coordination.memory import Memory, noticed, started, with_table_accepted
 from ascend_supervisor.coordination.obstacles import is_accepted_unchanged, obstacle
 from ascend_supervisor.coordination.sights import CompletedTable, Sight, WithdrawnTable
 from tests.coordination.stories import (
@@ -421,6 +421,16 @@ def test_a_second_retry_time_while_we_wait_needs_a_table_of_its_own(
     story: Story = ((70, R(1)), (74, T("B")), *second)
     server = Server(ending=10, order=order)
     assert play(server, (*BEGIN, *story), 500)[2:] == [restart]
+
+
+def test_an_operator_accepts_the_table_of_one_pod_only() -> None:
+    told = noticed(running(), Sight(reset=R(1).news, reset_is_there=True), 70.0)
+    assert obstacle(told, HERE, 71.0) is not None
+    memory = with_table_accepted(told)
+    assert obstacle(memory, HERE, 71.0) is None
+    assert is_accepted_unchanged(memory)
+    another = noticed(memory, Sight(reset=R(2).news, reset_is_there=True), 72.0)
+    assert obstacle(another, HERE, 73.0) is not None
 
 
 def test_a_second_retry_time_counts_its_120_s_anew() -> None:

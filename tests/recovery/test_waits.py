@@ -7,20 +7,24 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.ctl.calling import ctl
-from tests.recovery.supervisors import LOST_PEER, Pod, SimulatedCluster, started
+from tests.ctl.calling import Answer, ctl
+from tests.recovery.supervisors import LOST_PEER, Pod, SimulatedCluster, Story, started
 from tests.recovery.tables import members, moved
 from tests.recovery.writers import listed, reset_file
 from tests.running import wait_until
 
 
-def status_of(pod: Pod) -> str:
+def asked(pod: Pod, command: str) -> Answer:
     environ = {
         "MA_MOUNT_PATH": str(pod.job.root / "modelarts"),
         "MA_VJ_NAME": "ma-job-test",
         "MA_CURRENT_INSTANCE_NAME": pod.member.name,
     }
-    return ctl("status", environ=environ).stdout
+    return ctl(command, environ=environ)
+
+
+def status_of(pod: Pod) -> str:
+    return asked(pod, "status").stdout
 
 
 def for_a_table(cluster: SimulatedCluster) -> None:
@@ -60,6 +64,35 @@ def test_a_wait_is_shown_and_a_sigterm_ends_it_at_once(
     story = pod.ends_with(143)
     assert story.worlds == [2]
     assert pod.job.all("wait.ended")
+
+
+def test_an_operator_ends_the_wait_for_a_new_table(cluster: SimulatedCluster) -> None:
+    pods = started(cluster, members(2))
+    with cluster.held():
+        for_an_unchanged_table(cluster)
+        cluster.move(5)
+        for pod in pods:
+            told = pod.then("cluster.waiting")
+            assert "ascend-supervisorctl restart" in told["reason"]
+            assert "starts with the rank table as it is" in asked(pod, "restart").stdout
+            pod.up(1)
+            assert pod.job.all("rank_table.unchanged")[0]["waited_seconds"] < 60
+    assert cluster.stop() == [Story([2, 2], [True], ["retry_time"], 143)] * 2
+
+
+@pytest.mark.parametrize("wait", [for_a_table, for_the_end_of_a_fault, for_a_reset])
+def test_other_waits_are_not_ended_by_a_restart(
+    cluster: SimulatedCluster, wait: Callable[[SimulatedCluster], None]
+) -> None:
+    (pod,) = started(cluster, members(2), only=[0])
+    wait(cluster)
+    told = pod.then("cluster.waiting")
+    assert "ascend-supervisorctl" not in told["reason"]
+    answer = asked(pod, "restart")
+    assert answer.returncode == 1
+    assert "no generation runs" in answer.stderr
+    assert pod.job.wait_for("control.requested")["effect"].startswith("declined: ")
+    cluster.stop()
 
 
 def test_a_sigterm_during_the_back_off_after_an_incident_ends_it_at_once(cluster):
