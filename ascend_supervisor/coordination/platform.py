@@ -197,9 +197,13 @@ class Platform:
     def _left_out(self, refusal: TableRefused) -> Obstacle:
         """The table does not hold this server; raises ``refusal`` once that has lasted.
 
-        A new pod may see the table of the pods before it for a while.
+        A new pod may see the table of the pods before it for a while. As long as faults are
+        collected, the cluster has not decided who takes part.
         """
         now = self._clock.now()
+        if self._memory.reset.is_flushing and (held := obstacle(self._memory, (), now)):
+            self._left_out_since = None
+            return held
         since = self._left_out_since = now if self._left_out_since is None else self._left_out_since
         limit = LASTING_SECONDS if self._memory.running else UNCHANGED_SECONDS
         if now - since >= limit:

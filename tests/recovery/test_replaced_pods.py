@@ -234,3 +234,52 @@ def test_a_running_pod_that_a_new_table_leaves_out_ends_too(cluster):
     for pod in (first, second):
         pod.up(1)
     assert cluster.stop() == [Story([3, 2], [True], ["table_changed"], 143)] * 2
+
+
+def test_a_pod_that_is_left_out_has_its_time_anew_after_a_withdrawal(cluster):
+    job = members(3)
+    (pod,) = started(cluster, job, only=[2])
+    cluster.withdraw_table()
+    cluster.move(10)
+    pod.then("cluster.waiting")
+    with cluster.held():
+        for _ in range(3):
+            cluster.write_table(members(2))
+            cluster.move(7)
+            cluster.withdraw_table()
+            cluster.move(2)
+    left_out = [one for one in pod.job.all("cluster.waiting") if "does not hold" in one["reason"]]
+    assert len(left_out) == 3
+    cluster.write_table(job)
+    pod.up(1)
+    assert cluster.stop() == [Story([3, 3], [True], ["table_withdrawn"], 143)]
+
+
+def test_a_new_pod_that_the_table_leaves_out_waits_while_faults_are_collected(cluster):
+    job = members(3)
+    (pod,) = cluster.start(
+        *(job, "--rank-table-timeout", "7200"),
+        only=[2],
+        table=cluster.form(members(2)),
+        reset=reset_file(flushing=True),
+    )
+    pod.then("cluster.waiting")
+    cluster.move(300)
+    cluster.write_reset(reset_file())
+    cluster.move(60)
+    assert pod.job.process.poll() is None
+    cluster.write_table(job)
+    pod.up()
+    assert cluster.stop() == [Story([3], [], [], 143)]
+
+
+def test_a_running_pod_that_a_new_table_leaves_out_ends_when_faults_are_collected(cluster):
+    (pod,) = started(cluster, members(3), only=[2])
+    cluster.write_reset(reset_file(flushing=True))
+    cluster.write_table(members(2))
+    pod.then("cluster.waiting")
+    cluster.move(300)
+    assert pod.job.process.poll() is None
+    cluster.write_reset(reset_file())
+    cluster.move(20)
+    assert pod.ends_with(65).worlds == [3]
