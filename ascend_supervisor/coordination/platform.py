@@ -224,7 +224,7 @@ class Platform:
         left = ledger.restarts_left
         start = Start(
             *(ledger.generation, place.found, place.node_rank, place.entry, left),
-            cluster=self._restarts(),
+            cluster=self._restarts(more=int(self._memory.incident is not None)),
         )
         joins = self._rules.joins_others
         return without_restarts(start, ledger.limit, joins_others=joins, elsewhere=FOLLOWED)
