@@ -105,12 +105,16 @@ def refuse(
     return event.exit_code
 
 
-def cannot_start(error: Exception) -> int:
-    """The exit code, after one sentence on stderr: there is no event loop to report events."""
+def cannot_start(error: Exception, retryable: int | None = None) -> int:
+    """The exit code, after one sentence on stderr: there is no event loop to report events.
+
+    It is the ``retryable`` one of --retryable-exit-code if that is known: this may pass.
+    """
     _forget_the_loop()
     shortage = scarcity(error)
     tell(f"ascend_supervisor: cannot start: {shortage or error}")
-    return UNAVAILABLE if shortage else DEFECT
+    own = UNAVAILABLE if shortage else DEFECT
+    return own if retryable is None else retryable
 
 
 def _forget_the_loop() -> None:

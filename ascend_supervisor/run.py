@@ -87,9 +87,11 @@ def _run(
     if settings.check:
         return print_plan(settings, environ, place, cluster, listen)
     first = first_event(settings, cluster, place)
-    options = {"loop_factory": new_loop}
-    given = Given(settings, environ, place, cluster)
-    return anyio.run(_main, given, first, listen, leave, backend_options=options)
+    main = partial(_main, Given(settings, environ, place, cluster), first, listen, leave)
+    try:
+        return anyio.run(main, backend_options={"loop_factory": new_loop})
+    except (NoThread, OSError) as error:
+        return cannot_start(error, settings.retryable_exit_code)
 
 
 async def _main(given: Given, first: SupervisorStarted, listen: Listen, leave: Leave) -> NoReturn:

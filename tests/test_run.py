@@ -117,6 +117,8 @@ JOB = ("--standalone", "1", "--", "true")
     [
         ("--nope", USAGE, "--nope is not known; --help lists the options"),
         ("--check", UNAVAILABLE, "cannot start: Too many open files; raise ulimit -n"),
+        ("--restarts=0", UNAVAILABLE, "cannot start: Too many open files; raise ulimit -n"),
+        ("--retryable-exit-code=137", 137, "cannot start: Too many open files; raise ulimit -n"),
     ],
 )
 def test_without_room_for_an_event_loop_there_is_one_sentence(tmp_path, word, code, sentence):
