@@ -19,6 +19,7 @@ from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.lock import take_lock
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
@@ -145,7 +146,7 @@ class SingleInstance:
             if not lives and take_lock(self._lock, to_json(self._ourselves)):
                 return Free()
         except OSError as error:
-            return Free(error.strerror or str(error))
+            return Free(reason_of(error))
         holder = described_in(self._lock)
         if state is not None and lives and not _is_of(state, holder):
             holder = described_by(state.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ import anyio
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.standard_streams import tell
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import StopSignal
@@ -124,7 +126,7 @@ async def _sourced(
     except OSError as error:
         if lacking := scarcity(error):
             raise Unavailable(f"--env-from {file}: bash cannot be started: {lacking}") from error
-        reason = error.strerror or error
+        reason = reason_of(error)
         raise SettingsRefused(f"--env-from {file}: bash cannot be started: {reason}") from error
 
 
@@ -143,8 +145,11 @@ def _reading_fault(file: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return "there is no such file"
     except OSError as error:
-        return f"it cannot be read: {error.strerror}"
-    return None if os.access(file, os.R_OK) else "it cannot be read: Permission denied"
+        return f"it cannot be read: {reason_of(error)}"
+    if os.access(file, os.R_OK):
+        return None
+    denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return f"it cannot be read: {reason_of(denied)}"
 
 
 def _tell_on_stderr(event: Event) -> None:

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from ascend_supervisor.cluster.rank_table import NotReady
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import plain, shown
 
@@ -81,7 +82,7 @@ def _content(directory: Path) -> str:
     except FileNotFoundError:
         return "there is no such directory"
     except OSError as error:
-        return f"the directory cannot be read: {scarcity(error) or error.strerror or error}"
+        return f"the directory cannot be read: {scarcity(error) or reason_of(error)}"
     if not names:
         return "the directory is empty"
     listed = ", ".join(shown(name) for name in sorted(names)[:_MOST_NAMES])

@@ -15,6 +15,7 @@ from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.errors import CannotWrite, TableRefused, Unavailable
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.watch import Signature, signature
 from ascend_supervisor.job_files import TABLE_FILE
@@ -57,7 +58,7 @@ def keep_copy(document: bytes, path: PurePath) -> None:
                 f"cannot write the ranks' copy of the rank table: {lacking}"
             ) from error
         raise CannotWrite(
-            f"cannot write the ranks' copy of the rank table {path}: {error.strerror or error}; "
+            f"cannot write the ranks' copy of the rank table {path}: {reason_of(error)}; "
             "make its directory writable, or choose another one with --log-dir (where it is set, "
             "with MA_MOUNT_PATH)"
         ) from error
@@ -172,5 +173,5 @@ def watched_path(places: Sequence[Path]) -> Path:
 
 
 def _unreadable(error: OSError) -> NotReady:
-    reason = f"it cannot be read: {scarcity(error) or error.strerror or error}"
+    reason = f"it cannot be read: {scarcity(error) or reason_of(error)}"
     return NotReady(reason, advice="")

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.writer_thread import STALL_SECONDS, Writer
 from ascend_supervisor.output.log_file import LogFile
 from ascend_supervisor.output.log_items import Gap, Item, Notice, Step
@@ -221,7 +222,7 @@ class LogWriter:
             except OSError as error:
                 with self._lock:
                     if last == self._finishing:  # else the error is older than ``finish``
-                        self._writer.refuse(error.strerror or str(error))
+                        self._writer.refuse(reason_of(error))
                 time.sleep(RETRY_SECONDS)
             else:
                 break

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import LogBlocked, LogLost, LogRotated
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.earlier_logs import start_words
 from ascend_supervisor.output.log_file import LogFile, Rotation
@@ -79,7 +80,7 @@ class RankLogs:
             if lacking := scarcity(error):
                 return Unavailable(f"{spec.name}: cannot open its log: {lacking}")
             return CannotWrite(
-                f"{spec.name}: cannot write its log {log.path}: {error.strerror or error}; "
+                f"{spec.name}: cannot write its log {log.path}: {reason_of(error)}; "
                 "choose another directory with --log-dir"
             )
         return None

@@ -16,6 +16,7 @@ from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.latest_content import LatestFile
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.reporters.state_file import Status, as_json, status_file
@@ -102,7 +103,7 @@ class Records:
 
     def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
         def failed(error: OSError) -> None:
-            text = f"{path} cannot be written: {error.strerror or error}"
+            text = f"{path} cannot be written: {reason_of(error)}"
             self._outlets.complain(f"{name}: {text}")  # the last write comes after the last event
             self._loop.call_soon_threadsafe(self._outlets.report, Diagnostic(name, text, None))
 

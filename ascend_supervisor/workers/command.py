@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ascend_supervisor.errors import CannotExecute, CommandNotFound, Unavailable
 from ascend_supervisor.files.executable import is_foreign, missing_interpreter
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import plain, printable
@@ -56,7 +57,7 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
         if lacking := scarcity(error):
             raise Unavailable(f"{spec.name}: cannot look for {word!r}: {lacking}") from error
         raise CannotExecute(
-            f"{spec.name}: {word!r} cannot be executed: {error.strerror} ({found})"
+            f"{spec.name}: {word!r} cannot be executed: {reason_of(error)} ({found})"
         ) from error
 
 

@@ -16,6 +16,7 @@ from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.scarcity import NoThread, scarcity
@@ -131,4 +132,4 @@ def _write_files(spec: ProcessSpec) -> None:
 def _unwritable(what: str, error: OSError, other: str) -> CannotWrite | Unavailable:
     if lacking := scarcity(error):
         return Unavailable(f"{what}: {lacking}")
-    return CannotWrite(f"{what}: {error.strerror or error}; choose another {other}")
+    return CannotWrite(f"{what}: {reason_of(error)}; choose another {other}")

@@ -14,6 +14,7 @@ from ascend_supervisor.errors import (
     CommandNotFound,
     Unavailable,
 )
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
@@ -196,7 +197,7 @@ def start(
 def _refusal(
     spec: ProcessSpec, error: OSError
 ) -> CommandNotFound | CannotExecute | CannotWrite | Unavailable:
-    reason = error.strerror or str(error)
+    reason = reason_of(error)
     if error.filename is not None and str(error.filename) == str(spec.cwd):
         return CannotWrite(f"{spec.name}: cannot enter its directory {spec.cwd}: {reason}")
     if lacking := scarcity(error):

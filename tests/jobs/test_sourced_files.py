@@ -107,7 +107,7 @@ def test_a_file_without_permission_to_read_is_refused(supervised, tmp_path):
     before = () if os.geteuid() else without_privileges
     job = supervised("--standalone", "1", "--env-from", str(file), "--", "true", before=before)
     assert job.end() == 64
-    sentence = f"--env-from {file}: it cannot be read: Permission denied"
+    sentence = f"--env-from {file}: it cannot be read: Permission denied for user {os.geteuid()}"
     assert job.stderr == f"ascend_supervisor: {sentence}\n"
 
 
