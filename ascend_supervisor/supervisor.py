@@ -245,7 +245,7 @@ _OUTCOMES: dict[type[Outcome], str] = {
 def _exited(stop: Stop, generations: int, ended: Ended | None, start: Start | None) -> Exit:
     cause = stop.cause or (None if ended is None else root_cause(ended))
     text = failure_text(cause) if isinstance(cause, Failure) else cause
-    reason = cause_first(text or "", stop.reason)
+    reason = cause_first(cause, stop.reason)
     event = SupervisorExited(stop.exit_code, reason, generations, text)
     is_told = isinstance(cause, Failure) or not stop.exit_code
     return Exit(event, None if is_told else text, stop.is_retryable, start)

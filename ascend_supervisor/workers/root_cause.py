@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ascend_supervisor.evidence.exceptions import first_raised, of_rank, raised_in
 from ascend_supervisor.outcome import (
     Crashed,
     Ended,
@@ -49,13 +50,26 @@ def cause_in_short(ended: Ended) -> str:
     return text.partition("\n")[0]
 
 
-def cause_first(cause: str, reason: str) -> str:
-    """The first line of ``cause``, a text, and then the ``reason`` of the end, unless that has it.
+def cause_first(cause: Failure | str | None, reason: str) -> str:
+    """The first line of ``cause``, and then the ``reason`` of the end, unless that has it.
+
+    Of a failure, the exception is added where nothing else says why.
 
     Whoever reads only the last event must not take the restart budget for the cause.
     """
-    first = cause.partition("\n")[0]
+    if isinstance(cause, Failure):
+        return f"{headline(_failure_in_short(cause))}; {reason}"
+    first = (cause or "").partition("\n")[0]
     return reason if not first or first in reason else f"{headline(first)}; {reason}"
+
+
+def _failure_in_short(failure: Failure) -> str:
+    short = failure_text(failure).partition("\n")[0]
+    if failure.reason or failure.meaning:
+        return short
+    lines = of_rank(failure.last_lines, failure.rank)
+    raised = raised_in(failure.exception) or first_raised(lines)
+    return short if raised is None else f"{short}: {harmless_text(raised.text[0].strip())}"
 
 
 def headline(sentence: str) -> str:

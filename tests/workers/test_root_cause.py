@@ -69,6 +69,34 @@ def test_an_end_says_its_cause_before_the_restarts(cause, told):
     assert cause_first(cause, "no restarts were asked for") == told
 
 
+TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "train.py", line 1, in <module>',
+    "ValueError: no \x1b[31msuch dataset",
+)
+IN_SHORT = "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s"
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (replace(FAILURE, last_lines=TRACEBACK), f"{IN_SHORT}: ValueError: no such dataset; end"),
+        (
+            replace(FAILURE, last_lines=TRACEBACK, exception="RuntimeError: HCCL\nmore"),
+            f"{IN_SHORT}: RuntimeError: HCCL; end",
+        ),
+        (
+            replace(FAILURE, last_lines=TRACEBACK, meaning="a consequence: look at rank 5"),
+            f"{IN_SHORT}: a consequence: look at rank 5; end",
+        ),
+        (replace(FAILURE, last_lines=("loss is nan",)), f"{IN_SHORT}; end"),
+    ],
+    ids=["its log", "its error file", "its meaning", "nothing"],
+)
+def test_of_a_failure_the_exception_is_said_where_nothing_else_says_why(failure, told):
+    assert cause_first(failure, "end") == told
+
+
 def test_a_long_cause_leaves_room_for_the_reason():
     told = cause_first("x" * 5000, "no restarts were asked for")
     assert told.endswith("...; no restarts were asked for")
