@@ -31,6 +31,7 @@ from ascend_supervisor.control.protocol import (
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.directories import make_directories
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.reserved_descriptor import NONE_LEFT, Reserve, free_descriptors
 from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.outcome import Requester
@@ -84,8 +85,8 @@ class ControlSocket:
         try:
             file, reserve = await self._opened()
         except (OSError, NoThread) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            self._tell(f"there is none: {reason}; ascend-supervisorctl reads the state file")
+            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            self._tell(f"it cannot be made: {reason}; ascend-supervisorctl reads the state file")
             return
         try:
             with anyio.move_on_after(NAME_SECONDS):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import anyio
 
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Errand, check_room
 
@@ -129,7 +130,7 @@ class FileWatch:
             except (FileSystemTimeout, FileNotFoundError):
                 pass  # the directory may come; until then there is nothing to watch
             except (OSError, RuntimeError, NoThread) as error:
-                self._tell(str(error))
+                self._tell(reason_of(error) if isinstance(error, OSError) else str(error))
             await anyio.sleep(POLL_SECONDS)
 
     def _tell(self, reason: str) -> None:

@@ -390,8 +390,8 @@ async def test_where_no_socket_can_be_had_that_is_told_once(tmp_path):
     (event,) = stage.events
     assert isinstance(event, Diagnostic)
     assert event.msg == (
-        f"the control socket: {tmp_path / 's'}: there is none: something that is not a socket is "
-        "there; ascend-supervisorctl reads the state file"
+        f"the control socket: {tmp_path / 's'}: it cannot be made: something that is not a socket "
+        "is there; ascend-supervisorctl reads the state file"
     )
     assert (tmp_path / "s").read_text() == "somebody's"
 
