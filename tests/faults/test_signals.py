@@ -312,7 +312,7 @@ def make_room(job: Running) -> None:
 
 def has_ended_by(number: signal.Signals, job: Running, state: State) -> None:
     end = told_end(job, 128 + number)
-    assert end["reason"] == f"told to stop by {number.name}"
+    assert end["reason"].endswith(f"told to stop by {number.name}")
     started = len(job.all("generation.started"))
     assert end["generations"] == started
     assert state.generations in {started, None}

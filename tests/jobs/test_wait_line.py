@@ -71,7 +71,7 @@ def test_the_wait_for_the_table_is_one_line_of_which_nothing_stays(on_terminal, 
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert waiting_lines(window) == []
-    assert window.lines[-1].endswith("SIGTERM")
+    assert window.lines[-1].endswith("ending with exit code 143")
 
 
 def test_the_wait_before_a_restart_is_counted_down(on_terminal, window):
