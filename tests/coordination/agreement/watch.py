@@ -28,7 +28,7 @@ class Violation(Exception):
 
 class Watch(Struct, frozen=True, cache_hash=True):
     """``incidents`` is what the faults so far may cost. ``ends`` are exit codes, by job. ``won``
-    are jobs that have succeeded everywhere. ``latest`` is the last generation started, by job.
+    are jobs that have succeeded everywhere. ``is_calm``: nothing has happened so far. ``latest`` is the last generation started, by job.
     ``may_forget``: data were lost, and with them what was free. ``may_differ``: they were lost
     between an end and its last reader. Both are not promised.
     """
@@ -37,6 +37,7 @@ class Watch(Struct, frozen=True, cache_hash=True):
     ends: tuple[tuple[str, int], ...] = ()
     won: frozenset[str] = frozenset()
     latest: tuple[tuple[str, int], ...] = ()
+    is_calm: bool = True
     may_forget: bool = False
     may_differ: bool = False
 
@@ -44,10 +45,15 @@ class Watch(Struct, frozen=True, cache_hash=True):
         if fault == "wipe":
             has_ended = epoch is not None and epoch.phase is Phase.END
             return replace(
-                self, won=frozenset(), may_forget=True, may_differ=self.may_differ or has_ended
+                self,
+                won=frozenset(),
+                is_calm=False,
+                may_forget=True,
+                may_differ=self.may_differ or has_ended,
             )
         return replace(
             self,
+            is_calm=False,
             incidents=self.incidents + (fault in INCIDENTS),
         )
 
@@ -111,7 +117,9 @@ def has_ended(watch: Watch, one: Process, act: Exit) -> Watch:
         watch = replace(watch, ends=tuple(sorted(ends.items())))
     elif ended is not None:
         raise Violation("agreement", f"{one.name} has read {ended}, and ends with {code}")
-    jobs = {job for job in one.memory.jobs if job in watch.won}
-    if jobs and code and code not in ALONE:
+    if watch.is_calm and code:
+        raise Violation("success", f"{one.name} ends with {code}, although nothing has happened")
+    has_won = one.finished is not None and one.finished.job in watch.won
+    if has_won and code and code not in ALONE:
         raise Violation("success", f"{one.name} ends with {code}, but its job has succeeded")
     return watch

@@ -235,7 +235,8 @@ class Model:
         newcomers = list(world.newcomers)
         newcomers.remove(kind)
         processes = (*world.processes, new_process(name, place))
-        return replace(world, processes=processes, newcomers=tuple(newcomers))
+        watch = replace(world.watch, is_calm=False)
+        return replace(world, processes=processes, newcomers=tuple(newcomers), watch=watch)
 
     def _faulted(self, world: World, event: Event) -> World:
         fault, *whom = event

@@ -1,0 +1,67 @@
+"""A line of the table that is switched off is missed: the search says what then breaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_supervisor.coordination.agreement.table import NAMES
+from tests.coordination.agreement.search import explore
+from tests.coordination.agreement.world import Model
+
+MOST = 6_000
+
+MISSED = {
+    "fence": ("running", ("cut",), (), "ending"),
+    "job_ended": ("running", (), (), "ending"),
+    "restore_epoch": ("running", ("wipe",), (), "ending"),
+    "first_epoch": ("cold", (), (), "ending"),
+    "keep_own_keys": ("running", ("stall",), (), "budget"),
+    "next_job": ("running", (), ("other",), "ending"),
+    "take_index": ("cold", (), (), "ending"),
+    "end_ranks": ("running", ("fail",), (), "overlap"),
+    "leave": ("running", ("term",), (), "ending"),
+    "get_ready": ("cold", (), (), "ending"),
+    "run": ("cold", (), (), "success"),
+    "give_up": ("running", ("kill",), (), "ending"),
+    "success": ("running", (), (), "ending"),
+    "say_done": ("running", (), (), "ending"),
+    "stop_running": ("running", ("fail",), (), "ending"),
+    "start_ranks": ("cold", (), (), "ending"),
+}
+"""The start, the faults, the newcomers, and what breaks."""
+
+NOT_MISSED = {
+    "stop_without_contact": "ends sooner; without it the fence ends the server, with the same code",
+    "look_first": "the model never decides on what was read in an earlier tick",
+    "stop_without_index": "ends sooner",
+    "displaced": "needs two losses of data; two servers that differ then overlap",
+    "has_left": "the farewell itself ends the server, unless its answer is lost",
+    "ended_here": "a promise to a newcomer, which no invariant of the search mentions",
+    "refuse_ourselves": "the model has no settings that differ",
+    "cannot_go_on": "the model has no obstacles",
+    "leave_unneeded": "ends sooner",
+    "leave_done": "ends sooner",
+}
+"""Lines whose absence the search does not notice, and why; test_decision.py covers them."""
+
+
+@pytest.mark.parametrize("line", MISSED)
+def test_a_line_that_is_switched_off_is_missed(line):
+    start, faults, newcomers, breaks = MISSED[line]
+    prepared = Model(2) if start == "running" else None
+    model = Model(2, without=frozenset({line}))
+    world = getattr(prepared or model, start)(faults, newcomers)
+    found = explore(model, world, MOST)
+    assert found.violation is not None, str(found)
+    assert found.violation.name == breaks
+
+
+def test_the_same_worlds_without_a_line_switched_off_are_sound():
+    for start, faults, newcomers, _ in set(MISSED.values()):
+        model = Model(2)
+        assert explore(model, getattr(model, start)(faults, newcomers), MOST).violation is None
+
+
+def test_every_line_is_missed_or_told_why_not():
+    assert {*MISSED, *NOT_MISSED} == set(NAMES)
+    assert not MISSED.keys() & NOT_MISSED.keys()
