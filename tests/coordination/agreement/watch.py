@@ -27,10 +27,12 @@ class Violation(Exception):
 
 
 class Watch(Struct, frozen=True, cache_hash=True):
-    """``incidents`` is what the faults so far may cost. ``ends`` are exit codes, by job. ``won``
-    are jobs that have succeeded everywhere. ``is_calm``: nothing has happened so far. ``latest`` is the last generation started, by job.
-    ``may_forget``: data were lost, and with them what was free. ``may_differ``: they were lost
-    between an end and its last reader. Both are not promised.
+    """What has happened so far, as far as it matters to what must hold.
+
+    ``incidents`` is what the faults may cost. ``ends`` are exit codes, by job. ``won`` are jobs
+    that have succeeded everywhere. ``latest`` is the last generation started, by job. ``is_calm``:
+    no fault came, and no newcomer. ``may_forget``: data were lost, and with them what was free.
+    ``may_differ``: they were lost between an end and its last reader. Both are not promised.
     """
 
     incidents: int = 0
