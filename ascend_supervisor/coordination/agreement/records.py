@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from enum import Enum
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -149,13 +149,19 @@ def encode(record: Record) -> bytes:
     return zlib.compress(data) if len(data) > LARGE else data
 
 
-@lru_cache(maxsize=4096)
 def decode(key: str, value: bytes, kind: type[AnyRecord]) -> AnyRecord:
     """The record under ``key``; raises DamagedRecord."""
     try:
-        return msgspec.json.decode(_unpacked(value), type=kind)
+        found: AnyRecord = _decoded(value, kind)
     except (msgspec.MsgspecError, UnicodeError, zlib.error, ValueError) as error:
         raise DamagedRecord(key, value, str(error)) from error
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _decoded(value: bytes, kind: type[Record]) -> Any:
+    """The same bytes are read again and again: most records never change."""
+    return msgspec.json.decode(_unpacked(value), type=kind)
 
 
 def _unpacked(value: bytes) -> bytes:

@@ -366,3 +366,35 @@ def test_after_a_loss_of_data_the_roster_gives_no_index_to_a_newcomer_from_the_s
     stage.ticks(TTL)
     assert stage.epoch == "gather 1"
     assert 0 not in stage.view.members
+
+
+def test_the_last_one_leaves_no_end_over_a_server_that_came_back_done():
+    stage = Stage("running")
+    stage.play("succeed A", "freeze A", "tick", "succeed B", "look B", "do B", "tick")
+    stage.play("term B", "look B", "heal A", "look A", "do A", "do B")
+    assert stage.codes() == {"A": 0, "B": 0}
+
+
+def test_a_done_server_that_leaves_after_etcd_stood_still_restarts_nobody():
+    stage = Stage("running")
+    stage.play("succeed A", "succeed B", "term A", "stall")
+    stage.play("look A", "do A", "look A", "look B", "do B")
+    stage.settle()
+    assert (stage.epoch, stage.written.exit_code) == ("end 0", 0)
+
+
+def test_who_only_waits_to_say_farewell_is_not_ready():
+    stage = Stage("running")
+    stage.play("fail A")
+    stage.settle()
+    stage.play("term B", "released B", "stall")
+    stage.settle("B")
+    assert 1 not in stage.view.ready
+
+
+def test_a_newcomer_writes_the_loss_of_everybody():
+    stage = Stage("running")
+    stage.play("kill A", "kill B", "come same a")
+    stage.ticks(2 * TTL + 1)
+    assert stage.epoch == "gather 1"
+    assert stage.view.members[0].incarnation == "X"

@@ -1,0 +1,193 @@
+"""Single decisions that the search does not reach, or does not notice."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import Act, Exit, Forget, Read, Transaction, Wait
+from ascend_supervisor.coordination.agreement.clocks import Clocks
+from ascend_supervisor.coordination.agreement.decision import decide
+from ascend_supervisor.coordination.agreement.memory import Memory, memory_at, remember
+from ascend_supervisor.coordination.agreement.records import (
+    About,
+    Beat,
+    Cause,
+    Epoch,
+    Mark,
+    Member,
+    Phase,
+    Record,
+    Seat,
+    decode,
+    encode,
+)
+from ascend_supervisor.coordination.agreement.rules import Rules, Self
+from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks, Situation
+from ascend_supervisor.coordination.agreement.view import View, view_of
+from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
+from ascend_supervisor.restart_policy import Backoff, RestartBudget
+
+RULES = Rules(Self("A", "a"), 2, RestartBudget(1, backoff=Backoff(8.0, 60.0)), settings="s")
+GATHER = Epoch("job", 0, Phase.GATHER, "w0")
+RUN = Epoch("job", 0, Phase.RUN, "w1")
+ROSTER = (Seat("A", "a"), Seat("B", "b"))
+ABOUT = About("w", "s")
+READY = Situation(table="t")
+RUNNING = Situation(Ranks.RUNNING, 0, table="t")
+FAILURE = Failure("rank 0", 0, 0, ExitStatus(3), 1.0)
+CRASH = Ended(Crashed(FAILURE), 1.0)
+
+
+def view(epoch: Epoch | None, about: About = ABOUT, **more: Record) -> View:
+    """Both servers live; ``ready__0__1`` is the key ready/0/1, and so on."""
+    records: dict[str, Record] = {
+        keys.server(0): Member("job", "A", "a"),
+        keys.server(1): Member("job", "B", "b"),
+        keys.alive(0): Beat("A"),
+        keys.alive(1): Beat("B"),
+    }
+    if epoch is not None:
+        records |= {keys.EPOCH: epoch, keys.ABOUT: about}
+    records |= {name.replace("__", "/"): record for name, record in more.items()}
+    return view_of({name: encode(record) for name, record in records.items()}, 1)
+
+
+def without(seen: View, *names: str) -> View:
+    return view_of({name: one for name, one in seen.values.items() if name not in names}, 1)
+
+
+def known(*views: View, at: float = 100.0, rules: Rules = RULES) -> Memory:
+    """What is remembered after these reads, one a second."""
+    memory = memory_at(at)
+    for second, one in enumerate(views):
+        memory = remember(memory, one, at + second, at + second, rules)
+    return memory
+
+
+def act(seen: View, situation: Situation = READY, later: float = 0.0, rules: Rules = RULES) -> Act:
+    return decide(seen, known(seen, rules=rules), Clocks(100 + later, "new"), situation, rules)
+
+
+def epoch_of(written: Act) -> Epoch:
+    assert isinstance(written, Transaction)
+    (value,) = (put.value for put in written.puts if put.key == keys.EPOCH)
+    return decode(keys.EPOCH, value, Epoch)
+
+
+def about_of(written: Act) -> About:
+    assert isinstance(written, Transaction)
+    (value,) = (put.value for put in written.puts if put.key == keys.ABOUT)
+    return decode(keys.ABOUT, value, About)
+
+
+def test_told_to_stop_without_contact_it_ends_before_the_fence_falls():
+    stopping = replace(READY, stop=2)
+    assert isinstance(act(view(GATHER), stopping, later=RULES.ttl + 1), Exit)
+    assert isinstance(act(view(GATHER), READY, later=RULES.ttl + 1), Read)
+
+
+def test_what_was_read_too_long_ago_is_read_again():
+    assert isinstance(act(view(GATHER), later=RULES.ttl + 1), Read)
+
+
+def test_without_an_index_it_stops_without_a_word():
+    stopping = replace(READY, stop=15)
+    ended = act(view(GATHER), stopping, rules=replace(RULES, own=Self("X", "x")))
+    assert isinstance(ended, Exit)
+    assert (ended.exit_code, ended.farewell) == (143, None)
+
+
+@pytest.mark.parametrize("started", [None, 0])
+def test_another_job_ends_those_who_have_run_and_is_joined_by_the_others(started):
+    memory = replace(known(view(RUN)), started=started)
+    other = view(replace(RUN, job="other"))
+    found = decide(other, memory, Clocks(100, "new"), READY, RULES)
+    if started is None:
+        assert isinstance(found, Forget)
+    else:
+        assert isinstance(found, Exit)
+        assert (found.exit_code, found.kills) == (69, True)
+
+
+def test_its_own_farewell_that_it_finds_written_is_an_end():
+    left = without(view(GATHER, server__0=Member("job", "A", "a", has_left=True)), "alive/0")
+    found = act(left, replace(READY, stop=15))
+    assert isinstance(found, Exit)
+    assert found.exit_code == 143
+
+
+def test_settings_that_differ_are_refused_and_both_are_named():
+    newcomer = replace(RULES, own=Self("X", "x"), settings="mine")
+    found = act(view(GATHER), rules=newcomer)
+    assert isinstance(found, Exit)
+    assert (found.exit_code, "mine" in found.reason, "(s)" in found.reason) == (64, True, True)
+
+
+def test_an_obstacle_ends_the_job_of_a_member_and_only_the_newcomer_else():
+    blocked = replace(READY, obstacle=Obstacle(75, "no table came"))
+    written = act(view(GATHER), blocked)
+    assert (epoch_of(written).phase, epoch_of(written).exit_code) == (Phase.END, 75)
+    assert about_of(written).cause == Cause(0, 75, "no table came")
+    newcomer = act(view(GATHER), blocked, rules=replace(RULES, own=Self("X", "x")))
+    assert isinstance(newcomer, Exit)
+    assert newcomer.exit_code == 75
+
+
+def test_a_member_that_is_no_part_of_the_run_leaves_it():
+    running = view(RUN, replace(ABOUT, roster=(Seat("old", "a"), Seat("B", "b"))))
+    written = act(running, replace(READY, stop=15))
+    assert isinstance(written, Transaction)
+    assert written.deletes == ("alive/0", "ready/0/0")
+
+
+def test_a_server_that_is_done_leaves_and_keeps_its_done():
+    running = view(RUN, replace(ABOUT, roster=ROSTER), done__0__0=Mark("A", "t"))
+    succeeded = Situation(Ranks.SUCCEEDED, 0, stop=15, table="t")
+    written = act(running, succeeded)
+    assert isinstance(written, Transaction)
+    assert (written.puts, written.deletes) == ((), ("alive/0",))
+    assert written.then is not None
+
+
+def test_tables_that_differ_start_nothing_and_are_both_named_in_the_end():
+    seen = view(GATHER, ready__0__0=Mark("A", "t"), ready__0__1=Mark("B", "u"))
+    assert isinstance(act(seen), Wait)
+    memory = replace(known(seen), only_ready=100 - RULES.timeout)
+    written = decide(seen, memory, Clocks(100, "new"), READY, RULES)
+    assert epoch_of(written).exit_code == 65
+    cause = about_of(written).cause
+    assert cause is not None
+    assert cause.reason == "the rank tables differ: server 0 has t, server 1 has u"
+
+
+def test_a_failure_is_charged_and_waited_for_and_the_last_one_ends_the_job():
+    running = view(RUN, replace(ABOUT, roster=ROSTER))
+    failed = replace(RUNNING, ranks=Ranks.FAILED, verdict=CRASH)
+    memory = known(running)
+    first = decide(running, memory, Clocks(100, "new", 0.5), failed, RULES)
+    assert (epoch_of(first).phase, epoch_of(first).generation) == (Phase.GATHER, 1)
+    about = about_of(first)
+    assert (about.delay, about.charges.spent) == (4.0, (-4.0,))
+    assert about.cause == Cause(0, 3, "rank 0 exited with status 3", FAILURE)
+    second = act(view(RUN, replace(about, roster=ROSTER)), failed)
+    assert (epoch_of(second).phase, epoch_of(second).exit_code) == (Phase.END, 3)
+
+
+def test_nothing_runs_before_the_delay_is_over():
+    marks = {"ready__0__0": Mark("A", "t"), "ready__0__1": Mark("B", "t")}
+    seen = view(GATHER, replace(ABOUT, delay=4.0), **marks)
+    early = act(seen, later=3)
+    assert early == Wait(104.0, "waits in gather 0")
+    assert epoch_of(act(seen, later=4)).phase is Phase.RUN
+
+
+def test_whoever_exits_at_the_end_takes_its_keys_along():
+    seen = view(GATHER)
+    memory = replace(known(seen), ended=replace(RUN, phase=Phase.END, exit_code=3))
+    found = decide(seen, memory, Clocks(100, "new"), READY, RULES)
+    assert isinstance(found, Exit)
+    assert found.farewell is not None
+    assert set(found.farewell.deletes) == {"server/0", "alive/0", "ready/0/0", "done/0/0"}
+    assert found.farewell.compares == seen.unchanged("server/0")

@@ -1,0 +1,98 @@
+"""The records as bytes, and the keys that they stand under."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.records import (
+    LARGE,
+    About,
+    Beat,
+    Cause,
+    Charges,
+    DamagedRecord,
+    Epoch,
+    Mark,
+    Member,
+    Phase,
+    Seat,
+    decode,
+    encode,
+)
+from ascend_supervisor.coordination.agreement.view import view_of
+from ascend_supervisor.outcome import ExitStatus, Failure
+
+JOB = "0123456789abcdef0123456789abcdef"
+EPOCH = Epoch(JOB, 7, Phase.RUN, JOB)
+SEATS = tuple(Seat(f"process {n}", f"place {n}", (f"10.0.0.{n}",), ("0", "1")) for n in range(1250))
+FAILURE = Failure("rank 3", 3, 6, ExitStatus(None, 9), 12.5, last_lines=("a", "b"))
+ABOUT = About(
+    JOB,
+    "settings",
+    SEATS[:2],
+    Cause(1, 137, "killed", FAILURE, (0,)),
+    Charges((1.5,), 1, ExitStatus(3)),
+)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [EPOCH, ABOUT, Member(JOB, "i", "p", ("a",), ("0",), has_left=True), Mark("i", "d"), Beat("i")],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_record_is_what_it_was(record):
+    assert decode("key", encode(record), type(record)) == record
+
+
+def test_an_epoch_is_small_because_every_write_compares_it():
+    assert len(encode(EPOCH)) < 200
+
+
+def test_a_large_record_is_compressed():
+    about = About(JOB, "settings", SEATS)
+    assert len(encode(about)) < LARGE * 8
+    assert encode(about)[:1] != b"{"
+    assert decode("about", encode(about), About) == about
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b'{"job":1}',
+        b'{"job":"j","generation":0,"phase":"stop","stamp":""}',
+        encode(About(JOB, "settings", SEATS))[:-9],
+    ],
+)
+def test_a_damaged_record_is_refused_with_its_key_and_what_was_found(value):
+    with pytest.raises(DamagedRecord) as refused:
+        decode("epoch", value, Epoch)
+    assert str(refused.value).startswith("epoch: expected a record of this job, found b")
+    assert refused.value.key == "epoch"
+
+
+def test_keys_are_told_apart():
+    assert keys.parts(keys.done(3, 12)) == ("done", (3, 12))
+    assert keys.parts(keys.EPOCH) == ("epoch", ())
+    for strange in ("", "epoch/1", "server/x", "server/-1", "server/²", "ready/1", "notes"):
+        assert keys.parts(strange) is None
+
+
+def test_a_view_shows_the_generation_and_the_job_of_the_epoch_only():
+    values = {
+        keys.EPOCH: encode(EPOCH),
+        keys.server(0): encode(Member(JOB, "A", "a")),
+        keys.server(1): encode(Member("another job", "B", "b")),
+        keys.ready(7, 0): encode(Mark("A", "t")),
+        keys.ready(6, 1): encode(Mark("B", "t")),
+        keys.alive(0): encode(Beat("A")),
+        "notes": b"of somebody else",
+    }
+    view = view_of(values, 5)
+    assert (list(view.members), list(view.ready), view.alive) == ([0], [0], {0: "A"})
+    assert view.living == view.prepared == (0,)
+    assert view.marks_of(1) == (keys.ready(6, 1),)
