@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ascend_supervisor.coordination.agreement.acts import Act, Wait
 from ascend_supervisor.coordination.agreement.afterwards import ended_here, next_job
-from ascend_supervisor.coordination.agreement.case import Case, Home
+from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import CONTACT_LINES
 from ascend_supervisor.coordination.agreement.epochs import (
     displaced,
@@ -51,14 +51,12 @@ LINES: tuple[Line, ...] = (
 NAMES = tuple(line.__name__ for line in (*CONTACT_LINES, *LINES))
 
 
-def waiting(home: Home) -> Wait:
+def waiting(case: Case) -> Wait:
     """Nothing to do before the first of the times at which a line may fit."""
-    memory, rules, now = home.memory, home.rules, home.clocks.now
+    memory, rules, now = case.memory, case.rules, case.clocks.now
     delay = memory.about.delay if memory.about else 0.0
-    # Without an index there are no keepalives, and reads alone must leave no gap.
-    pause = rules.ttl / (4 if home.index is None else 2)
     times = [
-        (memory.read if memory.read is not None else now) + pause,
+        (memory.read if memory.read is not None else now) + rules.ttl / 2,
         memory.contact + rules.patience,
         memory.cautious_until,
         memory.phase_seen + delay,
@@ -66,11 +64,18 @@ def waiting(home: Home) -> Wait:
     ]
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)
-    return Wait(min(at for at in (*times, now + pause) if at > now), _reason(home))
+    return Wait(min(at for at in (*times, now + rules.ttl / 2) if at > now), _reason(case))
 
 
-def _reason(home: Home) -> str:
-    if home.index is None:
+def _reason(case: Case) -> str:
+    epoch = case.memory.epoch
+    if epoch is None:
+        return "waits for a job"
+    if case.index is not None:
+        return f"waits in {epoch.phase.value} {epoch.generation}"
+    given = case.rules.own.index
+    holder = case.view.members.get(given) if given is not None else None
+    if holder is None:
         return "waits for a free index"
-    epoch = home.memory.epoch
-    return f"waits in {epoch.phase.value} {epoch.generation}" if epoch else "waits for a job"
+    name = ", ".join(holder.addresses) or holder.place
+    return f"waits for index {given}, which is held by {name}"

@@ -191,3 +191,14 @@ def test_whoever_exits_at_the_end_takes_its_keys_along():
     assert found.farewell is not None
     assert set(found.farewell.deletes) == {"server/0", "alive/0", "ready/0/0", "done/0/0"}
     assert found.farewell.compares == seen.unchanged("server/0")
+
+
+def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
+    newcomer = replace(RULES, own=Self("X", "x", index=1))
+    found = act(view(GATHER), rules=newcomer)
+    assert isinstance(found, Wait)
+    assert found.reason == "waits for index 1, which is held by b"
+    free = without(view(GATHER), "server/1", "alive/1")
+    taken = act(free, rules=newcomer)
+    assert isinstance(taken, Transaction)
+    assert [put.key for put in taken.puts] == ["server/1", "alive/1"]
