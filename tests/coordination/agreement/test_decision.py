@@ -202,3 +202,32 @@ def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
     taken = act(free, rules=newcomer)
     assert isinstance(taken, Transaction)
     assert [put.key for put in taken.puts] == ["server/1", "alive/1"]
+
+
+def test_once_the_fence_has_fallen_no_answer_raises_it():
+    late = 100 + RULES.patience
+    memory = remember(known(view(RUN)), view(RUN), late, late, RULES)
+    assert memory.contact == 100
+    found = decide(view(RUN), memory, Clocks(late, "new"), RUNNING, RULES)
+    assert isinstance(found, Exit)
+    assert (found.exit_code, found.kills) == (69, True)
+
+
+def test_a_member_whose_record_is_gone_too_is_lost_only_after_a_ttl():
+    running = view(RUN, replace(ABOUT, roster=ROSTER))
+    gone = without(running, "server/1", "alive/1")
+    memory = replace(known(running, gone), cautious_until=0.0, started=0)
+    assert isinstance(decide(gone, memory, Clocks(101, "new"), RUNNING, RULES), Wait)
+    memory = remember(memory, gone, 105, 105, RULES)
+    memory = remember(memory, gone, 110, 110, RULES)
+    memory = remember(memory, gone, 111, 111, RULES)
+    written = decide(gone, memory, Clocks(111, "new"), RUNNING, RULES)
+    assert epoch_of(written).generation == 1
+
+
+def test_the_wait_for_ones_own_keys_is_not_renewed_by_every_read():
+    stalled = without(view(RUN), "alive/0", "alive/1")
+    memory = known(view(RUN), stalled)
+    assert memory.cautious_until == 101 + RULES.ttl
+    memory = remember(memory, stalled, 105, 105, RULES)
+    assert memory.cautious_until == 101 + RULES.ttl
