@@ -398,3 +398,15 @@ def test_a_newcomer_writes_the_loss_of_everybody():
     stage.ticks(2 * TTL + 1)
     assert stage.epoch == "gather 1"
     assert stage.view.members[0].incarnation == "X"
+
+
+def test_the_index_of_a_server_that_has_left_is_taken_at_once():
+    stage = Stage("running")
+    stage.play("term B")
+    stage.settle()
+    stage.play("released B")
+    stage.settle()
+    stage.play("come other place 2")
+    stage.settle()
+    assert stage.view.members[1].incarnation == "X"
+    assert stage.epoch == "run 1"
