@@ -55,8 +55,10 @@ def waiting(case: Case) -> Wait:
     """Nothing to do before the first of the times at which a line may fit."""
     memory, rules, now = case.memory, case.rules, case.clocks.now
     delay = memory.about.delay if memory.about else 0.0
+    # Without an index there are no keepalives, and reads alone must leave no gap.
+    pause = rules.ttl / (4 if case.index is None else 2)
     times = [
-        (memory.read if memory.read is not None else now) + rules.ttl / 2,
+        (memory.read if memory.read is not None else now) + pause,
         memory.contact + rules.patience,
         memory.cautious_until,
         memory.phase_seen + delay,
@@ -64,7 +66,7 @@ def waiting(case: Case) -> Wait:
     ]
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)
-    return Wait(min(at for at in (*times, now + rules.ttl / 2) if at > now), _reason(case))
+    return Wait(min(at for at in (*times, now + pause) if at > now), _reason(case))
 
 
 def _reason(case: Case) -> str:
