@@ -82,18 +82,25 @@ class Asking:
             await self._renew(endpoint, "", self._share)
         token = self._token
         try:
-            return await attempt(endpoint, token, deadline - anyio.current_time())
+            return await attempt(endpoint, token, _until(deadline))
         except Complained as error:
             if meaning_of(error.complaint) is not Meaning.TOKEN or self._login is None:
                 raise self._judged(error) from error
-        await self._renew(endpoint, token, deadline - anyio.current_time())
+        await self._renew(endpoint, token, _until(deadline))
         try:
-            return await attempt(endpoint, self._token, deadline - anyio.current_time())
+            return await attempt(endpoint, self._token, _until(deadline))
         except Complained as error:
             raise self._judged(error) from error
 
     async def _renew(self, endpoint: Endpoint, old: str, seconds: float) -> None:
         """Get a token in place of ``old``, unless another request has done so meanwhile."""
+        try:
+            with anyio.fail_after(seconds):
+                await self._renew_alone(endpoint, old, seconds)
+        except TimeoutError as error:
+            raise Failed(Kind.SILENT, f"no token within {seconds:.3g} s", was_sent=False) from error
+
+    async def _renew_alone(self, endpoint: Endpoint, old: str, seconds: float) -> None:
         login = self._login
         async with self._renewing:
             if login is None or self._token != old:
@@ -122,3 +129,7 @@ class Asking:
                 return Refused(refusal(error.complaint, user))
             case _:
                 return error
+
+
+def _until(deadline: float) -> float:
+    return max(0.0, deadline - anyio.current_time())

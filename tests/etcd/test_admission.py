@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from contextlib import suppress
 
+import anyio
 import pytest
 
 from ascend_supervisor.etcd.access import Access
@@ -69,6 +70,23 @@ def is_forgotten(server: EtcdServer, token: str) -> bool:
     """Without asking: that would make the token live longer."""
     lines = [line for line in server.log.splitlines() if token in line]
     return any("deleted a simple token" in line for line in lines)
+
+
+async def test_requests_that_wait_for_a_token_do_not_wait_one_after_another(guarded):
+    failed = []
+
+    async def ask(client: Etcd) -> None:
+        with pytest.raises(Unreachable) as raised:
+            await value_of(client, "ours/a")
+        failed.append(raised.value)
+
+    guarded.freeze()
+    async with at(guarded, deadline=SHORT, login=login("bob", SECRET)) as client:
+        with anyio.fail_after(20 * SHORT):  # one after another: 50 s
+            async with anyio.create_task_group() as tasks:
+                for _ in range(50):
+                    tasks.start_soon(ask, client)
+    assert len(failed) == 50
 
 
 async def test_a_wrong_password_is_refused_and_not_shown(guarded):
