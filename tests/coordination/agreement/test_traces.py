@@ -409,4 +409,26 @@ def test_the_index_of_a_server_that_has_left_is_taken_at_once():
     stage.play("come other place 2")
     stage.settle()
     assert stage.view.members[1].incarnation == "X"
+    stage.play("released A")
+    stage.settle()
     assert stage.epoch == "run 1"
+
+
+def test_two_newcomers_never_take_the_same_index():
+    stage = Stage("cold")
+    stage.ticks(TTL - 1)
+    stage.play("tick", "look A", "do A")
+    stage.play("look A", "look B", "do A", "do B")
+    assert {index: one.incarnation for index, one in stage.view.members.items()} == {0: "A"}
+
+
+def test_no_generation_starts_with_a_server_that_is_gone():
+    stage = Stage("running")
+    stage.play("fail B")
+    stage.settle("B")
+    stage.play("kill B", "look A")
+    stage.ticks(TTL)
+    assert stage.view.ready[1].incarnation == "B"
+    stage.play("released A")
+    stage.settle()
+    assert stage.epoch == "gather 1"
