@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.evidence.exceptions import first_raised, of_rank, raised_in
 from ascend_supervisor.outcome import (
     Crashed,
     Ended,
@@ -67,6 +66,12 @@ def _failure_in_short(failure: Failure) -> str:
     short = failure_text(failure).partition("\n")[0]
     if failure.reason or failure.meaning:
         return short
+    from ascend_supervisor.evidence.exceptions import (  # noqa: PLC0415  (see late_imports)
+        first_raised,
+        of_rank,
+        raised_in,
+    )
+
     lines = of_rank(failure.last_lines, failure.rank)
     raised = raised_in(failure.exception) or first_raised(lines)
     return short if raised is None else f"{short}: {harmless_text(raised.text[0].strip())}"
