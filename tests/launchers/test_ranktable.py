@@ -95,6 +95,7 @@ def test_one_card_gets_exactly_what_is_promised():
             },
             rank=0,
             local_rank=0,
+            script="train.py",
             significant=True,
             directories=(
                 PurePath("/mnt/log/modelarts-job-7/ascend/process_log/rank_0"),

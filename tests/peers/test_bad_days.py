@@ -91,6 +91,17 @@ def test_an_etcd_that_is_frozen_for_a_while_costs_nothing(job):
     job.succeed(0)
 
 
+def test_a_rank_that_dies_while_etcd_is_frozen_restarts_all_when_it_is_back(job):
+    servers = job.start_all()
+    job.etcd.freeze()
+    job.signal_rank(1, signal.SIGKILL)
+    servers[1].wait_for("process.exited", first_failure=True)
+    servers[1].wait_for("peers.unreachable")
+    job.etcd.thaw()
+    job.all_up(1)
+    job.succeed(1)
+
+
 def test_an_etcd_that_loses_its_data_costs_nothing(job):
     job.start_all()
     job.etcd.wipe()

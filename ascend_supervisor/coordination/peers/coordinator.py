@@ -144,13 +144,13 @@ class Peers:
     async def settle(self, start: Start, ended: Ended) -> Decision:
         session = self._joined
         _tell_end(session, ended)
-        while not isinstance(session.order, (EndRanks, Exit)):
-            await session.change()
-        session.tell(ranks=Ranks.NONE, table=None)
         while not isinstance(session.order, Exit):
             epoch = session.memory.epoch
             if epoch is not None and epoch.generation > start.generation:
+                session.tell(ranks=Ranks.NONE, table=None)
                 return self._restart(session)
+            if isinstance(session.order, EndRanks):  # all of ours have ended: nothing is left to do
+                session.tell(ranks=Ranks.NONE, table=None)
             await session.change()
         return ended_by(session.order, session.memory.about)
 
