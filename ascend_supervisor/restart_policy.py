@@ -90,13 +90,14 @@ class Restart(Struct, frozen=True):
 class Stop(Struct, frozen=True):
     """End with ``exit_code``; ``reason`` is a sentence.
 
-    ``cause`` is the first failure of the job, if another server has reported it. ``is_retryable``:
+    ``cause`` is the root cause of the job, if another server has reported it: a failure or a
+    sentence. ``is_retryable``:
     a controller may start the job again, here or elsewhere (--retryable-exit-code).
     """
 
     exit_code: int
     reason: str
-    cause: Failure | None = None
+    cause: Failure | str | None = None
     is_retryable: bool = True
 
 

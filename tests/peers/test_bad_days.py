@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 
 from ascend_supervisor.processes.pid import Pid
-from tests.peers.servers import FENCE, boot_time
+from tests.peers.servers import FENCE, TTL, boot_time
 from tests.running import wait_until
 
 
@@ -47,7 +49,7 @@ def test_a_supervisor_that_is_killed_and_started_again_takes_its_place(job):
     job.servers[1] = job.start(1)
     job.all_up(1)
     (restart,) = job.servers[0].all("restart.scheduled")
-    assert restart["cause"].startswith("server 1: ")
+    assert restart["cause"] == "server 1 was lost"
     job.succeed(1)
 
 
@@ -82,13 +84,80 @@ def test_a_server_that_is_cut_off_for_ever_kills_its_ranks_and_ends(job):
     job.succeed(1)
 
 
-def test_an_etcd_that_is_frozen_for_a_while_costs_nothing(job):
+def test_an_etcd_that_is_frozen_for_longer_than_the_ttl_costs_nothing(job):
     job.start_all()
+    frozen_at = boot_time()
     job.etcd.freeze()
     job.servers[0].wait_for("peers.unreachable")
+    wait_until(lambda: boot_time() > frozen_at + 2 * TTL)
     job.etcd.thaw()
     job.servers[0].wait_for("peers.reachable")
     job.succeed(0)
+
+
+def test_a_server_that_is_cut_off_for_a_while_restarts_with_the_others(job):
+    """For longer than the TTL, and for less than the fence."""
+    servers = job.start_all()
+    job.cables[2].cut()
+    servers[0].wait_for("generation.ended")
+    job.cables[2].mend()
+    job.all_up(1)
+    (restart,) = servers[2].all("restart.scheduled")
+    assert (restart["cause"], restart["free"]) == ("server 2 was lost", False)
+    job.succeed(1)
+
+
+def test_a_supervisor_that_is_frozen_for_a_while_restarts_with_the_others(job):
+    servers = job.start_all()
+    servers[1].process.send_signal(signal.SIGSTOP)
+    servers[0].wait_for("generation.ended")
+    servers[1].process.send_signal(signal.SIGCONT)
+    job.all_up(1)
+    job.succeed(1)
+
+
+def test_a_table_that_a_new_pod_has_changed_is_read_again(job):
+    servers = job.start_all()
+    servers[1].process.kill()
+    servers[0].wait_for("peers.waiting")
+    servers[2].wait_for("peers.waiting")
+    job.table.write_text(job.table.read_text().replace("10.0.0.2", "10.0.0.7"))
+    job.servers[1] = job.start(1, place="-elsewhere")
+    job.all_up(1)
+    job.succeed(1)
+
+
+def test_an_operator_restarts_the_ranks_of_all_servers_from_one_of_them(job):
+    servers = job.start_all("--restarts", "0")
+    (state_file,) = (servers[2].root / "modelarts").rglob("*-supervisor-*.json")
+    words = ("-m", "ascend_supervisor.ctl", "restart", "--state-file", str(state_file))
+    subprocess.run((sys.executable, *words), check=True, timeout=30)
+    job.all_up(1)
+    assert [server.all("restart.scheduled")[0]["free"] for server in servers] == [True] * 3
+    job.succeed(1)
+
+
+def test_a_job_that_has_succeeded_is_not_to_be_retried(job):
+    job.start_all("--retryable-exit-code", "100")
+    job.succeed(0)
+
+
+def test_an_end_is_blamed_on_no_failure_that_was_recovered_from(job):
+    servers = job.start_all()
+    job.signal_rank(0, signal.SIGKILL)
+    job.all_up(1)
+    job.cables[2].cut()
+    assert servers[2].end() == 69
+    assert "rank 0" not in servers[2].events[-1]["root_cause"]
+    assert "etcd" in servers[2].events[-1]["reason"]
+
+
+def test_records_that_cannot_be_read_end_the_servers_with_their_key(job):
+    servers = job.start_all()
+    job.etcd.control("put", "/ascend-supervisor/test/about", "no record")
+    assert [server.end() for server in servers] == [69, 69, 69]
+    assert "about" in servers[0].events[-1]["reason"]
+    assert len(servers[0].all("peers.unreachable")) == 1
 
 
 def test_a_rank_that_dies_while_etcd_is_frozen_restarts_all_when_it_is_back(job):

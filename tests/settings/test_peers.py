@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ascend_supervisor.settings.options import OPTIONS
 from tests.job_settings import faults, only_fault, settings
 
 URL = "http://etcd:2379"
 PEERS = f"--peers={URL}"
 JOB = {"JOB_ID": "j-1"}
+ROOT = Path(__file__).parents[2]
+TIMES = {"peers-ttl", "peers-fence", "peers-timeout"}
 PASSWORD = {"ASCEND_SUPERVISOR_PEERS_PASSWORD": "s3cret"}
 
 
@@ -134,3 +139,12 @@ def test_a_password_in_a_file_of_settings_is_refused_and_not_repeated() -> None:
 def test_a_password_is_no_setting() -> None:
     read = settings(PEERS, "--peers-user=bob", env={**JOB, **PASSWORD})
     assert "s3cret" not in repr(read)
+
+
+def test_the_page_tells_the_defaults():
+    page = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    defaults = {option.name: option.default for option in OPTIONS if option.name in TIMES}
+    assert set(defaults) == TIMES
+    for name, default in defaults.items():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `--{name} S` |"))
+        assert f"({default})" in row

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.agreement.acts import Act, Exit
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import Act, Exit, Transaction
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.epochs import first_gathering
 from ascend_supervisor.coordination.agreement.indices import was_absent
@@ -16,7 +17,15 @@ def ended_here(case: Case) -> Act | None:
     place = case.rules.own.place
     for index, seat in enumerate(case.roster):
         if seat.place == place and case.has_done(index):
-            return Exit(0, "the job has succeeded, and so had this server before")
+            done = keys.done(case.epoch.generation, index)
+            told = Transaction(
+                "the end was read",  # so that the next start here takes part in the next job
+                case.job,
+                case.view.unchanged(keys.EPOCH, done),
+                deletes=(keys.server(index), done),
+            )
+            why = "the job has succeeded, and so had this server before"
+            return Exit(0, why, farewell=told)
     return None
 
 

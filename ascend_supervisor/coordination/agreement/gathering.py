@@ -62,7 +62,7 @@ def run(case: Case) -> Act | None:
         return None
     members = [view.members[index] for index in range(servers)]
     roster = tuple(Seat(one.incarnation, one.place, one.addresses, one.devices) for one in members)
-    about = replace(case.about, roster=roster, again=False)
+    about = replace(case.about, roster=roster, again=False, cause=None)
     epoch = replace(case.epoch, phase=Phase.RUN)
     return new_epoch(case, f"all {servers} servers are ready", epoch, about)
 
@@ -78,7 +78,10 @@ def give_up(case: Case) -> Act | None:
         assert case.index is not None  # noqa: S101
         return the_end(case, BAD_TABLE, Cause(case.index, BAD_TABLE, _which_tables(case)))
     cause = case.about.cause
-    return the_end(case, cause.exit_code if cause else TABLE_NOT_READY, None)
+    if cause is None:
+        return the_end(case, TABLE_NOT_READY, None)
+    missing = tuple(sorted(set(range(case.rules.servers)) - set(case.view.prepared)))
+    return the_end(case, cause.exit_code, replace(cause, also_lost=missing))
 
 
 def _tables_differ(case: Case) -> bool:

@@ -62,7 +62,15 @@ def refuse_ourselves(case: Case) -> Act | None:
     theirs, ours = case.about.settings, case.rules.settings
     if theirs == ours:
         return None
-    return Exit(USAGE, f"our settings ({ours}) differ from those of the job ({theirs})")
+    return Exit(USAGE, f"this server was started with {_apart(ours, theirs)}")
+
+
+def _apart(ours: str, theirs: str) -> str:
+    """The words of two lists of settings that differ."""
+    mine, its = ours.split(), theirs.split()
+    here = " ".join(word for word in mine if word not in its)
+    there = " ".join(word for word in its if word not in mine)
+    return f"{here}, and the job with {there}; start all its servers with the same settings"
 
 
 def take_index(case: Case) -> Act | None:

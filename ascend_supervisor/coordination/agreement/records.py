@@ -120,7 +120,9 @@ class About(Struct, frozen=True):
 
     ``roster`` is that of the last ``run``. ``settings`` is a digest of what all servers must have
     in common. ``delay`` is in seconds, from when a server has first seen the epoch. ``again``: the
-    epoch was put again after a loss of data, so the roster does not show who came since.
+    epoch was put again after a loss of data, so the roster does not show who came since. The last
+    restart ``is_free`` if it was not charged. An ``end`` ``is_retryable`` by a controller; ``why``
+    says why no restart follows, beside the cause.
     """
 
     stamp: str
@@ -130,6 +132,9 @@ class About(Struct, frozen=True):
     charges: Charges = Charges()
     delay: float = 0.0
     again: bool = False
+    is_free: bool = False
+    is_retryable: bool = False
+    why: str = ""
 
 
 class Beat(Struct, frozen=True):

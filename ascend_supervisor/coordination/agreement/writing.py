@@ -16,6 +16,7 @@ from ascend_supervisor.coordination.agreement.records import (
     Record,
     encode,
 )
+from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE
 from ascend_supervisor.outcome import Ended
 from ascend_supervisor.restart_policy import Restart, decide
 
@@ -43,7 +44,8 @@ def the_end(
     case: Case, exit_code: int, cause: Cause | None, more: tuple[Compare, ...] = ()
 ) -> Transaction:
     """Write ``end``; ``cause`` None leaves the one that is known."""
-    about = case.about if cause is None else replace(case.about, cause=cause)
+    about = replace(case.about, is_retryable=exit_code in {UNAVAILABLE, TABLE_NOT_READY})
+    about = about if cause is None else replace(about, cause=cause)
     epoch = replace(case.epoch, phase=Phase.END, exit_code=exit_code)
     why = f"the job ends with {exit_code}"
     return new_epoch(case, why, epoch, about, more)
@@ -58,13 +60,16 @@ def what_follows(
     decision = decide(ended, budget, now, jitter=case.clocks.fraction, holds_all_ranks=True)
     if not isinstance(decision, Restart):
         epoch = replace(case.epoch, phase=Phase.END, exit_code=decision.exit_code)
-        about = replace(case.about, cause=cause)
+        about = replace(
+            case.about, cause=cause, is_retryable=decision.is_retryable, why=decision.reason
+        )
         return new_epoch(case, f"{cause.reason}; {decision.reason}", epoch, about, more)
     about = replace(
         case.about,
         cause=cause,
         charges=charges_of(decision.budget, now),
         delay=decision.delay,
+        is_free=decision.is_free,
     )
     epoch = replace(case.epoch, phase=Phase.GATHER, generation=case.epoch.following)
     return new_epoch(case, cause.reason, epoch, about, more)

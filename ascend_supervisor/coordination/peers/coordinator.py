@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec import Struct
 
 from ascend_supervisor.cluster.identity import Identity, find_entry
-from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit
 from ascend_supervisor.coordination.agreement.charges import budget_after
 from ascend_supervisor.coordination.agreement.records import Charges
@@ -32,13 +33,25 @@ from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersJoined
 from ascend_supervisor.life import Start
-from ascend_supervisor.outcome import Completed, Ended, Fault, Interrupted, Outcome
+from ascend_supervisor.outcome import Completed, Ended, Fault, Interrupted, Outcome, Remedy
 from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, Stop
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import aside
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
+
+
+TABLE_AGAIN_SECONDS = 5.0
+
+
+class _Place(Struct, frozen=True):
+    """A rank table, and which entry of it is ours."""
+
+    found: FoundTable
+    node_rank: int
+    entry: Entry
 
 
 class Peers:
@@ -60,8 +73,9 @@ class Peers:
         self._clock = clock
         self._report = report
         self._session: Session | None = None
+        self._places: dict[str, _Place] = {}
+        """By the digest of the table."""
         self._incarnation = secrets.token_hex(8)
-        self._spent = 0
         self._exits = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -77,35 +91,60 @@ class Peers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        tasks = self._tasks.cancel_scope
         try:
-            if self._session is not None:
+            if self._session is not None and not tasks.cancel_called:  # else a defect has ended it
                 with anyio.CancelScope(shield=True):
-                    await say_farewell(self._session, self._store, error)
+                    await say_farewell(self._session, self._store, error, self._meeting.ttl)
         finally:
-            self._fence(inf)
-            self._tasks.cancel_scope.cancel()
-            await self._exits.aclose()
+            tasks.cancel()
+            try:
+                await self._exits.aclose()
+            except Exception as group:  # noqa: BLE001  (a defect of a task, in a group of its own)
+                raise getattr(group, "exceptions", (group,))[0] from None
+            finally:
+                self._fence(inf)
 
     async def gather(self) -> Start | Stop:
         """Wait until all servers are ready; raises a Refusal.
 
         The rank table must be the same on all servers, and hold this one at the same place as in
-        the generation before.
+        the generation before. It is read again while others are waited for: after a pod was
+        replaced, the new one does not come to all servers at once.
         """
-        found = await self._table()
-        node_rank, entry = find_entry(found.table, self._identity)
-        session = self._session or await self._join(found, node_rank)
-        session.check_place(node_rank, found.table.servers)
-        session.tell(table=found.sha256)
+        session = self._session
+        if session is None:
+            at = await self._found()
+            session = await self._join(at)
+            place: _Place | None = at
+        else:
+            place = await first(partial(_ordered, session), self._place)
+        ordered = partial(_ordered, session)
         async with telling_waits(session, self._clock, self._report):
-            while (start := session.start) is None and not isinstance(session.order, Exit):
-                await session.change()
+            while place is not None:
+                session.check_place(place.node_rank, place.found.table.servers)
+                self._places[place.found.essence] = place
+                if session.situation.table != place.found.essence:
+                    session.tell(table=place.found.essence)
+                place = await first(ordered, self._place_again)
         if isinstance(session.order, Exit):
-            return ended_by(session.order, session.memory.about)
+            return ended_by(session.order, session.memory)
+        start = session.start
         assert start is not None  # noqa: S101
-        return Start(
-            start.generation, found, node_rank, entry, self._budget_now(session).left(boot_time())
-        )
+        agreed = self._places[session.ready_with]
+        left = self._budget_now(session).left(boot_time())
+        return Start(start.generation, agreed.found, agreed.node_rank, agreed.entry, left)
+
+    async def _found(self) -> _Place:
+        found = await self._table()
+        return _Place(found, *find_entry(found.table, self._identity))
+
+    async def _place(self) -> _Place | None:
+        return await self._found()
+
+    async def _place_again(self) -> _Place | None:
+        await anyio.sleep(TABLE_AGAIN_SECONDS)
+        return await self._found()
 
     async def still(self, start: Start) -> bool:
         session = self._joined
@@ -120,7 +159,8 @@ class Peers:
         while True:
             order, about = session.order, session.memory.about
             cause = about.cause if about is not None else None
-            is_ours = cause is not None and cause.server == start.node_rank
+            has_told = session.situation.verdict is not None or session.situation.stop is not None
+            is_ours = has_told and cause is not None and cause.server == start.node_rank
             kills = isinstance(order, Exit) and order.kills
             if isinstance(order, (EndRanks, Exit)) and (kills or not is_ours):
                 return fault_of(order, cause, self._meeting.patience)
@@ -152,18 +192,18 @@ class Peers:
             if isinstance(session.order, EndRanks):  # all of ours have ended: nothing is left to do
                 session.tell(ranks=Ranks.NONE, table=None)
             await session.change()
-        return ended_by(session.order, session.memory.about)
+        return ended_by(session.order, session.memory)
 
-    async def _join(self, found: FoundTable, node_rank: int) -> Session:
+    async def _join(self, at: _Place) -> Session:
         """Raises Unavailable if etcd does not answer within the timeout of the peers."""
         meeting = self._meeting
         troubles = Troubles(self._report)
         await first_answer(self._store, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
-        own = OwnServer(self._incarnation, place, node_rank)
+        own = OwnServer(self._incarnation, place, at.node_rank)
         rules = Rules(
             own=own,
-            servers=found.table.servers,
+            servers=at.found.table.servers,
             budget=self._meeting.budget,
             settings=meeting.settings,
             ttl=meeting.ttl,
@@ -173,7 +213,7 @@ class Peers:
         session = self._session = Session(self._store, rules, self._fence, troubles.tell)
         for task in (session.run, session.stay_alive, session.watch):
             self._tasks.start_soon(task)
-        self._report(PeersJoined(meeting.name, node_rank, rules.servers))
+        self._report(PeersJoined(meeting.name, at.node_rank, rules.servers))
         return session
 
     @property
@@ -182,13 +222,13 @@ class Peers:
         return self._session
 
     def _restart(self, session: Session) -> Restart:
-        """The delay is waited for in ``gather``."""
-        about = session.memory.about
-        budget = self._budget_now(session)
-        cause = about.cause if about is not None else None
-        is_free = about is None or len(about.charges.spent) == self._spent
-        self._spent = len(budget.spent)
-        return Restart(0.0, budget, is_free, "" if cause is None else told(cause))
+        """What is left of the delay, for which the others wait, too."""
+        memory, budget = session.memory, self._budget_now(session)
+        about = memory.about
+        if about is None or about.cause is None:
+            return Restart(0.0, budget)
+        delay = max(0.0, memory.phase_seen + about.delay - boot_time())
+        return Restart(delay, budget, about.is_free, told(about.cause))
 
     def _budget_now(self, session: Session) -> RestartBudget:
         memory, now = session.memory, boot_time()
@@ -196,11 +236,21 @@ class Peers:
         return budget_after(charges, self._meeting.budget, memory.generation_seen, now)
 
 
+async def _ordered(session: Session) -> _Place | None:
+    """None, when all servers start, or this one is to end."""
+    while session.start is None and not isinstance(session.order, Exit):
+        await session.change()
+    return None
+
+
 def _tell_end(session: Session, ended: Ended) -> None:
-    """Nothing of ours runs any more, but what cannot be ended."""
+    """Nothing of ours runs any more, but what cannot be ended: then the job cannot go on."""
     if ended.left:
         reason = f"what is left cannot be ended: {'; '.join(ended.left)}"
-        session.tell(ranks=Ranks.NONE, table=None, obstacle=Obstacle(UNAVAILABLE, reason))
+        fault = Fault(reason, UNAVAILABLE, Remedy.FINAL)
+        obstacle = Obstacle(UNAVAILABLE, reason)
+        verdict = Ended(fault, ended.uptime)
+        session.tell(ranks=Ranks.NONE, table=None, verdict=verdict, obstacle=obstacle)
     elif isinstance(ended.decisive, Completed):
         session.tell(ranks=Ranks.SUCCEEDED, verdict=ended)
     else:

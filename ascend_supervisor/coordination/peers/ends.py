@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit
-from ascend_supervisor.coordination.agreement.records import About, Cause
-from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.coordination.agreement.memory import Memory
+from ascend_supervisor.coordination.agreement.records import Cause
+from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE
 from ascend_supervisor.outcome import Fault, Patience, Remedy
 from ascend_supervisor.restart_policy import Stop
 
@@ -13,8 +14,10 @@ AT_ONCE = Patience(drain=0.0, grace=0.0)
 
 def told(cause: Cause) -> str:
     """The cause, with its server, as a sentence without its end."""
-    lost = "".join(f"; server {index} was also lost" for index in cause.also_lost)
-    return f"server {cause.server}: {cause.reason}{lost}"
+    server = f"server {cause.server}"
+    lost = "".join(f"; server {index} did not come back" for index in cause.also_lost)
+    where = "" if server in cause.reason else f"{server}: "
+    return f"{where}{cause.reason}{lost}"
 
 
 def fault_of(order: EndRanks | Exit, cause: Cause | None, patience: Patience) -> Fault:
@@ -29,9 +32,18 @@ def fault_of(order: EndRanks | Exit, cause: Cause | None, patience: Patience) ->
     return Fault(told(cause), cause.exit_code, Remedy.FREE, patience, cause=cause.failure)
 
 
-def ended_by(order: Exit, about: About | None) -> Stop:
+def ended_by(order: Exit, memory: Memory) -> Stop:
     """The end that all servers have agreed on, or that this one had to choose alone."""
-    cause = order.cause or (about.cause if about is not None else None)
+    ended, about, cause = memory.ended, memory.about, order.cause
+    if ended is not None and about is not None:
+        is_retryable = about.is_retryable and order.exit_code != 0
+    else:
+        is_retryable = order.exit_code in {UNAVAILABLE, TABLE_NOT_READY}
+    why = (about.why if ended is not None and about is not None else "") or order.reason
     if cause is None or not order.exit_code:
-        return Stop(order.exit_code, order.reason)
-    return Stop(order.exit_code, f"{order.reason}: {told(cause)}", cause.failure)
+        return Stop(order.exit_code, order.reason, is_retryable=is_retryable)
+    if cause.failure is None:
+        return Stop(order.exit_code, why, told(cause), is_retryable=is_retryable)
+    lost = "".join(f"server {index} did not come back; " for index in cause.also_lost)
+    why = f"the cause is on server {cause.server}; {lost}{why}"
+    return Stop(order.exit_code, why, cause.failure, is_retryable=is_retryable)

@@ -10,21 +10,27 @@ import anyio
 from ascend_supervisor.coordination.agreement.acts import Exit
 from ascend_supervisor.coordination.agreement.records import DamagedRecord
 from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks
-from ascend_supervisor.coordination.peers.session import Session
+from ascend_supervisor.coordination.peers.session import Moved, Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.errors import DEFECT, Refusal
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.outcome import Ended, NotStarted
 
-FAREWELL_SECONDS = 5.0
+MARGIN_SECONDS = 1.0
 LAST_WRITE_SECONDS = 2.0
 
 
-async def say_farewell(session: Session, store: Store, error: BaseException | None) -> None:
-    """Tell the others, by the rules of the peers; for FAREWELL_SECONDS at most, if etcd is slow."""
+async def say_farewell(
+    session: Session, store: Store, error: BaseException | None, seconds: float
+) -> None:
+    """Tell the others, by the rules of the peers; ``seconds`` is their TTL.
+
+    It takes little more than that, also if etcd does not answer: who is not sure yet whether others
+    are left waits for one TTL.
+    """
     if not isinstance(session.order, Exit):
         _tell_why(session, error)
-        with anyio.move_on_after(FAREWELL_SECONDS):
+        with anyio.move_on_after(seconds + MARGIN_SECONDS):
             while not isinstance(session.order, Exit):
                 await session.change()
     if isinstance(session.order, Exit) and session.order.farewell is not None:
@@ -33,16 +39,20 @@ async def say_farewell(session: Session, store: Store, error: BaseException | No
 
 
 def _tell_why(session: Session, error: BaseException | None) -> None:
-    if not isinstance(error, Exception):
+    has_succeeded = session.situation.ranks is Ranks.SUCCEEDED
+    if not isinstance(error, Exception) or isinstance(error, Moved):
         number = session.situation.stop
-        session.tell(ranks=Ranks.NONE, stop=SIGTERM if number is None else number)
+        ranks = Ranks.SUCCEEDED if has_succeeded else Ranks.NONE
+        session.tell(ranks=ranks, stop=SIGTERM if number is None else number)
         return
-    code = error.exit_code if isinstance(error, Refusal) else DEFECT
+    code, why = DEFECT, f"a defect: {error!r}"
+    if isinstance(error, Refusal):
+        code, why = error.exit_code, str(error)
     epoch = session.memory.epoch
     generation = None if epoch is None else epoch.generation
     session.tell(
         ranks=Ranks.NONE,
         generation=generation,
-        verdict=Ended(NotStarted(code, str(error)), 0.0),
-        obstacle=Obstacle(code, str(error)),
+        verdict=Ended(NotStarted(code, why), 0.0),
+        obstacle=Obstacle(code, why),
     )

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import anyio
 from msgspec.structs import replace
 
+from ascend_supervisor.coordination.agreement import keys
 from ascend_supervisor.coordination.agreement.acts import (
     EndRanks,
     Exit,
@@ -29,12 +30,12 @@ from ascend_supervisor.coordination.agreement.memory import (
     memory_at,
     remember,
 )
-from ascend_supervisor.coordination.agreement.records import DamagedRecord, Phase
+from ascend_supervisor.coordination.agreement.records import DamagedRecord, Mark, Phase, decode
 from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.store import Store
-from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.errors import UNAVAILABLE, Unavailable
 from ascend_supervisor.etcd.failures import EtcdError
 
 AGAIN_SECONDS = 0.5
@@ -48,6 +49,10 @@ Answer = TypeVar("Answer")
 def boot_time() -> float:
     """Seconds of CLOCK_BOOTTIME, which goes on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Moved(Unavailable):
+    """The rank table gives this server another place: it must be started anew."""
 
 
 class Session:
@@ -76,7 +81,12 @@ class Session:
         self.situation = Situation()
         self.order: Order | None = None
         """The latest; what it says holds until another one follows."""
+        self.ready_with = ""
+        """The digest of the rank table with which the others know us to be ready."""
         self.waits_for = ""
+        self._members: tuple[int, ...] = ()
+        self._failing: dict[str, tuple[float, str]] = {}
+        """What etcd was last asked for in vain: since when, and why."""
 
     def tell(self, **changes: Any) -> None:
         """The situation here has changed."""
@@ -99,20 +109,18 @@ class Session:
         return order if is_its else None
 
     def check_place(self, index: int, servers: int) -> None:
-        """Raises Unavailable if the rank table gives us another place than the one we joined at."""
+        """Raises Moved if the rank table gives us another place than the one we joined at."""
         own, all_of_them = self._rules.own.index, self._rules.servers
         if (index, servers) != (own, all_of_them):
-            raise Unavailable(
+            raise Moved(
                 f"the rank table has changed: this was server {own} of {all_of_them}, and is now "
                 f"server {index} of {servers}; a server that was moved must be started anew"
             )
 
     @property
     def members_missing(self) -> tuple[int, ...]:
-        """The servers that are not ready for the generation that is gathered for."""
-        view = self._view
-        prepared = view.prepared if view is not None else ()
-        return tuple(index for index in range(self._rules.servers) if index not in prepared)
+        """The servers that were not ready for the next generation when they were last seen."""
+        return tuple(index for index in range(self._rules.servers) if index not in self._members)
 
     # The tasks.
 
@@ -128,7 +136,7 @@ class Session:
             if self.memory.index is None:
                 continue
             sent = boot_time()
-            remains = await self._asked(self._store.keep_alive)
+            remains = await self._asked("keepalive", self._store.keep_alive)
             if remains is None:
                 continue
             was = self.memory.misses_own_keys
@@ -137,7 +145,11 @@ class Session:
                 self._wake()
             if boot_time() - kept > JOB_SECONDS:
                 kept = boot_time()
-                await self._asked(self._store.keep_job)
+                await self._asked("keepalive of the job", self._keep_job)
+
+    async def _keep_job(self) -> bool:
+        await self._store.keep_job()
+        return True
 
     async def watch(self) -> NoReturn:
         """Wake at every change. A watch may be silent, so nothing depends on it."""
@@ -153,6 +165,9 @@ class Session:
     # The parts of ``run``.
 
     async def _step(self) -> None:
+        if (end := self._in_vain()) is not None:
+            self._give(end)
+            return
         act = decide(self._view, self.memory, self._clocks(), self.situation, self._rules)
         match act:
             case Read():
@@ -172,15 +187,24 @@ class Session:
             case Forget():
                 self.memory = carried_out(self.memory, act, boot_time(), self._rules)
             case Exit():
-                self._give(act)
+                trouble = "".join(f": {why}" for _, why in list(self._failing.values())[:1])
+                self._give(replace(act, reason=f"{act.reason}{trouble}") if act.kills else act)
+
+    def _in_vain(self) -> Exit | None:
+        """The end if etcd answers, but not what is needed: nobody hears of us, or we of nobody."""
+        for since, why in self._failing.values():
+            if boot_time() - since >= self._rules.patience:
+                return Exit(UNAVAILABLE, f"etcd cannot be used: {why}", kills=True)
+        return None
 
     async def _read(self) -> None:
+        self._news = anyio.Event()  # what changes from now on may not be seen
         sent = boot_time()
-        view = await self._asked(self._store.read)
+        view = await self._asked("read", self._store.read)
         if view is None:
             await anyio.sleep(AGAIN_SECONDS)
             return
-        self._view, self._revision = view, view.revision
+        self._view, self._revision, self._members = view, view.revision, view.prepared
         self._remember(view, sent)
 
     async def _write(self, act: Transaction) -> None:
@@ -189,13 +213,14 @@ class Session:
         async def write() -> bool:
             return await self._store.write(act)
 
-        has_succeeded = await self._asked(write)
+        has_succeeded = await self._asked("write", write)
         self._view = None  # whatever has become of it
         if has_succeeded is None:
             await anyio.sleep(AGAIN_SECONDS)
         elif has_succeeded:
             self.memory = carried_out(self.memory, act, sent, self._rules)
             self._tell_fence()
+            self._note_ready(act)
             if act.then is not None:
                 self._give(act.then)
 
@@ -204,14 +229,31 @@ class Session:
             await self._news.wait()
         self._view = None
 
-    async def _asked(self, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
-        """The answer of etcd; None if there is none."""
-        try:
-            answer = await ask()
-        except (EtcdError, DamagedRecord) as error:
-            self._tell_trouble(str(error))
-            return None
-        self._tell_trouble(None)
+    def _note_ready(self, act: Transaction) -> None:
+        for put in act.puts:
+            if put.key.startswith(f"{keys.READY}/"):
+                self.ready_with = decode(put.key, put.value, Mark).digest
+
+    async def _asked(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
+        """The answer of etcd; None if there is none in time: our ranks must end before the fence.
+
+        ``what`` names the kind of request: that others succeed says nothing about this one.
+        """
+        left = self.memory.contact + self._rules.patience - boot_time()
+        answer, why = None, "etcd has not answered"
+        with anyio.move_on_after(max(left, AGAIN_SECONDS)):
+            try:
+                answer = await ask()
+            except (EtcdError, DamagedRecord) as error:
+                why = str(error)
+        if answer is None:
+            since, _ = self._failing.get(what, (boot_time(), ""))
+            self._failing[what] = since, why
+            self._tell_trouble(why)
+        else:
+            self._failing.pop(what, None)
+            if not self._failing:
+                self._tell_trouble(None)
         return answer
 
     def _clocks(self) -> Clocks:
@@ -230,8 +272,7 @@ class Session:
         self._tell_change()
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+        self._news.set()  # until the next read
 
     def _tell_change(self) -> None:
         self._changed.set()

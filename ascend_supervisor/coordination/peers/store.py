@@ -67,10 +67,6 @@ class Store:
         if self._job:
             await self._etcd.keep_alive(lease_of(self._job))
 
-    async def let_go(self) -> None:
-        """End the lease of our ``alive``."""
-        await self._etcd.revoke(self._alive)
-
     @asynccontextmanager
     async def watch(self, revision: int) -> AsyncIterator[Watch]:
         """Wakes at every change of the job's keys after ``revision``."""

@@ -22,12 +22,17 @@ FIRST_SECONDS = 2.0
 @asynccontextmanager
 async def telling_waits(session: Session, clock: Clock, report: Report) -> AsyncIterator[None]:
     """While this is entered."""
+    error = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_tell, session, clock, report)
         try:
             yield
+        except Exception as raised:  # noqa: BLE001  (raised below, without a group around it)
+            error = raised
         finally:
             tasks.cancel_scope.cancel()
+    if error is not None:
+        raise error
 
 
 async def _tell(session: Session, clock: Clock, report: Report) -> NoReturn:

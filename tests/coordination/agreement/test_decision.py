@@ -122,7 +122,7 @@ def test_settings_that_differ_are_refused_and_both_are_named():
     newcomer = replace(RULES, own=Self("X", "x"), settings="mine")
     found = act(view(GATHER), rules=newcomer)
     assert isinstance(found, Exit)
-    assert (found.exit_code, "mine" in found.reason, "(s)" in found.reason) == (64, True, True)
+    assert (found.exit_code, "mine" in found.reason, "with s;" in found.reason) == (64, True, True)
 
 
 def test_an_obstacle_ends_the_job_of_a_member_and_only_the_newcomer_else():
