@@ -19,17 +19,18 @@ from tests.running import Running
 TTL, FENCE, TIMEOUT = 2, 13, 40
 RANK = """
 import os, signal, sys, time
-def end(number, _):
-    os.write(1, b"told to end\\n")
-    os._exit(0)
+def deafen(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(1, b"deaf\\n")
 def fail(*_):
     os._exit(7)
+signal.signal(signal.SIGHUP, deafen)
 signal.signal(signal.SIGUSR1, fail)
 signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
 os.write(1, f"rank {os.environ['RANK']} runs\\n".encode())
 while True: time.sleep(600)
 """
-"""SIGUSR1 makes it fail with 7, SIGUSR2 makes it succeed."""
+"""SIGUSR1 makes it fail with 7, SIGUSR2 makes it succeed, SIGHUP makes it ignore SIGTERM."""
 
 
 def boot_time() -> float:
@@ -117,6 +118,10 @@ class Job:
     def signal_rank(self, index: int, number: signal.Signals, generation: int = 0) -> None:
         started = self.servers[index].wait_for("process.started", generation=generation, rank=index)
         os.kill(started["child_pid"], number)
+
+    def make_deaf(self, index: int) -> None:
+        self.signal_rank(index, signal.SIGHUP)
+        self.servers[index].wait_for("output", message="deaf")
 
     def succeed(self, generation: int) -> None:
         """All ranks end with 0, and so does every server."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 from ascend_supervisor.processes.pid import Pid
 from tests.peers.servers import FENCE, TTL, boot_time
@@ -199,3 +201,21 @@ def test_the_same_job_again_at_once_is_a_new_one(job):
     job.succeed(0)
     job.start_all()
     job.succeed(0)
+
+
+def test_who_waits_for_the_end_of_ranks_is_idle(job):
+    """The ranks of server 0 ignore SIGTERM; meanwhile records change, and wake all servers."""
+    servers = job.start_all("--grace", "6", "--restarts", "0")
+    job.make_deaf(0)
+    job.signal_rank(2, signal.SIGUSR1)
+    servers[2].wait_for("generation.ended")
+    before = cpu_seconds(servers[0].pid)
+    began = boot_time()
+    assert servers[0].wait_for("generation.ended")
+    assert boot_time() - began > TTL  # else this says nothing
+    assert cpu_seconds(servers[0].pid) - before < (boot_time() - began) / 2
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

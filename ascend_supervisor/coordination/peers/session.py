@@ -6,6 +6,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 import anyio
@@ -145,11 +146,8 @@ class Session:
                 self._wake()
             if boot_time() - kept > JOB_SECONDS:
                 kept = boot_time()
-                await self._asked("keepalive of the job", self._keep_job)
-
-    async def _keep_job(self) -> bool:
-        await self._store.keep_job()
-        return True
+                with suppress(EtcdError):  # another server may do it, and the next write does
+                    await self._store.keep_job()
 
     async def watch(self) -> NoReturn:
         """Wake at every change. A watch may be silent, so nothing depends on it."""
@@ -175,6 +173,7 @@ class Session:
             case Transaction():
                 await self._write(act)
             case Wait(until=until, reason=reason):
+                self._failing.pop("write", None)  # nothing is to be written any more
                 self.waits_for = reason
                 self._tell_change()
                 await self._woken(until)
@@ -198,7 +197,6 @@ class Session:
         return None
 
     async def _read(self) -> None:
-        self._news = anyio.Event()  # what changes from now on may not be seen
         sent = boot_time()
         view = await self._asked("read", self._store.read)
         if view is None:
@@ -227,6 +225,7 @@ class Session:
     async def _woken(self, until: float) -> None:
         with anyio.move_on_after(max(0.0, until - boot_time())):
             await self._news.wait()
+        self._news = anyio.Event()  # only now: what came while we read may not have been seen
         self._view = None
 
     def _note_ready(self, act: Transaction) -> None:
@@ -272,7 +271,7 @@ class Session:
         self._tell_change()
 
     def _wake(self) -> None:
-        self._news.set()  # until the next read
+        self._news.set()  # until the next wait has ended
 
     def _tell_change(self) -> None:
         self._changed.set()
