@@ -48,6 +48,7 @@ EXPECTED = {
     *("supervisor.started", "rank_table.ready", "generation.started", "generation.ended"),
     *("process.started", "process.exited", "orphans.killed", "restart.scheduled"),
     *("log.rotated", "signal.received", "supervisor.exited"),
+    "grace.ended",
 }
 MOST_TOLD = 20
 

@@ -128,7 +128,7 @@ async def test_what_is_not_read_in_time_is_told(disk, watched):
         await logs.finish(NEVER)
     told = [event for event in watched.events if isinstance(event, OutputUnread)]
     assert [(event.rank, event.path) for event in told] == list(enumerate(map(str, paths)))
-    assert f"did not give all of it within {NEVER:g} s" in told[0].msg
+    assert f"could not be read to the end within {NEVER:g} s" in told[0].msg
     assert open_files(disk) == 1
     disk.thaw()
     await until(lambda: open_files(disk) == 0)
