@@ -116,6 +116,14 @@ async def test_three_servers_agree_on_generations_one_budget_and_one_root_cause(
     assert cause.startswith("rank 2 failed first, in generation 4: it exited with status 1")
 
 
+async def test_a_generation_that_has_failed_before_all_have_started_it_is_left_out(etcd):
+    servers = Servers(etcd, RestartBudget(8))
+    stages = servers.play([*[(crash, train, train)] * 8, (finish, finish, finish)])
+    ends = await supervised(stages)
+    assert {end.exit_code for end in ends.values()} == {0}
+    assert [stage.generations[-1] for stage in stages] == [8] * SERVERS
+
+
 async def test_when_one_server_is_told_to_stop_the_others_wait_for_another_one_then_end(etcd):
     servers = Servers(etcd, RestartBudget(4), timeout=3.0)
 

@@ -92,7 +92,7 @@ class Seat(Struct, frozen=True):
 class Cause(Struct, frozen=True):
     """Why the last generation ended: the root cause of the job, and the server that it is on.
 
-    ``reason`` is a sentence. ``also_lost`` are servers whose loss showed later.
+    ``reason`` is a sentence. ``also_lost`` are servers that did not come back.
     """
 
     server: int

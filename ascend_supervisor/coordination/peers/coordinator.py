@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import Entry, FoundTable
-from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit
+from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartRanks
 from ascend_supervisor.coordination.agreement.charges import budget_after
 from ascend_supervisor.coordination.agreement.records import Charges
 from ascend_supervisor.coordination.agreement.rules import Rules
@@ -52,6 +52,9 @@ class _Place(Struct, frozen=True):
     found: FoundTable
     node_rank: int
     entry: Entry
+
+
+_News = _Place | StartRanks | Exit
 
 
 class Peers:
@@ -114,37 +117,32 @@ class Peers:
         """
         session = self._session
         if session is None:
-            at = await self._found()
-            session = await self._join(at)
-            place: _Place | None = at
+            place = await self._place()
+            session = await self._join(place)
+            news: _News = place
         else:
-            place = await first(partial(_ordered, session), self._place)
+            news = await first(partial(_ordered, session), self._place)
         ordered = partial(_ordered, session)
         async with telling_waits(session, self._clock, self._report):
-            while place is not None:
-                session.check_place(place.node_rank, place.found.table.servers)
-                self._places[place.found.essence] = place
-                if session.situation.table != place.found.essence:
-                    session.tell(table=place.found.essence)
-                place = await first(ordered, self._place_again)
-        if isinstance(session.order, Exit):
-            return ended_by(session.order, session.memory)
-        start = session.start
-        assert start is not None  # noqa: S101
+            while isinstance(news, _Place):
+                session.check_place(news.node_rank, news.found.table.servers)
+                self._places[news.found.essence] = news
+                if session.situation.table != news.found.essence:
+                    session.tell(table=news.found.essence)
+                news = await first(ordered, self._place_again)
+        if isinstance(news, Exit):
+            return ended_by(news, session.memory)
         agreed = self._places[session.ready_with]
         left = self._budget_now(session).left(boot_time())
-        return Start(start.generation, agreed.found, agreed.node_rank, agreed.entry, left)
+        return Start(news.generation, agreed.found, agreed.node_rank, agreed.entry, left)
 
-    async def _found(self) -> _Place:
+    async def _place(self) -> _Place:
         found = await self._table()
         return _Place(found, *find_entry(found.table, self._identity))
 
-    async def _place(self) -> _Place | None:
-        return await self._found()
-
-    async def _place_again(self) -> _Place | None:
+    async def _place_again(self) -> _Place:
         await anyio.sleep(TABLE_AGAIN_SECONDS)
-        return await self._found()
+        return await self._place()
 
     async def still(self, start: Start) -> bool:
         session = self._joined
@@ -236,11 +234,13 @@ class Peers:
         return budget_after(charges, self._meeting.budget, memory.generation_seen, now)
 
 
-async def _ordered(session: Session) -> _Place | None:
-    """None, when all servers start, or this one is to end."""
-    while session.start is None and not isinstance(session.order, Exit):
+async def _ordered(session: Session) -> _News:
+    """What starts on all servers, or the end of this one; ``still`` says whether it still holds."""
+    while (start := session.start) is None:
+        if isinstance(session.order, Exit):
+            return session.order
         await session.change()
-    return None
+    return start
 
 
 def _tell_end(session: Session, ended: Ended) -> None:
