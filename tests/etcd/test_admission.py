@@ -224,3 +224,11 @@ def test_without_tls_no_certificates_are_loaded():
     trusting = context_of(Access(endpoints("http://a:1", "https://b:1")))
     assert trusting.verify_mode is ssl.CERT_REQUIRED
     assert trusting.check_hostname
+
+
+def test_a_ca_made_by_hand_is_enough_on_every_python(tmp_path):
+    ca = make_tls(tmp_path / "tls", "IP:127.0.0.1").ca.read_text()
+    context = context_of(Access(endpoints("https://a:1"), ca=ca))
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
