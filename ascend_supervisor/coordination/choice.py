@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
+
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
@@ -13,9 +15,11 @@ from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.coordination.by_hand import WaitByHand
 from ascend_supervisor.coordination.ledger import Ledger
+from ascend_supervisor.coordination.own_etcd.machine import Machine
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.choice import meeting_here
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from ascend_supervisor.settings.peers_options import OwnEtcd
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock
 
@@ -25,12 +29,16 @@ def coordinator_of(
     environ: Mapping[str, str],
     cluster: Cluster,
     state_file: PurePath,
-    fence: Callable[[float], None],
+    machine: Machine,
     clock: Clock,
     report: Report,
     by_hand: WaitByHand,
 ) -> Coordinator:
-    """``fence`` says when our ranks must be gone; ``by_hand`` ends a wait for a rank table."""
+    """``by_hand`` ends a wait for a rank table.
+
+    The guardian of ``machine`` is told when our ranks must be gone, and the etcd of ``--peers
+    first`` runs there.
+    """
     table = table_source(settings, environ, cluster, clock, report)
     whoami = identity(settings, environ, cluster)
     if settings.peers:
@@ -38,7 +46,14 @@ def coordinator_of(
         from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
 
         meeting = meeting_of(settings, environ, _budget(settings), state_file)
-        return Peers(meeting, table, whoami, fence, clock, report)
+        if settings.peers is OwnEtcd.FIRST:
+            from ascend_supervisor.coordination.own_etcd.choice import (  # noqa: PLC0415  (seldom)
+                first_server_of,
+            )
+
+            first = first_server_of(settings, environ, table, whoami, meeting, machine)
+            meeting, table = replace(meeting, etcd=first.etcd), first.table
+        return Peers(meeting, table, whoami, machine.guardian.fence, clock, report)
     ledger = Ledger(_budget(settings), clock, random.random)
     joins = joins_others(settings.method, meeting_here(settings, environ))
     if not settings.follow_cluster:
