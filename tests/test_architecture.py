@@ -31,6 +31,8 @@ PURE = (
         "rank_environment",
     ),
     "coordination/agreement/",
+    *("coordination.own_etcd.address", "coordination.own_etcd.command"),
+    *("coordination.own_etcd.others", "coordination.own_etcd.rules"),
     *("coordination.sights", "coordination.memory", "coordination.incident"),
     *(
         "coordination.obstacles",

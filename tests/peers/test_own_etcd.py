@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -24,7 +25,12 @@ def job(tmp_path: Path, supervised: Callable[..., Running]) -> OwnEtcdJob:
 
 
 def test_a_job_brings_its_own_etcd_and_leaves_nothing_of_it(job):
-    servers = job.start_all()
+    late = job.start(1)
+    waiting = late.wait_for("etcd.waiting")
+    assert waiting["what"].startswith("waiting for the etcd of the first server, server 0: no etcd")
+    servers = job.servers = [job.start(0), late]
+    job.all_up(0)
+    assert late.all("peers.unreachable") == []
     etcd = job.etcd()
     (data,) = job.data()
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
@@ -83,6 +89,45 @@ def test_a_first_server_that_is_told_to_stop_ends_the_job(job):
     assert "server 0 was told to stop" in servers[1].events[-1]["root_cause"]
     assert not etcd.lives
     assert not job.data()
+
+
+def test_sigterm_to_all_ends_all_with_143(job):
+    servers = job.start_all()
+    for server in servers:
+        server.send(signal.SIGTERM)
+    assert [server.end() for server in servers] == [143, 143]
+    assert not job.data()
+    assert is_free(job)
+
+
+def test_without_setpriv_the_guardian_ends_the_etcd(tmp_path, supervised):
+    path = tmp_path / "bin"
+    path.mkdir()
+    for program in (PROGRAM, shutil.which("setsid")):
+        assert program is not None
+        (path / Path(program).name).symlink_to(program)
+    job = OwnEtcdJob(tmp_path, 1, supervised)
+    job.servers = [job.start(0, environ={"PATH": str(path)})]
+    etcd = job.etcd()
+    job.servers[0].process.kill()
+    wait_until(lambda: not etcd.lives)
+
+
+def test_an_etcd_that_does_not_start_is_told_with_its_last_words(tmp_path, supervised):
+    path = tmp_path / "bin"
+    path.mkdir()
+    (path / "etcd").write_text("#!/bin/sh\necho flag provided but not defined: -name\nexit 2\n")
+    (path / "etcd").chmod(0o755)
+    job = OwnEtcdJob(tmp_path, 1, supervised)
+    first = job.start(0, environ={"PATH": str(path)})
+    assert first.end() == 69
+    assert (
+        "--peers first: etcd exited with status 2: flag provided but not defined: -name; see its "
+        "log, "
+    ) in first.stderr
+    assert not job.data()
+    (log,) = first.log_dir.glob("*-etcd-node-0.txt")
+    assert "flag provided" in log.read_text()
 
 
 def test_a_port_that_is_taken_is_refused_with_its_holder(job):

@@ -34,6 +34,7 @@ def command(program: str, serves: Endpoint, data: PurePath) -> tuple[str, ...]:
         "--listen-peer-urls=unix://peer:0",
         f"--initial-advertise-peer-urls={peers}",
         f"--initial-cluster=first={peers}",
+        "--auto-compaction-retention=1h",  # nobody reads what is older
         "--logger=zap",
         "--log-outputs=stderr",
         "--log-level=warn",

@@ -53,6 +53,7 @@ class EtcdProcess:
         self._child: Child | None = None
         self._over = anyio.Event()
         self._starts = 0
+        self._has_data = False
         self.last_line = ""
         """The last that it has printed, once it has ended."""
 
@@ -66,6 +67,7 @@ class EtcdProcess:
         What an earlier job has left there is deleted. Raises CannotWrite, or Unavailable.
         """
         data, log = self._machine.data, self._machine.log
+        self._has_data = True
         with anyio.move_on_after(DISK_SECONDS):
             await aside(partial(_make_anew, data, log.parent))
             await self._machine.logs.open([self._spec])
@@ -110,7 +112,7 @@ class EtcdProcess:
             found.send(signal.SIGKILL)
             with anyio.move_on_after(KILL_SECONDS):
                 await child.ended()
-        if self._starts:
+        if self._has_data:
             with anyio.move_on_after(DISK_SECONDS):
                 await aside(partial(shutil.rmtree, self._machine.data, ignore_errors=True))
 
