@@ -32,6 +32,7 @@ PURE = (
     ),
     "coordination/agreement/",
     *("coordination.sights", "coordination.memory", "coordination.incident"),
+    *("coordination.observation", "coordination.detection", "coordination.own_place"),
     *(
         "coordination.obstacles",
         "coordination.endings",
