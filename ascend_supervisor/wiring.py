@@ -105,7 +105,7 @@ async def job_of(given: Given, parts: Parts) -> Job:
             _machine(given, runtime),
             runtime.clock,
             runtime.report,
-            operations.by_hand,
+            operations.of_coordinator,
         ),
         probes=[
             *_for_devices(devices, runtime),

@@ -13,7 +13,7 @@ from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
-from ascend_supervisor.coordination.by_hand import WaitByHand
+from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.coordination.ledger import Ledger
 from ascend_supervisor.coordination.own_etcd.machine import Machine
 from ascend_supervisor.events import Report
@@ -32,9 +32,9 @@ def coordinator_of(
     machine: Machine,
     clock: Clock,
     report: Report,
-    by_hand: WaitByHand,
+    operators: ForOperators,
 ) -> Coordinator:
-    """``by_hand`` ends a wait for a rank table.
+    """``operators`` get what they may do and see.
 
     The guardian of ``machine`` is told when our ranks must be gone, and the etcd of ``--peers
     first`` runs there.
@@ -53,7 +53,9 @@ def coordinator_of(
 
             first = first_server_of(settings, environ, table, whoami, meeting, machine)
             meeting, table = replace(meeting, etcd=first.etcd), first.table
-        return Peers(meeting, table, whoami, machine.guardian.fence, clock, report)
+        peers = Peers(meeting, table, whoami, machine.guardian.fence, clock, report)
+        operators.whole_job.told_by(peers.seen)
+        return peers
     ledger = Ledger(_budget(settings), clock, random.random)
     joins = joins_others(settings.method, meeting_here(settings, environ))
     if not settings.follow_cluster:
@@ -64,7 +66,7 @@ def coordinator_of(
     looks = looks_of(settings, environ, cluster, clock, report)
     rules = rules_of(settings, joins_others=joins)
     platform = Platform(table, looks, whoami, ledger, rules, clock, report)
-    by_hand.ended_by(platform.use_table_as_it_is)
+    operators.wait.ended_by(platform.use_table_as_it_is)
     return platform
 
 

@@ -9,7 +9,8 @@ from msgspec import Struct
 from ascend_supervisor.cluster.reset_file import ResetFile
 from ascend_supervisor.coordination.faulty_npus import faulty, not_reset, unrecovered, with_status
 from ascend_supervisor.coordination.incident import Incident
-from ascend_supervisor.coordination.memory import FORGOTTEN_SECONDS, Memory
+from ascend_supervisor.coordination.memory import Memory
+from ascend_supervisor.coordination.observation import FORGOTTEN_SECONDS
 from ascend_supervisor.coordination.sights import CompletedTable, WithdrawnTable, WrongTable
 from ascend_supervisor.restart_policy import CONTROL_PROGRAM
 
