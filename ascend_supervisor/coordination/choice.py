@@ -49,10 +49,12 @@ def coordinator_of(
         if settings.peers is OwnEtcd.FIRST:
             from ascend_supervisor.coordination.own_etcd.choice import (  # noqa: PLC0415  (seldom)
                 first_server_of,
+                table_with_etcd,
             )
 
-            first = first_server_of(settings, environ, table, whoami, meeting, machine)
-            meeting, table = replace(meeting, etcd=first.etcd), first.table
+            first = first_server_of(settings, meeting, machine)
+            meeting = replace(meeting, etcd=first.etcd)
+            table = table_with_etcd(table, whoami, settings, environ, first)
         peers = Peers(meeting, table, whoami, machine.guardian.fence, clock, report)
         operators.whole_job.told_by(peers.seen)
         return peers

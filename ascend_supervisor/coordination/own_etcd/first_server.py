@@ -1,16 +1,14 @@
-"""``--peers first``: the first server of the rank table starts an etcd, the others wait for it."""
+"""``--peers first``: the first server of the job starts an etcd, the others wait for it."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 
-from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.own_etcd.address import own_addresses
 from ascend_supervisor.coordination.own_etcd.command import MISSING, PROGRAM
 from ascend_supervisor.coordination.own_etcd.keeping import keep, start_first
 from ascend_supervisor.coordination.own_etcd.listening import serves_at
@@ -32,16 +30,14 @@ AGAIN_SECONDS = 0.5
 
 
 class FirstServer:
-    """``table`` waits for the rank table; ``client`` makes a client that is told later where."""
+    """``client`` makes a client that is told later where etcd is."""
 
     def __init__(
         self,
-        table: Callable[[], Awaitable[FoundTable]],
         client: Callable[[], AbstractAsyncContextManager[Etcd]],
         rules: Rules,
         machine: Machine,
     ) -> None:
-        self._table = table
         self._new_client = client
         self._rules = rules
         self._machine = machine
@@ -49,6 +45,7 @@ class FirstServer:
         self._keeping = anyio.CancelScope()
         self._is_kept = False
         self._has_answered = False
+        self._why = "it has not answered yet"
 
     @asynccontextmanager
     async def etcd(self) -> AsyncIterator[Etcd]:
@@ -66,26 +63,19 @@ class FirstServer:
         if error is not None:
             raise error
 
-    async def table(self) -> FoundTable:
-        """The rank table, when etcd answers where it says; ``etcd`` is entered.
+    async def serve(self, endpoint: Endpoint, own_addresses: Sequence[str]) -> None:
+        """Start it, to be found at ``endpoint``, unless it was started; ``etcd`` is entered.
 
-        Raises a Refusal. A table that has changed may say that etcd is elsewhere.
+        Returns when it answers; raises a Refusal. ``own_addresses`` are those of this machine, as
+        far as they are known.
         """
-        found = await self._table()
-        endpoint = self._rules.endpoint(found.table)
-        if self._rules.node_rank(found.table) != FIRST:
-            self._client.move(endpoint)
-            await self._wait(endpoint)
-        elif self._process is None:
-            await self._serve(endpoint, found.table)
-        return found
-
-    async def _serve(self, endpoint: Endpoint, table: RankTable) -> None:
+        if self._process is not None:
+            return
         machine = self._machine
         program = machine.find(PROGRAM)
         if program is None:
             raise SettingsRefused(MISSING)
-        serves = await serves_at(endpoint, own_addresses(table))
+        serves = await serves_at(endpoint, own_addresses)
         process = self._process = EtcdProcess(program, serves, machine, self._tasks)
         await process.prepare()
         self._client.move(serves)
@@ -93,37 +83,48 @@ class FirstServer:
         self._has_answered = self._is_kept = True
         self._tasks.start_soon(self._keep, process)
 
+    def _lives(self) -> bool:
+        """Whether it runs, or is started again."""
+        return self._is_kept
+
     async def _keep(self, process: EtcdProcess) -> None:
         with self._keeping:
             await keep(process, self._machine)
             self._is_kept = False
 
-    async def _wait(self, endpoint: Endpoint) -> None:
-        """Until the etcd of the first server answers; that it starts later than we is ordinary."""
+    async def wait(self, endpoint: Endpoint) -> None:
+        """Return when the etcd of the first server answers at ``endpoint``; ``etcd`` is entered.
+
+        It is not waited for again if it is elsewhere later. Raises Unavailable. That it starts
+        later than we is ordinary.
+        """
+        self._client.move(endpoint)
         if self._has_answered:
             return
         machine, seconds = self._machine, self._rules.timeout
-        why = "it has not answered yet"
-
-        def what() -> str:
-            return f"waiting for {endpoint.whose}: {why}"
-
         with anyio.move_on_after(seconds):
-            async with telling(what, seconds, machine.clock, machine.report):
-                while not self._has_answered:
-                    try:
-                        await self._client.read(Get(Key(keys.prefix(self._rules.job))))
-                        self._has_answered = True
-                    except (Refused, MalformedAnswer) as error:
-                        raise Unavailable(f"--peers first: {error}") from error
-                    except EtcdError as error:
-                        why = str(error)
-                        await anyio.sleep(AGAIN_SECONDS)
-        if not self._has_answered:
-            raise Unavailable(
-                f"--peers first: {endpoint.whose}, has not answered within {seconds:g} s: {why}; "
-                f"see whether server 0 runs, and whether its port {endpoint.port} can be reached"
-            )
+            async with telling(self._missing, seconds, machine.clock, machine.report):
+                await self._look_until_it_answers()
+                return
+        raise Unavailable(
+            f"--peers first: {endpoint.whose}, has not answered within {seconds:g} s: {self._why}; "
+            f"see whether server {FIRST} runs, and whether its port {endpoint.port} can be reached"
+        )
+
+    def _missing(self) -> str:
+        return f"waiting until the first server has started the job's etcd: {self._why}"
+
+    async def _look_until_it_answers(self) -> None:
+        while not self._has_answered:
+            try:
+                await self._client.read(Get(Key(keys.prefix(self._rules.job))))
+            except (Refused, MalformedAnswer) as error:
+                raise Unavailable(f"--peers first: {error}") from error
+            except EtcdError as error:
+                self._why = str(error)
+                await anyio.sleep(AGAIN_SECONDS)
+            else:
+                self._has_answered = True
 
     async def _leave(self) -> None:
         process, machine, rules = self._process, self._machine, self._rules
@@ -131,7 +132,6 @@ class FirstServer:
             return
         if self._has_answered:
             store = Store(self._client, rules.job, secrets.token_hex(8), rules.ttl)
-            is_kept = lambda: self._is_kept  # noqa: E731
-            await stay(store, FIRST, rules.fence, is_kept, machine.clock, machine.report)
+            await stay(store, FIRST, rules.fence, self._lives, machine.clock, machine.report)
         self._keeping.cancel()
         await process.end()
