@@ -1,7 +1,11 @@
 # Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint types tests parts frameworks test-e2e test-mindspore test-faults test-pythons bench compare pictures wheel portable requirements environment clean
+.PHONY: help demo check test lint types tests parts
+.PHONY: frameworks test-e2e test-mindspore test-faults test-pythons
+.PHONY: bench compare pictures recordings
+.PHONY: wheel portable requirements
+.PHONY: environment clean
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
@@ -99,6 +103,11 @@ portable: wheel ## dist/portable-*: the supervisor with a Python of its own, for
 
 requirements: environment
 	@scripts/requirements
+recordings: environment ## record these events anew, from the tests' own runs, and draw them
+	$(PYTEST) $(IN_PARALLEL) tests/recovery -m picture --keep-events tests/data/timelines
+	$(PYTHON) scripts/tell-story tests/data/timelines/pod-level/1-pod-0.jsonl \
+		docs/recovery.md docs/recovery.zh.md
+	@$(MAKE) --no-print-directory pictures
 
 environment:
 	@scripts/environment .venv

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.recovery.supervisors import Pod, SimulatedCluster, Story, started
+from tests.recovery.pods import Pod, Story
+from tests.recovery.supervisors import SimulatedCluster, started
 from tests.recovery.tables import members, moved, super_pod, template_1, template_2, withdrawn
 from tests.recovery.writers import (
     RESET,

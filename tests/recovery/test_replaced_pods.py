@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from tests.recovery.supervisors import NEW_SECONDS, Story, started
+from tests.recovery.pods import Story
+from tests.recovery.supervisors import NEW_SECONDS, started
 from tests.recovery.tables import Member, members, moved, super_pod, template_1, template_2
 from tests.recovery.writers import RESTART_TYPE, TABLE, ConfigMap, reset_file
 
@@ -222,7 +223,7 @@ def test_the_pod_that_the_new_table_leaves_out_ends_and_the_others_go_on(cluster
     cluster.write_table(members(2))
     story = left_out.ends_with(65)
     assert (story.worlds, story.triggers) == ([3], ["table_withdrawn"])
-    assert "job-recovery-2" in left_out.job.events[-1]["reason"]
+    assert "pod-2" in left_out.job.events[-1]["reason"]
     assert first.up(1) == {"rank 0 of 2 among 10.0.0.1 10.0.0.2"}
     assert second.up(1) == {"rank 1 of 2 among 10.0.0.1 10.0.0.2"}
     assert cluster.stop() == [Story([3, 2], [True], ["table_withdrawn"], 143)] * 2
