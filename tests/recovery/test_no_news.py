@@ -174,6 +174,20 @@ def test_a_table_that_is_written_in_another_way(cluster, form):
     ran_on(cluster)
 
 
+@pytest.mark.parametrize("form", [template_1, super_pod])
+def test_a_table_that_lists_the_same_servers_in_another_order(cluster, form):
+    # Rank ids are written in it, and the ranks keep their copy.
+    cluster.form = form
+    job = members(2)
+    pods = started(cluster, job)
+    document = json.loads(form(job))
+    for listed in (document["server_list"], *document.get("super_pod_list", ())):
+        (listed if isinstance(listed, list) else listed["server_list"]).reverse()
+    for pod in pods:
+        pod.config.write({TABLE: json.dumps(document).encode()})
+    ran_on(cluster)
+
+
 def ranks_table(pod: Pod) -> Path:
     """The file that its ranks were given."""
     pid = pod.job.all("process.started")[0]["child_pid"]

@@ -120,6 +120,29 @@ def test_a_table_that_nobody_writes_is_used_as_it_is_after_two_minutes(cluster):
     assert cluster.stop() == [Story([2, 2], [True], ["retry_time"], 143)] * 2
 
 
+def test_a_table_that_comes_after_two_minutes_costs_a_second_free_restart(cluster):
+    # As in a ConfigMap, which kubelet copies once in 60 to 90 s. The wait has an end, because one
+    # whose content is the same is not copied again.
+    job = members(2)
+    pods = started(cluster, job, mount=ConfigMap)
+    cluster.write_reset(REPLACED)
+    for pod in pods:
+        pod.then("cluster.incident", trigger="retry_time")
+        pod.then("cluster.waiting")
+    cluster.move(125)
+    for pod in pods:
+        pod.then("rank_table.unchanged")
+        pod.up(1)
+    cluster.move(20)
+    cluster.write_table(moved(job, 1, host=9))
+    for rank, pod in enumerate(pods):
+        pod.then("cluster.incident", trigger="table_changed")
+        assert pod.up(2) == {f"rank {rank} of 2 among 10.0.0.1 10.0.0.9"}
+    cluster.move(100)
+    twice = Story([2, 2, 2], [True, True], ["retry_time", "table_changed"], 143)
+    assert cluster.stop() == [twice] * 2
+
+
 def test_files_of_config_maps_are_followed_like_those_of_hosts(cluster):
     job = members(2)
     pods = cluster.start(job, mount=ConfigMap)
