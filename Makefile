@@ -69,7 +69,7 @@ else
 	fi
 	@scripts/environment .venv e2e_tensorflow || \
 		echo 'TensorFlow could not be installed here (why is above): its end-to-end tests are skipped'
-	@scripts/debian-packages iproute2 busybox-static debian-archive-keyring
+	@scripts/debian-packages iproute2 busybox-static debian-archive-keyring $(ETCD)
 	$(PYTEST) -m e2e
 endif
 
