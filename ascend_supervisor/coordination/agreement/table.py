@@ -28,6 +28,7 @@ from ascend_supervisor.coordination.agreement.membership import (
     refuse_ourselves,
     take_index,
 )
+from ascend_supervisor.coordination.agreement.pending import charge, is_the_clusters
 from ascend_supervisor.coordination.agreement.running import (
     leave_done,
     leave_unneeded,
@@ -44,7 +45,8 @@ LINES: tuple[Line, ...] = (
     *(stop_without_index, restore_epoch, first_epoch, displaced, has_left, keep_own_keys),
     *(ended_here, next_job),
     *(refuse_ourselves, take_index),
-    *(end_ranks, cannot_go_on, leave, get_ready, run, give_up),
+    *(end_ranks, cannot_go_on, leave, get_ready),
+    *(is_the_clusters, charge, run, give_up),
     *(success, say_done, leave_unneeded, leave_done, stop_running, start_ranks),
 )
 
@@ -62,6 +64,7 @@ def waiting(case: Case) -> Wait:
         memory.contact + rules.patience,
         memory.cautious_until,
         memory.phase_seen + delay,
+        memory.phase_seen + rules.verdict,
         *(one.since + rules.longest_absence for one in memory.absences),
     ]
     if memory.only_ready is not None:

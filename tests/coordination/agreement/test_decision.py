@@ -160,6 +160,25 @@ def test_tables_that_differ_start_nothing_and_are_both_named_in_the_end():
     cause = about_of(written).cause
     assert cause is not None
     assert cause.reason == "the rank tables differ: server 0 has t, server 1 has u"
+    assert cause.server == 1
+
+
+def test_the_server_whose_table_nobody_shares_is_blamed_whoever_writes_it():
+    seen = view(
+        GATHER,
+        ready__0__0=Mark("A", "t"),
+        ready__0__1=Mark("B", "u"),
+        ready__0__2=Mark("C", "t"),
+        server__2=Member("job", "C", "c"),
+        alive__2=Beat("C"),
+    )
+    rules = replace(RULES, servers=3)
+    memory = replace(known(seen, rules=rules), only_ready=100 - RULES.timeout)
+    written = decide(seen, memory, Clocks(100, "new"), READY, rules)
+    cause = about_of(written).cause
+    assert cause is not None
+    assert cause.server == 1
+    assert cause.reason == "the rank tables differ: server 0 has t, server 1 has u"
 
 
 def test_a_failure_is_charged_and_waited_for_and_the_last_one_ends_the_job():
