@@ -71,7 +71,7 @@ def run(case: Case) -> Act | None:
 
 def may_run(case: Case) -> bool:
     """Whether all are ready, with the same table, and the delay is over."""
-    if len(case.view.prepared) != case.rules.servers or _tables_differ(case):
+    if len(case.view.prepared) != case.rules.servers or tables_differ(case):
         return False
     return case.clocks.now >= case.memory.phase_seen + case.about.delay
 
@@ -83,7 +83,7 @@ def give_up(case: Case) -> Act | None:
         return None
     if case.clocks.now - since < case.rules.timeout:
         return None
-    if _tables_differ(case):
+    if tables_differ(case):
         return the_end(case, BAD_TABLE, _differing_tables(case))
     cause = case.about.cause
     if cause is None:
@@ -92,7 +92,8 @@ def give_up(case: Case) -> Act | None:
     return the_end(case, cause.exit_code, replace(cause, also_lost=missing))
 
 
-def _tables_differ(case: Case) -> bool:
+def tables_differ(case: Case) -> bool:
+    """Whether servers that are ready have other tables than others."""
     return len({case.view.ready[index].digest for index in case.view.prepared}) > 1
 
 

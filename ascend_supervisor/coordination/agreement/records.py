@@ -62,7 +62,7 @@ class Member(Struct, frozen=True):
     """The server that holds an index: a process (``incarnation``) at a ``place``.
 
     A place is a random word that stays on a machine while its state file does. ``has_left``: it has
-    said farewell, and none of its ranks runs.
+    said farewell, and none of its ranks runs. ``host`` names its machine to people.
     """
 
     job: str
@@ -71,6 +71,7 @@ class Member(Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     has_left: bool = False
+    host: str = ""
 
 
 class Mark(Struct, frozen=True):

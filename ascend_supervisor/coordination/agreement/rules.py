@@ -11,7 +11,7 @@ class Self(Struct, frozen=True):
     """This process: ``incarnation`` is random and new in every process.
 
     ``place`` stays on this machine while its state file does. ``index`` is given by a rank table or
-    by --node-rank; None: any free one.
+    by --node-rank; None: any free one. ``host`` names its machine to people.
     """
 
     incarnation: str
@@ -19,6 +19,7 @@ class Self(Struct, frozen=True):
     index: int | None = None
     addresses: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    host: str = ""
 
 
 class Rules(Struct, frozen=True):

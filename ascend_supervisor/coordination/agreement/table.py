@@ -29,6 +29,7 @@ from ascend_supervisor.coordination.agreement.membership import (
     take_index,
 )
 from ascend_supervisor.coordination.agreement.pending import charge, is_the_clusters
+from ascend_supervisor.coordination.agreement.reasons import reason
 from ascend_supervisor.coordination.agreement.running import (
     leave_done,
     leave_unneeded,
@@ -69,18 +70,4 @@ def waiting(case: Case) -> Wait:
     ]
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)
-    return Wait(min(at for at in (*times, now + pause) if at > now), _reason(case))
-
-
-def _reason(case: Case) -> str:
-    epoch = case.memory.epoch
-    if epoch is None:
-        return "waits for a job"
-    if case.index is not None:
-        return f"waits in {epoch.phase.value} {epoch.generation}"
-    given = case.rules.own.index
-    holder = case.view.members.get(given) if given is not None else None
-    if holder is None:
-        return "waits for a free index"
-    name = ", ".join(holder.addresses) or holder.place
-    return f"waits for index {given}, which is held by {name}"
+    return Wait(min(at for at in (*times, now + pause) if at > now), reason(case))
