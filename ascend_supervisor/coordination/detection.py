@@ -58,7 +58,7 @@ def _confirmed(memory: Memory, incident: Incident, now: float) -> Incident:
     if not incident.has_retry_time:
         return told
     # The second one means another pod, which has a table of its own.
-    before = _essence(memory.table) or incident.before
+    before = _placement(memory.table) or incident.before
     since = now - TOGETHER_SECONDS
     return replace(told, began=now, since=since, before=before, is_table_accepted=False)
 
@@ -97,7 +97,7 @@ def _from_table(memory: Memory) -> tuple[Trigger, str] | None:
             return None
         lasted = f"for {limit:g} s"
         return "table_withdrawn", f"the rank table has not been completed {lasted}: {table.why}"
-    if isinstance(table, CompletedTable) and table.found.essence != memory.running:
+    if isinstance(table, CompletedTable) and table.found.placement != memory.running:
         return "table_changed", "the rank table has changed"
     return None
 
@@ -115,8 +115,8 @@ def _incident(memory: Memory, trigger: Trigger, reason: str, now: float) -> Inci
     )
 
 
-def _essence(table: Table | None) -> str:
-    return table.found.essence if isinstance(table, CompletedTable) else ""
+def _placement(table: Table | None) -> str:
+    return table.found.placement if isinstance(table, CompletedTable) else ""
 
 
 def _listed_here(memory: Memory) -> frozenset[int]:

@@ -27,12 +27,13 @@ class Memory(Struct, frozen=True):
     """What was seen so far, and what was made of it.
 
     ``table`` is the last news of the table; ``withdrawn_for`` is how long it was seen withdrawn.
-    ``running`` is the table (its essence) of the latest generation, empty before the first; it was
-    started at ``started_at``, and ``ranks`` are its ranks on this server. ``reset_was_there``: the
-    reset file existed at some time, and it is missing since ``removed_at``. ``retry_time`` was
-    accepted: it is no news any more. Until ``confirmed_until`` another one only confirms the last
-    incident. ``restarts`` are the times of the incidents after which a generation was started.
-    ``is_judging``: ranks here have failed, and wait for the word of the cluster.
+    ``running`` is the table (its placement) of the latest generation, empty before the first; that
+    was started at ``started_at``, and ``ranks`` are its ranks on this server.
+    ``reset_was_there``: the reset file existed at some time, and it is missing since
+    ``removed_at``. ``retry_time`` was accepted: it is no news any more. Until ``confirmed_until``
+    another one only confirms the last incident. ``restarts`` are the times of the incidents after
+    which a generation was started. ``is_judging``: ranks here have failed, and wait for the word of
+    the cluster.
     """
 
     table: Table | None = None
@@ -96,7 +97,7 @@ def started(memory: Memory, found: FoundTable, ranks: Iterable[int], now: float)
     )
     return replace(
         memory,
-        running=found.essence,
+        running=found.placement,
         started_at=now,
         ranks=frozenset(ranks),
         confirmed_until=now + CONFIRMED_SECONDS if unconfirmed else 0.0,

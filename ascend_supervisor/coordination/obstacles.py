@@ -93,6 +93,6 @@ def _obstacle_of_table(memory: Memory, now: float) -> Obstacle | None:
 def _is_newer(memory: Memory, incident: Incident) -> bool:
     if not incident.awaits_table or not isinstance(memory.table, CompletedTable):
         return True
-    if memory.table.stamp is None or memory.table.found.essence != incident.before:
+    if memory.table.stamp is None or memory.table.found.placement != incident.before:
         return True
     return memory.written_at is not None and memory.written_at > incident.since

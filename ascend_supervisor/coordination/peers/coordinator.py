@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
+from platform import node
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -209,10 +210,10 @@ class Peers:
     async def _join(self, at: _Place) -> Session:
         """Raises Unavailable if etcd does not answer within the timeout of the peers."""
         meeting = self._meeting
-        troubles = Troubles(self._report)
+        troubles = Troubles(self._report, self._ranks_run)
         await first_answer(self._store, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
-        own = OwnServer(self._incarnation, place, at.node_rank)
+        own = OwnServer(self._incarnation, place, at.node_rank, host=node())
         rules = Rules(
             own=own,
             servers=at.found.table.servers,
@@ -227,6 +228,10 @@ class Peers:
             self._tasks.start_soon(task)
         self._report(PeersJoined(meeting.name, at.node_rank, rules.servers))
         return session
+
+    def _ranks_run(self) -> bool:
+        session = self._session
+        return session is not None and session.situation.ranks is not Ranks.NONE
 
     @property
     def _joined(self) -> Session:

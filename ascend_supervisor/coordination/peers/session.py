@@ -118,8 +118,15 @@ class Session:
 
     @property
     def members_missing(self) -> tuple[int, ...]:
-        """The servers that were not ready for the next generation when they were last seen."""
-        return tuple(index for index in range(self._rules.servers) if index not in self._members)
+        """The other servers that were not ready for the next generation when they were last seen.
+
+        Empty as long as this server has no index: it waits for that.
+        """
+        own = self.memory.index
+        if own is None:
+            return ()
+        others = (index for index in range(self._rules.servers) if index != own)
+        return tuple(index for index in others if index not in self._members)
 
     # The tasks.
 
