@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -99,23 +98,21 @@ def _peers(
 
     settings, clock, report = run.settings, run.clock, run.report
     meeting = meeting_of(settings, run.environ, _budget(settings), state_file)
-
-    def peers(table: Callable[[], Awaitable[FoundTable]], who: Identity) -> Peers:
-        made = Peers(meeting, table, who, fence, clock, report)
-        operators.whole_job.told_by(made.seen)
-        return made
-
     if not settings.follow_cluster:
-        return peers(run.table, run.identity)
+        alone = Peers(meeting, run.table, run.identity, fence, clock, report)
+        operators.whole_job.told_by(alone.seen)
+        return alone
     from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
 
     of_any_size = replace(run.identity, size=None)  # a later table may have another one
 
+    def peers(table: Callable[[], Awaitable[FoundTable]]) -> Peers:
+        return Peers(meeting, table, of_any_size, fence, clock, report)
+
     looks, rules = run.followed()
-    made = PeersInCluster(
-        partial(peers, who=of_any_size), run.table, looks, run.identity, rules, clock, report
-    )
+    made = PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
     operators.wait.ended_by(made.use_table_as_it_is)
+    operators.whole_job.told_by(made.seen)
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tests.running import Running
 
 VERDICT = 4
 """Seconds."""
+LOOKS, PAUSE_SECONDS = 6, 0.1
+"""After each: time for threads to look at files, and for etcd. A pace, not a promise."""
 
 
 class FollowedJob(Job):
@@ -49,6 +52,12 @@ class FollowedJob(Job):
         for index, clock in self._clocks.items():
             clock.order(f"+{seconds:g}")
             clock.wait(self.servers[index].process)
+
+    def looks(self) -> None:
+        """Let every supervisor look at the files of the cluster a few times."""
+        for _ in range(LOOKS):
+            self.move(1)
+            time.sleep(PAUSE_SECONDS)
 
     def close(self) -> None:
         super().close()

@@ -35,6 +35,8 @@ def test_an_incident_that_servers_see_at_different_moments_is_one_free_restart(j
         (restart,) = server.all("restart.scheduled")
         assert "RetryTime in the reset file went from 0 to 1" in restart["cause"]
     job.write_reset(reset_file(retry_time=1), on=[1, 2])  # late, in the next generation
+    job.looks()
+    assert [len(server.all("cluster.incident")) for server in servers] == [1, 0, 0]
     # Pod 2 is replaced, by one at another address.
     servers[2].send(signal.SIGTERM)
     assert servers[2].end() == 143
@@ -101,8 +103,9 @@ def test_a_server_with_a_faulty_npu_ends_and_the_others_wait_for_another_one(job
 
 def test_a_job_shrinks_and_grows_with_its_rank_table(job):
     servers = job.start_all()
-    job.write_table(2)
+    job.write_table(2, on=[1, 2])
     assert servers[2].end() == 65
+    job.write_table(2, on=[0])
     for index in (0, 1):
         job.up(index, 1)
         assert servers[index].all("rank_table.ready")[-1]["servers"] == 2

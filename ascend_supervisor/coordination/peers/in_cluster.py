@@ -28,6 +28,7 @@ from ascend_supervisor.coordination.peers.coordinator import Peers
 from ascend_supervisor.coordination.peers.session import LeftOut, Replaced
 from ascend_supervisor.coordination.rules import Rules
 from ascend_supervisor.coordination.waiting import Patient, Waiting
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.life import Start
@@ -92,6 +93,10 @@ class PeersInCluster:
                 self._monitor.accept_table()
                 return True
         return False
+
+    def seen(self) -> JobSeen | None:
+        """The whole job, as it was read last; None before that."""
+        return self._peers.seen()
 
     async def gather(self) -> Start | Stop:
         """Wait until all servers are ready with the same table; raises a Refusal."""
