@@ -32,6 +32,8 @@ PURE = (
         "rank_environment",
     ),
     "coordination/agreement/",
+    *("coordination.own_etcd.address", "coordination.own_etcd.command"),
+    *("coordination.own_etcd.others", "coordination.own_etcd.rules"),
     *("coordination.sights", "coordination.memory", "coordination.incident"),
     *("coordination.observation", "coordination.detection", "coordination.own_place"),
     *(

@@ -19,9 +19,11 @@ from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.coordination.ledger import Ledger
+from ascend_supervisor.coordination.own_etcd.machine import Machine
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.choice import meeting_here
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from ascend_supervisor.settings.peers_options import OwnEtcd
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock
 
@@ -35,15 +37,19 @@ def coordinator_of(
     environ: Mapping[str, str],
     cluster: Cluster,
     state_file: PurePath,
-    fence: Callable[[float], None],
+    machine: Machine,
     clock: Clock,
     report: Report,
     operators: ForOperators,
 ) -> Coordinator:
-    """``fence`` says when our ranks must be gone; ``operators`` get what they may do and see."""
+    """``operators`` get what they may do and see.
+
+    The guardian of ``machine`` is told when our ranks must be gone, and the etcd of ``--peers
+    first`` runs there.
+    """
     run = _Run(settings, environ, cluster, clock, report)
     if settings.peers:
-        return _peers(run, state_file, fence, operators)
+        return _peers(run, state_file, machine, operators)
     if settings.follow_cluster:
         return _platform(run, operators)
     return Alone(run.table, run.identity, run.ledger, joins_others=run.joins_others)
@@ -91,15 +97,25 @@ def _platform(run: _Run, operators: ForOperators) -> Coordinator:
 
 
 def _peers(
-    run: _Run, state_file: PurePath, fence: Callable[[float], None], operators: ForOperators
+    run: _Run, state_file: PurePath, machine: Machine, operators: ForOperators
 ) -> Coordinator:
     from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
     from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
 
     settings, clock, report = run.settings, run.clock, run.report
     meeting = meeting_of(settings, run.environ, _budget(settings), state_file)
+    fence, table = machine.guardian.fence, run.table
+    if settings.peers is OwnEtcd.FIRST:
+        from ascend_supervisor.coordination.own_etcd.choice import (  # noqa: PLC0415  (seldom)
+            first_server_of,
+            table_with_etcd,
+        )
+
+        first = first_server_of(settings, meeting, machine)
+        meeting = replace(meeting, etcd=first.etcd)
+        table = table_with_etcd(table, run.identity, settings, run.environ, first)
     if not settings.follow_cluster:
-        alone = Peers(meeting, run.table, run.identity, fence, clock, report)
+        alone = Peers(meeting, table, run.identity, fence, clock, report)
         operators.whole_job.told_by(alone.seen)
         return alone
     from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
