@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -31,9 +30,6 @@ from ascend_supervisor.tasks.clock import Clock
 if TYPE_CHECKING:
     from ascend_supervisor.coordination.lookout import Look
     from ascend_supervisor.coordination.rules import Rules
-
-Table = Callable[[], Awaitable[FoundTable]]
-"""Waits for the rank table."""
 
 
 def coordinator_of(
@@ -69,7 +65,7 @@ class _Run(Struct, frozen=True):
     report: Report
 
     @property
-    def table(self) -> Table:
+    def table(self) -> Callable[[], Awaitable[FoundTable]]:
         return table_source(self.settings, self.environ, self.cluster, self.clock, self.report)
 
     @property
@@ -106,10 +102,9 @@ def _peers(
     from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
     from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
 
-    settings, clock, report, fence = run.settings, run.clock, run.report, machine.guardian.fence
+    settings, clock, report = run.settings, run.clock, run.report
     meeting = meeting_of(settings, run.environ, _budget(settings), state_file)
-    of_any_size = replace(run.identity, size=None)  # a later table may have another one
-    reached = _as_it_is
+    fence, table = machine.guardian.fence, run.table
     if settings.peers is OwnEtcd.FIRST:
         from ascend_supervisor.coordination.own_etcd.choice import (  # noqa: PLC0415  (seldom)
             first_server_of,
@@ -118,25 +113,23 @@ def _peers(
 
         first = first_server_of(settings, meeting, machine)
         meeting = replace(meeting, etcd=first.etcd)
-        reached = partial(table_with_etcd, first, of_any_size, settings, run.environ)
+        table = table_with_etcd(table, run.identity, settings, run.environ, first)
     if not settings.follow_cluster:
-        alone = Peers(meeting, reached(run.table), run.identity, fence, clock, report)
+        alone = Peers(meeting, table, run.identity, fence, clock, report)
         operators.whole_job.told_by(alone.seen)
         return alone
     from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
 
-    def peers(table: Table) -> Peers:
-        return Peers(meeting, reached(table), of_any_size, fence, clock, report)
+    of_any_size = replace(run.identity, size=None)  # a later table may have another one
+
+    def peers(table: Callable[[], Awaitable[FoundTable]]) -> Peers:
+        return Peers(meeting, table, of_any_size, fence, clock, report)
 
     looks, rules = run.followed()
     made = PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
     operators.wait.ended_by(made.use_table_as_it_is)
     operators.whole_job.told_by(made.seen)
     return made
-
-
-def _as_it_is(table: Table) -> Table:
-    return table
 
 
 def _budget(settings: Settings) -> RestartBudget:

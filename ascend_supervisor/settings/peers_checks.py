@@ -52,6 +52,12 @@ def _not_with_own(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
             f"{where} has no effect with {given['peers'].where} first, whose etcd has neither "
             "users nor TLS; name an etcd that has them, or leave this out"
         )
+    follow = given.get("follow-cluster")
+    if follow and follow.value:
+        yield (
+            f"{follow.where} and {given['peers'].where} first exclude each other: a cluster may "
+            "move the first server, and its etcd with it; name an etcd that runs beside the job"
+        )
 
 
 def _times(given: _Givens) -> Iterator[str]:

@@ -22,11 +22,11 @@ def first_server_of(settings: Settings, meeting: Meeting, machine: Machine) -> F
 
 
 def table_with_etcd(
-    first: FirstServer,
+    table: Callable[[], Awaitable[FoundTable]],
     whoami: Identity,
     settings: Settings,
     environ: Mapping[str, str],
-    table: Callable[[], Awaitable[FoundTable]],
+    first: FirstServer,
 ) -> Callable[[], Awaitable[FoundTable]]:
     """The same table, when the etcd answers where it says; the first server has node rank 0."""
     found_here = meeting_here(settings, environ)
