@@ -1,7 +1,7 @@
 # Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint types tests parts frameworks test-e2e test-mindspore test-faults test-pythons bench compare pictures environment clean
+.PHONY: help demo demo-cluster check test lint types tests parts frameworks test-e2e test-mindspore test-faults test-pythons bench compare pictures environment clean
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
@@ -28,6 +28,10 @@ help: ## this list
 
 demo: environment ## four ranks train, one is killed, the job resumes and ends: 15 s at most
 	@$(PYTHON) scripts/demo
+
+demo-cluster: environment ## three servers train and agree through etcd, two of them fail: 15 s
+	@scripts/debian-packages etcd-server iproute2
+	@$(PYTHON) scripts/demo-cluster
 
 check: lint types parts ## lint, types and the tests that need no whole job: a minute
 
