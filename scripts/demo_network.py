@@ -79,7 +79,9 @@ def _loopback(count: int) -> Network:
     with socket.socket() as one:
         one.bind((here.address, 0))
         port: int = one.getsockname()[1]
-    return Network(here, port, (here,) * count, "all on loopback: network namespaces need root and ip")
+    return Network(
+        here, port, (here,) * count, "all on loopback: network namespaces need root and ip"
+    )
 
 
 def _within(name: str) -> tuple[str, ...]:
