@@ -63,7 +63,7 @@ else
 	fi
 	@scripts/environment .venv e2e_tensorflow || \
 		echo 'TensorFlow could not be installed here (why is above): its end-to-end tests are skipped'
-	@scripts/debian-packages iproute2
+	@scripts/debian-packages iproute2 $(ETCD)
 	$(PYTEST) -m e2e
 endif
 

@@ -181,6 +181,7 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if (generation, rank, state.step) == (1, arguments.orphan, arguments.orphaned_at):
             os.kill(os.getppid(), signal.SIGKILL)
+            signal.pause()  # until its guardian ends us
         state = stepped(state, exchange.all(state.step, gradient(state.weights, own)))
         if rank == 0 and state.step % CHECKPOINT_STEPS == 0:
             write_atomically(checkpoint, saved(state))
