@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
+from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
@@ -18,6 +24,10 @@ from ascend_supervisor.launchers.choice import meeting_here
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock
+
+if TYPE_CHECKING:
+    from ascend_supervisor.coordination.lookout import Look
+    from ascend_supervisor.coordination.rules import Rules
 
 
 def coordinator_of(
@@ -31,28 +41,79 @@ def coordinator_of(
     operators: ForOperators,
 ) -> Coordinator:
     """``fence`` says when our ranks must be gone; ``operators`` get what they may do and see."""
-    table = table_source(settings, environ, cluster, clock, report)
-    whoami = identity(settings, environ, cluster)
+    run = _Run(settings, environ, cluster, clock, report)
     if settings.peers:
-        from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
-        from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
+        return _peers(run, state_file, fence, operators)
+    if settings.follow_cluster:
+        return _platform(run, operators)
+    return Alone(run.table, run.identity, run.ledger, joins_others=run.joins_others)
 
-        meeting = meeting_of(settings, environ, _budget(settings), state_file)
-        peers = Peers(meeting, table, whoami, fence, clock, report)
-        operators.whole_job.told_by(peers.seen)
-        return peers
-    ledger = Ledger(_budget(settings), clock, random.random)
-    joins = joins_others(settings.method, meeting_here(settings, environ))
-    if not settings.follow_cluster:
-        return Alone(table, whoami, ledger, joins_others=joins)
-    from ascend_supervisor.coordination.following import looks_of, rules_of  # noqa: PLC0415
+
+class _Run(Struct, frozen=True):
+    """What every coordinator is made of."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    cluster: Cluster
+    clock: Clock
+    report: Report
+
+    @property
+    def table(self) -> Callable[[], Awaitable[FoundTable]]:
+        return table_source(self.settings, self.environ, self.cluster, self.clock, self.report)
+
+    @property
+    def identity(self) -> Identity:
+        return identity(self.settings, self.environ, self.cluster)
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(_budget(self.settings), self.clock, random.random)
+
+    @property
+    def joins_others(self) -> bool:
+        return joins_others(self.settings.method, meeting_here(self.settings, self.environ))
+
+    def followed(self) -> tuple[tuple[Look, ...], Rules]:
+        from ascend_supervisor.coordination.following import looks_of, rules_of  # noqa: PLC0415
+
+        looks = looks_of(self.settings, self.environ, self.cluster, self.clock, self.report)
+        return looks, rules_of(self.settings, joins_others=self.joins_others)
+
+
+def _platform(run: _Run, operators: ForOperators) -> Coordinator:
     from ascend_supervisor.coordination.platform import Platform  # noqa: PLC0415  (seldom needed)
 
-    looks = looks_of(settings, environ, cluster, clock, report)
-    rules = rules_of(settings, joins_others=joins)
-    platform = Platform(table, looks, whoami, ledger, rules, clock, report)
-    operators.wait.ended_by(platform.use_table_as_it_is)
-    return platform
+    looks, rules = run.followed()
+    made = Platform(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)
+    operators.wait.ended_by(made.use_table_as_it_is)
+    return made
+
+
+def _peers(
+    run: _Run, state_file: PurePath, fence: Callable[[float], None], operators: ForOperators
+) -> Coordinator:
+    from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
+    from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
+
+    settings, clock, report = run.settings, run.clock, run.report
+    meeting = meeting_of(settings, run.environ, _budget(settings), state_file)
+    if not settings.follow_cluster:
+        alone = Peers(meeting, run.table, run.identity, fence, clock, report)
+        operators.whole_job.told_by(alone.seen)
+        return alone
+    from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
+
+    of_any_size = replace(run.identity, size=None)  # a later table may have another one
+
+    def peers(table: Callable[[], Awaitable[FoundTable]]) -> Peers:
+        return Peers(meeting, table, of_any_size, fence, clock, report)
+
+    looks, rules = run.followed()
+    made = PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
+    operators.wait.ended_by(made.use_table_as_it_is)
+    operators.whole_job.told_by(made.seen)
+    return made
 
 
 def _budget(settings: Settings) -> RestartBudget:

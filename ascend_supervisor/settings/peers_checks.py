@@ -24,7 +24,6 @@ def peers_faults(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
     yield from _times(given)
     yield from _login(given, environ)
     yield from _secrecy(given)
-    yield from _one_decides(given)
     if "peers-job" not in given and not any(environ.get(name) for name in JOB_VARIABLES):
         yield (
             f"{given['peers'].where}: neither {' nor '.join(JOB_VARIABLES)} names the job, by "
@@ -49,6 +48,12 @@ def _times(given: _Givens) -> Iterator[str]:
         yield (
             f"{_told(given, 'peers-timeout')} is not more than {_told(given, 'peers-fence')} and "
             f"{_told(given, 'peers-ttl')} together; raise it"
+        )
+    follow = given.get("follow-cluster")
+    if follow and follow.value and timeout <= _seconds(given, "cluster-verdict"):
+        yield (
+            f"{_told(given, 'peers-timeout')} is not more than {_told(given, 'cluster-verdict')}, "
+            "for which a failure may wait; raise the first or lower the second"
         )
     delays = [name for name in ("restart-delay-max", "restart-delay") if name in given]
     longest = max([*delays, "restart-delay-max"], key=lambda name: _seconds(given, name))
@@ -81,15 +86,6 @@ def _secrecy(given: _Givens) -> Iterator[str]:
         yield (
             f"{ca.where}: none of the URLs of {given['peers'].where} is https; write https:// "
             "there, or leave this out"
-        )
-
-
-def _one_decides(given: _Givens) -> Iterator[str]:
-    follow = given.get("follow-cluster")
-    if follow and follow.value:
-        yield (
-            f"{follow.where} and {given['peers'].where} exclude each other: either the cluster "
-            "decides about restarts, or the servers do; leave one out"
         )
 
 

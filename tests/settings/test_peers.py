@@ -101,11 +101,21 @@ def test_the_ttl_may_have_a_unit() -> None:
             "--peers-password-file and ASCEND_SUPERVISOR_PEERS_PASSWORD exclude each other",
         ),
         (["--peers-ca=f"], {}, "--peers-ca: none of the URLs of --peers is https; write https://"),
-        (["--follow-cluster"], {}, "--follow-cluster and --peers exclude each other: either the"),
+        (
+            ["--follow-cluster", "--cluster-verdict=1800"],
+            {},
+            "--peers-timeout (1800 s) is not more than --cluster-verdict (1800 s)",
+        ),
     ],
 )
 def test_what_cannot_be_had_together_is_refused(options, env, fault) -> None:
     assert only_fault(PEERS, *options, env={**JOB, **env}).startswith(fault)
+
+
+def test_the_cluster_may_be_followed_too() -> None:
+    read = settings(PEERS, "--follow-cluster", env=JOB)
+    assert read.peers
+    assert read.follow_cluster
 
 
 def test_without_peers_the_others_have_no_effect_and_the_variable_is_ignored() -> None:
