@@ -1,4 +1,4 @@
-"""A rank's output as our stdout shows it: as JSON, with a name before each line, or as it is."""
+"""A rank's output as ``output`` events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from msgspec import Struct
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.files.to_json import escaped, to_json
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.output.begun_line import PARTIAL_BYTES
 from ascend_supervisor.output.console_items import Rendered
-from ascend_supervisor.output.console_thread import CUT
-from ascend_supervisor.output.terminal_escapes import Shown, divided, harmless
-
-PARTIAL_BYTES = 16 * 1024
-"""An unfinished line that grows beyond this is shown in parts."""
 
 PARTIAL_END = b',"partial":true}\n'
 """Ends an event whose line goes on; within a message quotes are escaped."""
@@ -40,6 +36,8 @@ def timestamp(moment: datetime) -> str:
 
 class JsonLines:
     """A rank's output as ``output`` events. Made for millions of lines a second."""
+
+    growth = 0.0
 
     def __init__(self, spec: ProcessSpec, generation: int, origin: Origin) -> None:
         event = Output(
@@ -81,6 +79,9 @@ class JsonLines:
         if not pending:
             return b""
         return escaped(_pieces([_text(pending)], self._head(moment), numbers, unfinished=True))
+
+    def unfinished(self) -> Rendered:
+        return b""
 
     def cut(self) -> Rendered:
         """Nothing: the parts that were shown are marked as partial."""
@@ -127,64 +128,6 @@ def _pieces(
             message = orjson.dumps(line[cut : cut + PIECE_CHARACTERS])
             shown += head % next(numbers) + message + (PARTIAL_END if more else b"}\n")
     return shown
-
-
-class TextLines:
-    """A rank's output with its name before every line, as it is ``shown``."""
-
-    def __init__(self, spec: ProcessSpec, shown: Shown = harmless) -> None:
-        self._prefix = f"[{spec.name}] ".encode()
-        self._shown = shown
-        self._pending = b""
-        self._begun = False
-        """Whether a part of the incomplete line was shown."""
-
-    def render(self, chunk: bytes, moment: float, numbers: object) -> Rendered:  # noqa: ARG002  (no time, no number)
-        if self._pending:
-            chunk = self._pending + chunk
-        end = chunk.rfind(b"\n") + 1
-        if end:
-            self._begun = False
-        elif len(chunk) > PARTIAL_BYTES:
-            end = len(divided(chunk)[0])
-            self._begun = True
-        lines, self._pending = chunk[:end], chunk[end:]
-        return self._labelled(lines)
-
-    def rest(self, moment: float, numbers: object) -> Rendered:  # noqa: ARG002
-        lines, self._pending = self._pending, b""
-        return self._labelled(lines)
-
-    def _labelled(self, lines: bytes) -> bytes:
-        """``lines`` with the name before each; the last may have no end."""
-        if not lines:
-            return b""
-        shown = self._shown(lines).removesuffix(b"\n")
-        return b"%b%b\n" % (self._prefix, shown.replace(b"\n", b"\n" + self._prefix))
-
-    def cut(self) -> Rendered:
-        self._pending = b""
-        begun, self._begun = self._begun, False
-        return self._prefix + CUT if begun else b""
-
-    def ends(self, shown: Rendered) -> int:
-        return shown.count(b"\n")
-
-
-class RawLines:
-    """A rank's output as it is."""
-
-    def render(self, chunk: bytes, moment: float, numbers: object) -> Rendered:  # noqa: ARG002  (no time, no number)
-        return chunk
-
-    def rest(self, moment: float, numbers: object) -> Rendered:  # noqa: ARG002
-        return b""
-
-    def cut(self) -> Rendered:
-        return CUT
-
-    def ends(self, shown: Rendered) -> int:
-        return shown.count(b"\n")
 
 
 def _before_character(data: bytes) -> tuple[bytes, bytes]:
