@@ -8,6 +8,10 @@ from ascend_supervisor.output.terminal_escapes import divided
 
 PARTIAL_BYTES = 16 * 1024
 """An unfinished line that grows beyond this is shown in parts."""
+UNFINISHED_SECONDS = 0.5
+"""A line that is not finished is shown after this time."""
+MOST_SECONDS = 60.0
+"""The longest time until it is shown again, where that takes a line each time."""
 
 
 class BegunLine:

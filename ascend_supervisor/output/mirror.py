@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
+from ascend_supervisor.output.begun_line import MOST_SECONDS, UNFINISHED_SECONDS
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_items import Dropped, Render, Rendered
 
@@ -16,10 +17,6 @@ CHUNK_BYTES = 256 * 1024
 RENDERED_BYTES = 4 * 1024 * 1024
 """How much is rendered at once at most: rendering blocks the event loop."""
 LEAST_BYTES = 4096
-UNFINISHED_SECONDS = 0.5
-"""A line that is not finished is shown after this time."""
-MOST_SECONDS = 60.0
-"""The longest time until it is shown again, where that takes a line each time."""
 
 
 class Lines(Protocol):
