@@ -181,7 +181,7 @@ class Outlets:
 
     def _lines(self, spec: ProcessSpec, generation: int) -> Lines:
         if self._format == "json":
-            return JsonLines(spec, generation, self._origin)
+            return JsonLines(spec, generation)
         if self._format == "raw":
             return RawLines()
         shown = coloured if self._paints(1) else harmless

@@ -27,7 +27,7 @@ def test_a_lost_node_costs_one_free_restart_of_workers_and_scheduler(supervised,
         files.complete_table(servers[:2], cards=1)
         pods = [job.start(server, *command) for server in servers[:2]]
         for rank, pod in enumerate(pods):
-            pod.wait_for("output", message=f"rank {rank} of 2: the sum is [3.]")
+            pod.wait_for("output", msg=f"rank {rank} of 2: the sum is [3.]")
         first, second = pods
         lose(second, servers[1])
         assert not second.survivors()

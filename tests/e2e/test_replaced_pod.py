@@ -149,8 +149,8 @@ def begin(job: Training, servers: tuple[Server, ...], *options: str) -> tuple[Ru
     """Both pods, in the middle of a step, with all before it in the checkpoint."""
     job.files.complete_table(servers[:2], CARDS)
     first, second = job.pod(servers[0], *options), job.pod_that_stops(servers[1])
-    second.wait_for("output", message=f"SIGSTOP in step {STEP}")
-    written = (event["message"] for event in first.each("output"))
+    second.wait_for("output", msg=f"SIGSTOP in step {STEP}")
+    written = (event["msg"] for event in first.each("output"))
     next(line for line in written if line.startswith(f"step {STEP}: "))
     return first, second
 
@@ -188,7 +188,7 @@ def digests(pod: Running, generation: int) -> set[str]:
 
 def _said(pod: Running, generation: int, what: str) -> set[str]:
     """Below torchrun the ranks of a pod share a pipe, and so lines."""
-    lines = (event["message"] for event in pod.all("output", generation=generation))
+    lines = (event["msg"] for event in pod.all("output", generation=generation))
     found = re.findall(what, "\n".join(lines))
     assert len(found) == CARDS
     return set(found)

@@ -33,7 +33,7 @@ DEADLINE = 30.0
 ORIGIN = Origin("job", "host", 7)
 SPEC = ProcessSpec(("python",), PurePath("/w"), PurePath("/l"), rank=3, local_rank=1)
 FORMS: dict[str, Callable[[], Lines]] = {
-    "json": lambda: JsonLines(SPEC, 0, ORIGIN),
+    "json": lambda: JsonLines(SPEC, 0),
     "text": lambda: TextLines(rank_label(3, 1, in_colour=False)),
     "raw": RawLines,
 }
@@ -119,7 +119,7 @@ def whole_lines(form: str, shown: bytes) -> list[bytes]:
     found, begun = [], bytearray()
     for event in map(json.loads, shown.splitlines()):
         if event["event"] == "output":
-            begun += event["message"].encode()
+            begun += event["msg"].encode()
             if not event.get("partial"):
                 found.append(bytes(begun))
                 begun.clear()
