@@ -70,7 +70,7 @@ def of_ours(root: Path, size: int) -> tuple[float, int]:
 
 
 def print_console(runs: int, size: int) -> None:
-    """Pairs, taken in turn: ours over tee, megabytes a second of each, and lines that are missing."""
+    """Pairs, taken in turn: the ratio, megabytes a second of each, and lines that are missing."""
     print(f"{'JSON console beside tee':30} {'ratio':>7} {'ours':>7} {'tee':>7} {'missing':>8}")
     ratios = []
     for run in range(runs):

@@ -32,6 +32,7 @@ PURE = (
     ),
     "coordination/agreement/",
     *("coordination.sights", "coordination.memory", "coordination.incident"),
+    *("coordination.observation", "coordination.detection", "coordination.own_place"),
     *(
         "coordination.obstacles",
         "coordination.endings",
@@ -60,6 +61,7 @@ PURE = (
     ),
     *("probes.hang", "probes.limits", "probes.voices"),
     *("coordination.barred_restarts", "coordination.last_server", "coordination.wrong_tables"),
+    *("coordination.whole_job", "coordination.peers.words"),
     *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.page"),
     *("stacks.system_calls", "stacks.faulthandler_text"),
     *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),
@@ -72,6 +74,7 @@ PURE = (
         "ctl.columns",
         "ctl.quantities",
         "ctl.screen",
+        "ctl.servers",
     ),
     *("control.protocol", "control.history", "control.live_status", "control.readiness"),
     *("etcd.values", "etcd.wire", "etcd.access", "etcd.failures", "etcd.complaints"),

@@ -45,7 +45,7 @@ async def etcd_of(settings: Settings, environ: Mapping[str, str]) -> AsyncIterat
             etcd = await stack.enter_async_context(etcd_client(access))
         except HttpxMissing as error:
             raise SettingsRefused(
-                f"--peers: {error}; install it with: pip install 'ascend-supervisor[peers]'"
+                f"--peers: {error}; install it with: pip install 'httpx>=0.28'"
             ) from error
         except Refused as error:
             where = plain(str(settings.peers_ca))

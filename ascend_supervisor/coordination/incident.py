@@ -30,7 +30,7 @@ class Incident(Struct, frozen=True):
 
     ``listed`` are ranks of this server whose NPU waits for its reset. With ``awaits_table``, the
     next generation needs a table that was written after ``since``, or another one than ``before``
-    (its essence), unless an operator has accepted the one that is there.
+    (its placement), unless an operator has accepted the one that is there.
     """
 
     trigger: Trigger

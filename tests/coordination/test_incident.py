@@ -9,7 +9,8 @@ from typing import Literal
 
 import pytest
 
-from ascend_supervisor.coordination.memory import Memory, noticed, started, with_table_accepted
+from ascend_supervisor.coordination.detection import noticed
+from ascend_supervisor.coordination.memory import Memory, started, with_table_accepted
 from ascend_supervisor.coordination.obstacles import is_accepted_unchanged, obstacle
 from ascend_supervisor.coordination.sights import CompletedTable, Sight, WithdrawnTable
 from tests.coordination.stories import (

@@ -261,13 +261,12 @@ async def test_none_looks_at_nothing(stage):
 
 
 async def test_told_to_stop_it_ends_at_once_with_what_was_seen(stage):
-    attached = stage.root / "attached"
-    stub = f"touch {attached}; exec sleep 600"
+    stub = f"touch {stage.root}/attached-$$; exec sleep 600"
 
     async with anyio.create_task_group() as tasks:
 
-        async def stop() -> None:
-            await until(attached.exists)
+        async def stop() -> None:  # py-spy comes after /proc, at each rank
+            await until(lambda: len(list(stage.root.glob("attached-*"))) == 2)
             stage.interrupts.hear(signal.SIGTERM)
 
         tasks.start_soon(stop)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
+from platform import node
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,13 @@ from ascend_supervisor.coordination.peers.ends import ended_by, fault_of, told
 from ascend_supervisor.coordination.peers.farewell import say_farewell
 from ascend_supervisor.coordination.peers.meeting import Meeting
 from ascend_supervisor.coordination.peers.place import place_beside
-from ascend_supervisor.coordination.peers.session import Session, boot_time
+from ascend_supervisor.coordination.peers.requests import boot_time
+from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.troubles import Troubles, first_answer
 from ascend_supervisor.coordination.peers.waiting import telling_waits
+from ascend_supervisor.coordination.peers.words import seen
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersJoined
@@ -107,6 +111,17 @@ class Peers:
                 raise getattr(group, "exceptions", (group,))[0] from None
             finally:
                 self._fence(inf)
+
+    def seen(self) -> JobSeen | None:
+        """The whole job, as it was read last; None before that."""
+        session = self._session
+        if session is None or session.memory.read is None:
+            return None
+        places, now = list(self._places.values()), boot_time()
+        hosts = tuple(one.label for one in places[-1].found.table.entries) if places else ()
+        servers = seen(session.words, hosts, now)
+        age = max(0.0, now - session.memory.read)
+        return JobSeen(self._meeting.name, session.memory.index, age, servers)
 
     async def gather(self) -> Start | Stop:
         """Wait until all servers are ready; raises a Refusal.
@@ -195,10 +210,10 @@ class Peers:
     async def _join(self, at: _Place) -> Session:
         """Raises Unavailable if etcd does not answer within the timeout of the peers."""
         meeting = self._meeting
-        troubles = Troubles(self._report)
+        troubles = Troubles(self._report, self._ranks_run)
         await first_answer(self._store, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
-        own = OwnServer(self._incarnation, place, at.node_rank)
+        own = OwnServer(self._incarnation, place, at.node_rank, host=node())
         rules = Rules(
             own=own,
             servers=at.found.table.servers,
@@ -214,6 +229,10 @@ class Peers:
         self._report(PeersJoined(meeting.name, at.node_rank, rules.servers))
         return session
 
+    def _ranks_run(self) -> bool:
+        session = self._session
+        return session is not None and session.situation.ranks is not Ranks.NONE
+
     @property
     def _joined(self) -> Session:
         assert self._session is not None  # noqa: S101  (set before the first Start)
@@ -226,7 +245,8 @@ class Peers:
         if about is None or about.cause is None:
             return Restart(0.0, budget)
         delay = max(0.0, memory.phase_seen + about.delay - boot_time())
-        return Restart(delay, budget, about.is_free, told(about.cause))
+        cause = about.cause
+        return Restart(delay, budget, about.is_free, told(cause), server=cause.server)
 
     def _budget_now(self, session: Session) -> RestartBudget:
         memory, now = session.memory, boot_time()
