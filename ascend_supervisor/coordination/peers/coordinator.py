@@ -25,7 +25,8 @@ from ascend_supervisor.coordination.peers.ends import ended_by, fault_of, told
 from ascend_supervisor.coordination.peers.farewell import say_farewell
 from ascend_supervisor.coordination.peers.meeting import Meeting
 from ascend_supervisor.coordination.peers.place import place_beside
-from ascend_supervisor.coordination.peers.session import Session, boot_time
+from ascend_supervisor.coordination.peers.requests import boot_time
+from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.troubles import Troubles, first_answer
 from ascend_supervisor.coordination.peers.waiting import telling_waits

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import anyio
 from msgspec.structs import replace
@@ -31,25 +30,23 @@ from ascend_supervisor.coordination.agreement.memory import (
     memory_at,
     remember,
 )
-from ascend_supervisor.coordination.agreement.records import DamagedRecord, Mark, Phase, decode
+from ascend_supervisor.coordination.agreement.records import Mark, Phase, decode
 from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.coordination.peers.requests import (
+    AGAIN_SECONDS,
+    Answer,
+    Requests,
+    boot_time,
+)
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.errors import UNAVAILABLE, Unavailable
 from ascend_supervisor.etcd.failures import EtcdError
 
-AGAIN_SECONDS = 0.5
-"""The pause after a request that has failed."""
 JOB_SECONDS = 60.0
 
 Order = StartRanks | EndRanks | Exit
-Answer = TypeVar("Answer")
-
-
-def boot_time() -> float:
-    """Seconds of CLOCK_BOOTTIME, which goes on while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Moved(Unavailable):
@@ -73,7 +70,7 @@ class Session:
         self._store = store
         self._rules = rules
         self._fence = fence
-        self._tell_trouble = tell_trouble
+        self._requests = Requests(tell_trouble)
         self._view: View | None = None
         self._revision = 0
         self._news = anyio.Event()
@@ -86,8 +83,6 @@ class Session:
         """The digest of the rank table with which the others know us to be ready."""
         self.waits_for = ""
         self._members: tuple[int, ...] = ()
-        self._failing: dict[str, tuple[float, str]] = {}
-        """What etcd was last asked for in vain: since when, and why."""
 
     def tell(self, **changes: Any) -> None:
         """The situation here has changed."""
@@ -173,7 +168,7 @@ class Session:
             case Transaction():
                 await self._write(act)
             case Wait(until=until, reason=reason):
-                self._failing.pop("write", None)  # nothing is to be written any more
+                self._requests.withdraw("write")
                 self.waits_for = reason
                 self._tell_change()
                 await self._woken(until)
@@ -186,15 +181,13 @@ class Session:
             case Forget():
                 self.memory = carried_out(self.memory, act, boot_time(), self._rules)
             case Exit():
-                trouble = "".join(f": {why}" for _, why in list(self._failing.values())[:1])
-                self._give(replace(act, reason=f"{act.reason}{trouble}") if act.kills else act)
+                trouble = self._requests.trouble if act.kills else ""
+                self._give(replace(act, reason=f"{act.reason}: {trouble}") if trouble else act)
 
     def _in_vain(self) -> Exit | None:
         """The end if etcd answers, but not what is needed: nobody hears of us, or we of nobody."""
-        for since, why in self._failing.values():
-            if boot_time() - since >= self._rules.patience:
-                return Exit(UNAVAILABLE, f"etcd cannot be used: {why}", kills=True)
-        return None
+        why = self._requests.in_vain_for(self._rules.patience)
+        return None if why is None else Exit(UNAVAILABLE, f"etcd cannot be used: {why}", kills=True)
 
     async def _read(self) -> None:
         sent = boot_time()
@@ -234,26 +227,9 @@ class Session:
                 self.ready_with = decode(put.key, put.value, Mark).digest
 
     async def _asked(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
-        """The answer of etcd; None if there is none in time: our ranks must end before the fence.
-
-        ``what`` names the kind of request: that others succeed says nothing about this one.
-        """
+        """None if there is no answer in time: our ranks must end before the fence."""
         left = self.memory.contact + self._rules.patience - boot_time()
-        answer, why = None, "etcd has not answered"
-        with anyio.move_on_after(max(left, AGAIN_SECONDS)):
-            try:
-                answer = await ask()
-            except (EtcdError, DamagedRecord) as error:
-                why = str(error)
-        if answer is None:
-            since, _ = self._failing.get(what, (boot_time(), ""))
-            self._failing[what] = since, why
-            self._tell_trouble(why)
-        else:
-            self._failing.pop(what, None)
-            if not self._failing:
-                self._tell_trouble(None)
-        return answer
+        return await self._requests.ask(what, ask, left)
 
     def _clocks(self) -> Clocks:
         return Clocks(boot_time(), secrets.token_hex(8), random.random())  # noqa: S311
