@@ -101,7 +101,7 @@ async def job_of(given: Given, parts: Parts) -> Job:
             runtime.guardian.fence,
             runtime.clock,
             runtime.report,
-            operations.by_hand,
+            operations.of_coordinator,
         ),
         probes=[
             *_for_devices(devices, runtime),

@@ -11,7 +11,7 @@ from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
-from ascend_supervisor.coordination.by_hand import WaitByHand
+from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.coordination.ledger import Ledger
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.choice import meeting_here
@@ -28,9 +28,9 @@ def coordinator_of(
     fence: Callable[[float], None],
     clock: Clock,
     report: Report,
-    by_hand: WaitByHand,
+    operators: ForOperators,
 ) -> Coordinator:
-    """``fence`` says when our ranks must be gone; ``by_hand`` ends a wait for a rank table."""
+    """``fence`` says when our ranks must be gone; ``operators`` get what they may do and see."""
     table = table_source(settings, environ, cluster, clock, report)
     whoami = identity(settings, environ, cluster)
     if settings.peers:
@@ -38,7 +38,9 @@ def coordinator_of(
         from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
 
         meeting = meeting_of(settings, environ, _budget(settings), state_file)
-        return Peers(meeting, table, whoami, fence, clock, report)
+        peers = Peers(meeting, table, whoami, fence, clock, report)
+        operators.whole_job.told_by(peers.seen)
+        return peers
     ledger = Ledger(_budget(settings), clock, random.random)
     joins = joins_others(settings.method, meeting_here(settings, environ))
     if not settings.follow_cluster:
@@ -49,7 +51,7 @@ def coordinator_of(
     looks = looks_of(settings, environ, cluster, clock, report)
     rules = rules_of(settings, joins_others=joins)
     platform = Platform(table, looks, whoami, ledger, rules, clock, report)
-    by_hand.ended_by(platform.use_table_as_it_is)
+    operators.wait.ended_by(platform.use_table_as_it_is)
     return platform
 
 

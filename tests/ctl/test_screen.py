@@ -6,7 +6,13 @@ import pyte
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.control.protocol import LiveStatus, PastRestart, RankRow
+from ascend_supervisor.control.protocol import (
+    LiveStatus,
+    PastRestart,
+    PeersStatus,
+    RankRow,
+    ServerRow,
+)
 from ascend_supervisor.ctl.columns import columns_of
 from ascend_supervisor.ctl.screen import (
     CLEAR,
@@ -268,3 +274,48 @@ def test_a_line_that_is_wider_than_we_think_does_not_wrap():
 
 def test_lines_wrap_again_after_a_frame():
     assert shown(CLEAR, frame(["one"]), "\r\n" + "x" * 41)[2] == "x"
+
+
+PEERS = PeersStatus(
+    job="llama",
+    server=1,
+    seen_seconds=2.0,
+    servers=(
+        ServerRow(0, "10.0.0.1", "gathering", "rank 3 exited with status 7", 61.0),
+        ServerRow(1, None, "ready", "is ready for generation 3", 2.5),
+    ),
+)
+
+
+def test_the_servers_of_a_job_that_agree_have_a_table_of_their_own():
+    words = words_of(replace(live(ROW), peers=PEERS))
+    assert [" ".join(line) for line in words[-3:]] == [
+        "SERVER HOST PHASE SINCE LAST WORD",
+        "0 10.0.0.1 gathering 1 min 1 s rank 3 exited with status 7",
+        "1* - ready 2 s is ready for generation 3",
+    ]
+    assert not [line for line in words if line[:1] == ["servers"]]
+    assert ["SERVER"] not in [line[:1] for line in words_of(live(ROW))]
+
+
+def test_what_was_read_long_ago_says_so():
+    old = replace(PEERS, seen_seconds=75.0)
+    (told,) = [line for line in words_of(replace(live(ROW), peers=old)) if line[:1] == ["servers"]]
+    assert " ".join(told).startswith("servers as they were 1 min 15 s ago")
+
+
+def test_many_servers_are_counted_in_a_small_window():
+    rows = tuple(replace(PEERS.servers[1], server=index) for index in range(1250))
+    picture = of_answer(replace(live(ROW), peers=replace(PEERS, servers=rows)))
+    lines = fitted(picture, Window(80, 24))
+    assert len(lines) == 24
+    assert lines[-1].startswith("and ")
+    assert any("loss=0.25" in line for line in lines)
+
+
+def test_words_of_other_servers_steer_no_terminal():
+    hostile = "\n".join([*WORDS, FORGED])
+    row = replace(PEERS.servers[0], host=hostile, last_word=hostile, phase=hostile)
+    text = of_answer(replace(live(ROW), peers=replace(PEERS, servers=(row,)))).text
+    assert not steering(text)
+    assert not [line for line in text.split("\n") if line.startswith(FORGED)]

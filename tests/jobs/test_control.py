@@ -262,6 +262,7 @@ def test_every_request_and_answer_is_on_the_page():
     assert set(protocol._NAMES) <= rows
     keys = {*protocol.LiveStatus.__struct_fields__, *protocol.RankRow.__struct_fields__}
     keys |= {*protocol.PastRestart.__struct_fields__, *protocol.Dumped.__struct_fields__}
+    keys |= {*protocol.PeersStatus.__struct_fields__, *protocol.ServerRow.__struct_fields__}
     keys |= {*protocol.Pong.__struct_fields__, *protocol.Readiness.__struct_fields__}
     assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
 

@@ -30,6 +30,8 @@ from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.troubles import Troubles, first_answer
 from ascend_supervisor.coordination.peers.waiting import telling_waits
+from ascend_supervisor.coordination.peers.words import seen
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersJoined
@@ -108,6 +110,17 @@ class Peers:
                 raise getattr(group, "exceptions", (group,))[0] from None
             finally:
                 self._fence(inf)
+
+    def seen(self) -> JobSeen | None:
+        """The whole job, as it was read last; None before that."""
+        session = self._session
+        if session is None or session.memory.read is None:
+            return None
+        places, now = list(self._places.values()), boot_time()
+        hosts = tuple(one.label for one in places[-1].found.table.entries) if places else ()
+        servers = seen(session.words, hosts, now)
+        age = max(0.0, now - session.memory.read)
+        return JobSeen(self._meeting.name, session.memory.index, age, servers)
 
     async def gather(self) -> Start | Stop:
         """Wait until all servers are ready; raises a Refusal.
@@ -227,7 +240,8 @@ class Peers:
         if about is None or about.cause is None:
             return Restart(0.0, budget)
         delay = max(0.0, memory.phase_seen + about.delay - boot_time())
-        return Restart(delay, budget, about.is_free, told(about.cause))
+        cause = about.cause
+        return Restart(delay, budget, about.is_free, told(cause), server=cause.server)
 
     def _budget_now(self, session: Session) -> RestartBudget:
         memory, now = session.memory, boot_time()

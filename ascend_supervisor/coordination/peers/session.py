@@ -41,6 +41,7 @@ from ascend_supervisor.coordination.peers.requests import (
     boot_time,
 )
 from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.coordination.peers.words import Words, heard
 from ascend_supervisor.errors import UNAVAILABLE, Unavailable
 from ascend_supervisor.etcd.failures import EtcdError
 
@@ -82,6 +83,8 @@ class Session:
         self.ready_with = ""
         """The digest of the rank table with which the others know us to be ready."""
         self.waits_for = ""
+        self.words: Words = ()
+        """The last word of every server, by index."""
         self._members: tuple[int, ...] = ()
 
     def tell(self, **changes: Any) -> None:
@@ -196,6 +199,7 @@ class Session:
             await anyio.sleep(AGAIN_SECONDS)
             return
         self._view, self._revision, self._members = view, view.revision, view.prepared
+        self.words = heard(self.words, view, self._rules.servers, boot_time())
         self._remember(view, sent)
 
     async def _write(self, act: Transaction) -> None:
