@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from ascend_supervisor.coordination.etcd_access import etcd_of
+from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.restart_policy import RestartBudget
@@ -36,7 +37,8 @@ class Meeting(Struct, frozen=True):
 
     ``etcd`` makes a client; what it raises is raised by ``Peers``, too. ``name`` is that of the
     job. ``state_file`` is this server's: beside it is kept at which place it is. ``settings`` is
-    what must not differ between servers. ``patience`` is that of the ranks of this one.
+    what must not differ between servers. ``patience`` is that of the ranks of this one. A job of
+    more than ``few`` servers reads little at each change.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -48,6 +50,7 @@ class Meeting(Struct, frozen=True):
     ttl: float
     fence: float
     timeout: float
+    few: int = FEW
 
 
 def meeting_of(
