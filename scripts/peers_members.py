@@ -1,4 +1,4 @@
-"""Members of a job without ranks, many in one process: URL FIRST COUNT ALL [FEW].
+"""Members of a job without ranks, many in one process: URL TTL FIRST COUNT ALL [FEW].
 
 They use the real client, store, session and agreement. On stdin each line is a member that fails;
 on stdout a line of JSON tells what a member has heard, with the time (CLOCK_BOOTTIME).
@@ -26,7 +26,7 @@ from ascend_supervisor.restart_policy import Backoff, RestartBudget
 
 START_SECONDS = 0.02
 """Between two members: on machines of their own they would not wait for each other's imports."""
-TTL, FENCE, TIMEOUT = 15.0, 60.0, 1800.0
+TIMEOUT = 1800.0
 BUDGET = RestartBudget(limit=10_000, backoff=Backoff(0.0, 0.0))
 
 
@@ -37,11 +37,12 @@ def tell(what: str, member: int, generation: int) -> None:
 
 
 class Members:
-    def __init__(self, url: str, servers: int, *few: int) -> None:
+    def __init__(self, url: str, ttl: float, servers: int, *few: int) -> None:
         host, port = urlsplit(url).hostname, urlsplit(url).port
         assert host is not None
         assert port is not None
         self._endpoint = Endpoint(host, port, is_tls=False)
+        self._ttl = ttl
         self._servers = servers
         self._few = few
         self.sessions: dict[int, Session] = {}
@@ -50,9 +51,9 @@ class Members:
         """One member, until the job ends."""
         incarnation = f"{index:016x}"
         own = Self(incarnation, f"place-{index:026x}", index)
-        rules = Rules(own, self._servers, BUDGET, "same", TTL, FENCE, TIMEOUT)
-        async with etcd_client(Access((self._endpoint,), deadline=TTL / 4)) as etcd:
-            store = Store(etcd, "scale", incarnation, round(TTL))
+        rules = Rules(own, self._servers, BUDGET, "same", self._ttl, 4 * self._ttl, TIMEOUT)
+        async with etcd_client(Access((self._endpoint,), deadline=self._ttl / 4)) as etcd:
+            store = Store(etcd, "scale", incarnation, round(self._ttl))
             tell_trouble = partial(complain, index)
             session = Session(store, rules, lambda _: None, tell_trouble, *self._few)
             self.sessions[index] = session
@@ -95,8 +96,9 @@ async def obey(members: Members) -> None:
 
 
 async def main() -> None:
-    url, first, count, servers, *few = sys.argv[1], *map(int, sys.argv[2:])
-    members = Members(url, servers, *few)
+    url, ttl = sys.argv[1], float(sys.argv[2])
+    first, count, servers, *few = map(int, sys.argv[3:])
+    members = Members(url, ttl, servers, *few)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(obey, members)
         for index in range(first, first + count):
