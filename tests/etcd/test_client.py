@@ -49,6 +49,16 @@ async def test_an_empty_value_is_a_record_and_a_missing_key_is_none(etcd):
         assert await value_of(client, "missing") is None
 
 
+async def test_what_has_changed_since_a_revision_is_read_and_all_is_counted(etcd):
+    async with at(etcd) as client:
+        await put(client, "a/1", b"x")
+        revision = await put(client, "a/2", b"y")
+        await put(client, "a/3", b"z")
+        answer = await client.read(Get(Prefix("a/"), since=revision))
+    assert [one.key for one in answer.got[0].records] == ["a/2", "a/3"]
+    assert answer.got[0].count == 3
+
+
 async def test_several_ranges_are_read_at_one_revision(etcd):
     async with at(etcd) as client:
         await client.transact(

@@ -255,7 +255,9 @@ class Peers:
             timeout=meeting.timeout,
             verdict=meeting.verdict,
         )
-        session = self._session = Session(self._store, rules, self._fence, troubles.tell)
+        session = self._session = Session(
+            self._store, rules, self._fence, troubles.tell, meeting.few
+        )
         for task in (session.run, session.stay_alive, session.watch):
             self._tasks.start_soon(task)
         self._report(PeersJoined(meeting.name, at.node_rank, rules.servers))

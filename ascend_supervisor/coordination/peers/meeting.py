@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from ascend_supervisor.coordination.etcd_access import etcd_of
+from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.restart_policy import RestartBudget
@@ -40,7 +41,8 @@ class Meeting(Struct, frozen=True):
     job. ``state_file`` is this server's: beside it is kept at which place it is. ``settings`` is
     what must not differ between servers. ``patience`` is that of the ranks of this one. ``verdict``
     is how long a failure waits for the word of the cluster; 0: none is followed, or not waited for.
-    ``may_grow``: another rank table may hold more servers, or fewer.
+    ``may_grow``: another rank table may hold more servers, or fewer. A job of more than ``few``
+    servers reads little at each change.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -54,6 +56,7 @@ class Meeting(Struct, frozen=True):
     timeout: float
     verdict: float = 0.0
     may_grow: bool = False
+    few: int = FEW
 
 
 def meeting_of(
