@@ -15,7 +15,13 @@ from ascend_supervisor.events.generations import (
     ProcessExited,
     RestartScheduled,
 )
-from ascend_supervisor.events.leftovers import ReleaseWaiting, StopWaiting, WaitEnded
+from ascend_supervisor.events.leftovers import (
+    PortWaiting,
+    ReleaseWaiting,
+    StopWaiting,
+    WaitEnded,
+)
+from ascend_supervisor.events.own_etcd import EtcdWaiting
 from ascend_supervisor.events.peers import PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
@@ -38,10 +44,12 @@ class Wait(Struct, frozen=True):
 def wait_after(wait: Wait | None, event: Event) -> Wait | None:
     """What is waited for after ``event``; None if nothing is."""
     match event:
-        case RankTableWaiting() | ClusterWaiting():
+        case RankTableWaiting() | ClusterWaiting() | PortWaiting():
             return Wait(event.what, event.waited_seconds, event.limit_seconds)
         case PeersWaiting():
             return Wait(event.what, event.waited_seconds, None)
+        case EtcdWaiting():
+            return Wait(event.what, event.waited_seconds, event.limit_seconds)
         case ReleaseWaiting():
             words = f"waiting for the release of the devices by {'; '.join(event.remaining)}"
             return Wait(words, event.waited_seconds, event.limit_seconds)
@@ -71,7 +79,11 @@ def wait_after(wait: Wait | None, event: Event) -> Wait | None:
 def is_only_a_wait(event: Event) -> bool:
     """Whether ``event`` says nothing but what is waited for, and why."""
     match event:
-        case RankTableWaiting() | ClusterWaiting() | PeersWaiting() | ReleaseWaiting():
+        case RankTableWaiting() | ClusterWaiting() | PeersWaiting():
+            return True
+        case ReleaseWaiting() | PortWaiting():
+            return True
+        case EtcdWaiting():
             return True
         case StopWaiting(given_up=False):
             return True

@@ -20,6 +20,7 @@ class Word(Struct, frozen=True):
 
 Words = tuple[Word, ...]
 """By index."""
+MOST_UNHEARD = 16
 
 
 def heard(known: Words, view: View, servers: int, now: float) -> Words:
@@ -37,6 +38,31 @@ def heard(known: Words, view: View, servers: int, now: float) -> Words:
         member = view.members.get(index)
         found.append(Word(phase, text, since, member.addresses if member else ()))
     return tuple(found)
+
+
+class Listener:
+    """What is heard is put together only when somebody asks, or when much has come."""
+
+    def __init__(self, servers: int) -> None:
+        self._servers = servers
+        self._words: Words = ()
+        self._unheard: list[tuple[View, float]] = []
+
+    def listen(self, view: View, now: float) -> None:
+        """``view`` was read ``now``."""
+        self._unheard.append((view, now))
+        if len(self._unheard) > MOST_UNHEARD:
+            self._hear()
+
+    @property
+    def words(self) -> Words:
+        self._hear()
+        return self._words
+
+    def _hear(self) -> None:
+        for view, now in self._unheard:
+            self._words = heard(self._words, view, self._servers, now)
+        self._unheard.clear()
 
 
 def seen(words: Words, hosts: tuple[str, ...], now: float) -> tuple[ServerSeen, ...]:
