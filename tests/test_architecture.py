@@ -29,6 +29,7 @@ PURE = (
         "job_files",
         "signal_meaning",
         "life",
+        "exit",
         "rank_environment",
     ),
     "coordination/agreement/",
