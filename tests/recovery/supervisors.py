@@ -24,7 +24,7 @@ from tests.recovery.writers import (
     HostDirectory,
     reset_file,
 )
-from tests.running import Running
+from tests.running import Running, wait_until
 from tests.two_servers import Server
 
 PROGRAM = (str(Path(moved_clock.__file__)),)
@@ -180,10 +180,14 @@ class SimulatedCluster:
         self._order("run")
 
     def lose(self, pod: Pod, server: Server) -> None:
-        """Everything of the pod is killed at once; the kernel ends its connections."""
+        """Everything of the pod is killed at once; the kernel ends its connections.
+
+        A process that was killed may live for a moment on a busy machine.
+        """
         pod.acts.append(self._diary.act("lost", pod.member.name))
         server.kill_all()
         assert pod.job.end() == 128 + signal.SIGKILL
+        wait_until(lambda: not pod.job.survivors())
 
     def _order(self, word: str) -> None:
         pods = self.running

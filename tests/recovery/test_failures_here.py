@@ -56,7 +56,6 @@ def test_a_pod_that_is_killed_while_its_network_is_up_costs_one_free_restart(clu
     failed = first.then("process.exited", first_failure=True)
     assert "peer [10.0.0.2]:" in first.job.said(failed["rank"])[-1]
     first.then("cluster.waiting")
-    assert not lost.job.survivors()
     cluster.move(3)
     cluster.withdraw_table()
     cluster.move(6)
