@@ -179,12 +179,12 @@ class SimulatedCluster:
         self._diary.run()
         self._order("run")
 
-    def lose(self, pod: Pod, server: Server) -> None:
+    def kill(self, pod: Pod, server: Server) -> None:
         """Everything of the pod is killed at once; the kernel ends its connections.
 
         A process that was killed may live for a moment on a busy machine.
         """
-        pod.acts.append(self._diary.act("lost", pod.member.name))
+        pod.acts.append(self._diary.act("killed", pod.member.name))
         server.kill_all()
         assert pod.job.end() == 128 + signal.SIGKILL
         wait_until(lambda: not pod.job.survivors())

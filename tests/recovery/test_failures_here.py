@@ -51,8 +51,8 @@ def test_a_pod_that_is_killed_while_its_network_is_up_costs_one_free_restart(clu
     # that; the cluster speaks later.
     cluster.form = template_1
     job, replaced = members(2, cards=2), reset_file(retry_time=1)
-    first, lost = started(cluster, job, servers=servers)
-    cluster.lose(lost, servers[2])
+    first, killed = started(cluster, job, servers=servers)
+    cluster.kill(killed, servers[2])
     failed = first.then("process.exited", first_failure=True)
     first.then("cluster.waiting")
     cluster.move(3)
