@@ -9,7 +9,7 @@
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
-PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
+PROGRAMS := $(shell grep -ls '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
 # `make test E2E=no` leaves the end-to-end tests out, and so PyTorch and TensorFlow.
 E2E := yes
 # A real etcd, where several servers of a job meet.
@@ -21,12 +21,19 @@ PACKAGES := libfaketime bindfs logrotate strace $(ETCD)
 MINDSPORE_SECONDS :=
 # For which the portable directory is made: amd64 or arm64.
 MACHINE := $(shell dpkg --print-architecture 2>/dev/null)
+# Tests start hundreds of interpreters, and each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests wait more than they compute. Those with frameworks keep both cores busy: one at a time.
 AT_ONCE := 4
 PYTEST := $(PYTHON) -m pytest
 IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
 # Without bad days and frameworks; those that start one where it is installed are marked, too.
-HERE := --ignore=tests/faults --ignore=tests/e2e -m 'not e2e and not e2e_mindspore'
+BAD_DAYS := --ignore=tests/faults --ignore=tests/e2e
+FRAMEWORKS := not e2e and not e2e_mindspore
+HERE := $(BAD_DAYS) -m '$(FRAMEWORKS)'
+# Without what takes long, too: whole jobs, a real etcd (tests/conftest.py marks these), real waits.
+JOBS := --ignore=tests/jobs --ignore=tests/recovery --ignore=tests/peers
+PARTS := $(BAD_DAYS) $(JOBS) -m '$(FRAMEWORKS) and not long'
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -56,7 +63,7 @@ tests: environment
 	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 parts: environment
-	$(PYTEST) $(IN_PARALLEL) $(HERE) --ignore=tests/jobs --ignore=tests/recovery
+	$(PYTEST) $(IN_PARALLEL) $(PARTS)
 
 frameworks: environment ## only the end-to-end tests with PyTorch and TensorFlow
 ifeq ($(E2E),no)

@@ -87,13 +87,19 @@ def with_table_accepted(memory: Memory) -> Memory:
     return replace(memory, incident=replace(memory.incident, is_table_accepted=True))
 
 
-def started(memory: Memory, found: FoundTable, ranks: Iterable[int], now: float) -> Memory:
-    """The memory when a generation starts with ``found``: an incident is over."""
+def started(
+    memory: Memory, found: FoundTable, ranks: Iterable[int], now: float, *, was_told: bool = False
+) -> Memory:
+    """The memory when a generation starts with ``found``: an incident is over.
+
+    ``was_told``: another server has seen one, whether this one has or not.
+    """
     incident = memory.incident
-    restarts = memory.restarts if incident is None else (*memory.restarts, now)
+    is_recovered = was_told or incident is not None
+    restarts = (*memory.restarts, now) if is_recovered else memory.restarts
     # A first generation may be that of a pod which takes the place of another one.
     unconfirmed = not memory.running or (
-        incident is not None and incident.awaits_table and not incident.has_retry_time
+        incident.awaits_table and not incident.has_retry_time if incident is not None else was_told
     )
     return replace(
         memory,

@@ -58,9 +58,13 @@ class Monitor:
             await self.change()
         return self.memory.incident
 
-    def start(self, found: FoundTable, ranks: Iterable[int]) -> None:
-        """A generation starts with ``found``, and with ``ranks`` on this server."""
-        self.memory = started(self.memory, found, ranks, self._clock.now())
+    def start(self, found: FoundTable, ranks: Iterable[int], *, was_told: bool = False) -> None:
+        """A generation starts with ``found``, and with ``ranks`` on this server.
+
+        ``was_told``: another server has told of an incident before it.
+        """
+        now = self._clock.now()
+        self.memory = started(self.memory, found, ranks, now, was_told=was_told)
 
     def judge(self) -> None:
         """A failure here waits for the word of the cluster."""

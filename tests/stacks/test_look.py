@@ -314,6 +314,7 @@ async def test_where_there_can_be_no_log_directory_the_sentence_comes_all_the_sa
     assert said.startswith("rank 0 is stopped (state T) (no file could be written to ")
 
 
+@pytest.mark.long
 async def test_a_directory_of_path_that_does_not_answer_costs_one_thread(stage):
     """However often somebody asks for a dump; and what /proc says is there."""
     with hanging(stage.root, os.geteuid(), "tools") as (tools,):

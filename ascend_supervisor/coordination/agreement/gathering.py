@@ -60,20 +60,15 @@ def run(case: Case) -> Act | None:
     view, servers = case.view, case.rules.servers
     if case.gathering is None or case.index is None:
         return None
-    if not may_run(case) or case.about.pending is not None:
+    if len(view.prepared) != servers or tables_differ(case) or case.about.pending is not None:
+        return None
+    if case.clocks.now < case.memory.phase_seen + case.about.delay:
         return None
     members = [view.members[index] for index in range(servers)]
     roster = tuple(Seat(one.incarnation, one.place, one.addresses, one.devices) for one in members)
     about = replace(case.about, roster=roster, again=False, cause=None)
     epoch = replace(case.epoch, phase=Phase.RUN)
     return new_epoch(case, f"all {servers} servers are ready", epoch, about)
-
-
-def may_run(case: Case) -> bool:
-    """Whether all are ready, with the same table, and the delay is over."""
-    if len(case.view.prepared) != case.rules.servers or tables_differ(case):
-        return False
-    return case.clocks.now >= case.memory.phase_seen + case.about.delay
 
 
 def give_up(case: Case) -> Act | None:

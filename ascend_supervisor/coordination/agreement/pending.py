@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement.acts import Act
 from ascend_supervisor.coordination.agreement.case import Case
-from ascend_supervisor.coordination.agreement.gathering import may_run
 from ascend_supervisor.coordination.agreement.records import Cause
 from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.writing import settled
@@ -38,7 +37,8 @@ def charge(case: Case) -> Act | None:
         return None
     if (known := _failure_here(case, cause)) is not None and blame(known) is Blame.OWN:
         return settled(case, Ended(Crashed(known), uptime), replace(cause, failure=known))
-    if case.clocks.now < case.memory.phase_seen + case.rules.verdict or not may_run(case):
+    is_over = case.clocks.now >= case.memory.phase_seen + case.rules.verdict
+    if not is_over or len(case.view.living) < case.rules.servers:
         return None
     return settled(case, Ended(_outcome(cause), uptime), cause)
 

@@ -42,7 +42,7 @@ from ascend_supervisor.coordination.peers.requests import (
 )
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.words import Words, heard
-from ascend_supervisor.errors import UNAVAILABLE, Unavailable
+from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.etcd.failures import EtcdError
 
 JOB_SECONDS = 60.0
@@ -52,6 +52,14 @@ Order = StartRanks | EndRanks | Exit
 
 class Moved(Unavailable):
     """The rank table gives this server another place: it must be started anew."""
+
+
+class Replaced(Unavailable):
+    """The cluster wants another in the place of this server: the others wait for that."""
+
+
+class LeftOut(TableRefused):
+    """The rank table does not hold this server any more: the others go on without it."""
 
 
 class Session:
@@ -107,10 +115,15 @@ class Session:
         )
         return order if is_its else None
 
-    def check_place(self, index: int, servers: int) -> None:
-        """Raises Moved if the rank table gives us another place than the one we joined at."""
+    def take_place(self, index: int, servers: int, *, may_grow: bool) -> None:
+        """Raises Moved if the rank table gives us another place than the one we joined at.
+
+        ``may_grow``: the job may have more servers from now on, or fewer.
+        """
         own, all_of_them = self._rules.own.index, self._rules.servers
-        if (index, servers) != (own, all_of_them):
+        if index == own and may_grow:
+            self._rules = replace(self._rules, servers=servers)
+        elif (index, servers) != (own, all_of_them):
             raise Moved(
                 f"the rank table has changed: this was server {own} of {all_of_them}, and is now "
                 f"server {index} of {servers}; a server that was moved must be started anew"
