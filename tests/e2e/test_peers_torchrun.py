@@ -53,6 +53,6 @@ def test_torchrun_meets_again_at_the_same_port_after_its_first_worker_was_killed
     for index, server in enumerate(servers):
         (restart,) = server.all("restart.scheduled")
         assert restart["cause"] == "server 0: torchrun exited with status 1"
-        said = {event["message"] for event in server.all("output", generation=1)}
+        said = {event["msg"] for event in server.all("output", generation=1)}
         assert {f"rank {2 * index + local} of 4: the sum is 10" for local in (0, 1)} <= said
         assert not server.survivors()

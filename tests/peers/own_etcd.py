@@ -55,7 +55,7 @@ class OwnEtcdJob:
 
     def all_up(self, generation: int) -> None:
         for index, server in enumerate(self.servers):
-            server.wait_for("output", generation=generation, message=f"rank {index} runs")
+            server.wait_for("output", generation=generation, msg=f"rank {index} runs")
 
     def rank(self, index: int, generation: int = 0) -> Pid:
         started = self.servers[index].wait_for("process.started", generation=generation, rank=index)

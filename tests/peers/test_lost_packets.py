@@ -33,7 +33,7 @@ def test_a_server_whose_packets_are_lost_for_a_while_restarts_with_the_others(cl
     assert not servers[1].all("generation.ended")
     cluster.mend(1)
     for rank, server in enumerate(servers):
-        server.wait_for("output", generation=1, message=f"rank {rank} runs")
+        server.wait_for("output", generation=1, msg=f"rank {rank} runs")
         started_rank = server.wait_for("process.started", generation=1)
         os.kill(started_rank["child_pid"], signal.SIGUSR2)
     assert [server.end() for server in servers] == [0, 0]
@@ -60,5 +60,5 @@ def started(cluster: Cluster, fence: int = FENCE) -> list[Running]:
     words = ("--", sys.executable, "-c", RANK)
     servers = [cluster.start(index, *words, fence=fence) for index in (0, 1)]
     for rank, server in enumerate(servers):
-        server.wait_for("output", message=f"rank {rank} runs")
+        server.wait_for("output", msg=f"rank {rank} runs")
     return servers
