@@ -20,8 +20,6 @@ class Story:
         self._heard: dict[object, set[int]] = defaultdict(set)
         self.causes: set[str] = set()
         """Of the restarts, as the servers named them."""
-        self.resumed_at: dict[int, set[str]] = defaultdict(set)
-        """The steps at which the ranks of a generation went on; one, if all agree."""
         self.results: dict[int, str] = {}
         """The last line of each rank that has trained to the end."""
 
@@ -35,8 +33,6 @@ class Story:
                 yield f"generation {generation} has started on all servers: {self._ranks} ranks"
         elif name == "output":
             yield from self._said(event["rank"], generation, event["msg"])
-        elif name == "process.exited" and event["first_failure"]:
-            yield f"server {server}: rank {event['rank']} was killed by {event['signal']}"
         elif name == "restart.scheduled":
             yield from self._restart(server, event)
         elif event["level"] in ("warning", "error"):
@@ -45,7 +41,6 @@ class Story:
     def _said(self, rank: int, generation: int, line: str) -> Iterator[str]:
         if line.startswith(RESUMED):
             step = line.removeprefix(RESUMED)
-            self.resumed_at[generation].add(step)
             if self._completes((RESUMED, generation), rank, self._ranks):
                 yield f"every rank goes on from the checkpoint of step {step}"
         elif line.startswith(TRAINED):
