@@ -133,6 +133,7 @@ class Session:
             self._rules = replace(
                 self._rules, servers=servers, own=replace(self._rules.own, index=index)
             )
+            self._listener = Listener(servers)
         else:
             raise Moved(
                 f"the rank table has changed: this was server {own} of {all_of_them}, and is now "
@@ -156,6 +157,12 @@ class Session:
     def words(self) -> Words:
         """The last word of every server, by index."""
         return self._listener.words
+
+    @property
+    def members_lost(self) -> tuple[int, ...]:
+        """Those of them that have no supervisor: it was lost, or has not come yet."""
+        living = self._latest.living if self._latest is not None else ()
+        return tuple(index for index in self.members_missing if index not in living)
 
     # The tasks.
 
