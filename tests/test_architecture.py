@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -31,7 +32,10 @@ PURE = (
         "rank_environment",
     ),
     "coordination/agreement/",
+    *("coordination.own_etcd.address", "coordination.own_etcd.command"),
+    *("coordination.own_etcd.others", "coordination.own_etcd.rules"),
     *("coordination.sights", "coordination.memory", "coordination.incident"),
+    *("coordination.observation", "coordination.detection", "coordination.own_place"),
     *(
         "coordination.obstacles",
         "coordination.endings",
@@ -152,8 +156,13 @@ OURS = trees()
 # Who imports whom.
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+@cache
+def imported(tree: ast.AST) -> tuple[tuple[str, str], ...]:
     """Every import, inside functions and for type checking too: what, and under which name."""
+    return tuple(_imported(tree))
+
+
+def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -402,7 +411,8 @@ def test_names_of_signals_are_no_world():
 # Who speaks to the world.
 
 
-def mentions(tree: ast.AST) -> set[str]:
+@cache
+def mentions(tree: ast.AST) -> frozenset[str]:
     """What is imported or reached from it, in full (``os.environ``); other attributes as ``.x``."""
     full: dict[str, str] = {}
     found = set()
@@ -415,7 +425,7 @@ def mentions(tree: ast.AST) -> set[str]:
             found.add(f".{node.attr}")
             if isinstance(node.value, ast.Name) and node.value.id in full:
                 found.add(f"{full[node.value.id]}.{node.attr}")
-    return found
+    return frozenset(found)
 
 
 def readers_of_the_world(modules: Trees) -> list[str]:
@@ -433,7 +443,7 @@ def second_waiters(modules: Trees) -> list[str]:
     for name in modules.keys() - BESIDE_US:
         found = mentions(modules[name])
         if name == OWNER_OF_WAITS:
-            waits = {".communicate", ".poll", "subprocess.run", "os.wait"} & found
+            waits = found & {".communicate", ".poll", "subprocess.run", "os.wait"}
         else:
             waits = found & WAITS | {what for what in found if what.startswith("subprocess.")}
         complaints += [

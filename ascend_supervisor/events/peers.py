@@ -25,7 +25,7 @@ class PeersJoined(Event, frozen=True):
 
 
 class PeersWaiting(Event, frozen=True):
-    """The servers that are not ready for the next generation yet, this one included."""
+    """The other servers that are not ready for the next generation yet, if any is known."""
 
     name: ClassVar[str] = "peers.waiting"
     missing: tuple[int, ...]
@@ -36,7 +36,7 @@ class PeersWaiting(Event, frozen=True):
     def what(self) -> str:
         """What is waited for, without the time."""
         if not self.missing:
-            return f"waiting for the other servers: {self.reason}"
+            return f"waiting for the servers of the job: {self.reason}"
         numbers = ", ".join(map(str, self.missing[:MOST_TOLD]))
         left = len(self.missing) - MOST_TOLD
         more = f" and {left} more" if left > 0 else ""
@@ -49,15 +49,17 @@ class PeersWaiting(Event, frozen=True):
 
 
 class PeersUnreachable(Event, frozen=True):
-    """Etcd does not answer; ``reason`` is a sentence."""
+    """Etcd does not answer; ``reason`` is a sentence. ``ranks_run``: there are ranks here."""
 
     name: ClassVar[str] = "peers.unreachable"
     level: ClassVar[Level] = "warning"
     reason: str
+    ranks_run: bool
 
     @property
     def sentence(self) -> str:
-        return f"{self.reason}; the ranks run on until --peers-fence"
+        until = "the ranks run on until --peers-fence"
+        return f"{self.reason}; {until if self.ranks_run else 'no rank starts until it answers'}"
 
 
 class PeersReachable(Event, frozen=True):

@@ -17,6 +17,7 @@ from ascend_supervisor.events.generations import (
     RestartScheduled,
 )
 from ascend_supervisor.events.leftovers import ReleaseWaiting, StopWaiting, WaitEnded
+from ascend_supervisor.events.own_etcd import EtcdWaiting
 from ascend_supervisor.events.peers import PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
@@ -43,6 +44,8 @@ def wait_after(wait: Wait | None, event: Event) -> Wait | None:
             return Wait(event.what, event.waited_seconds, event.limit_seconds)
         case PeersWaiting():
             return Wait(event.what, event.waited_seconds, None)
+        case EtcdWaiting():
+            return Wait(event.what, event.waited_seconds, event.limit_seconds)
         case ReleaseWaiting():
             words = f"waiting for the release of the devices by {'; '.join(event.remaining)}"
             return Wait(words, event.waited_seconds, event.limit_seconds)
@@ -73,6 +76,8 @@ def is_only_a_wait(event: Event) -> bool:
     """Whether ``event`` says nothing but what is waited for, and why."""
     match event:
         case RankTableWaiting() | ClusterWaiting() | PeersWaiting() | ReleaseWaiting():
+            return True
+        case EtcdWaiting():
             return True
         case StopWaiting(given_up=False):
             return True

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
+from msgspec.structs import replace
 
-from ascend_supervisor.etcd.failures import LeaseNotFound, Refused, TooManyOperations
+from ascend_supervisor.etcd.access import Access
+from ascend_supervisor.etcd.failures import (
+    LeaseNotFound,
+    Refused,
+    TooManyOperations,
+    Unreachable,
+)
+from ascend_supervisor.etcd.opening import etcd_client
 from ascend_supervisor.etcd.values import (
     MOST_OPERATIONS,
     Absent,
@@ -180,3 +189,21 @@ async def test_one_connection_serves_many_requests(etcd):
         await client.grant(7, MINUTE)
         await client.keep_alive(7)
     assert relay.connections == 1
+
+
+async def test_a_client_is_told_later_where_etcd_is_and_its_errors_say_whose_it_is(etcd_server):
+    one, other = etcd_server(), etcd_server()
+    async with etcd_client(Access(())) as client:
+        with pytest.raises(Unreachable, match="no etcd answers"):
+            await value_of(client, "a")
+        client.move(one.endpoint)
+        await put(client, "a", b"one")
+        async with client.watch(Key("a"), revision=1) as watch:
+            client.move(replace(other.endpoint, whose="the other"))
+            with anyio.fail_after(20):
+                async for _ in watch:  # it ends
+                    pass
+        assert await value_of(client, "a") is None
+        other.kill()
+        with pytest.raises(Unreachable, match=rf"{other.url} \(the other\): connection refused"):
+            await value_of(client, "a")

@@ -68,7 +68,7 @@ class Job:
         self._root = root
         self._supervised = supervised
         self.table = root / "table.json"
-        self.table.write_text(json.dumps(_table(count)))
+        self.table.write_text(json.dumps(table_of(count)))
         self.cables = [Cable(etcd) for _ in range(count)]
         self.servers: list[Running] = []
 
@@ -81,12 +81,12 @@ class Job:
             self.up(index)
         return self.servers
 
-    def start(self, index: int, *options: str, place: str = "") -> Running:
+    def start(self, index: int, *options: str, place: str = "", **how: Any) -> Running:
         """The supervisor of this server; at another ``place`` it is a new pod."""
         root = self._root / f"server-{index}{place}"
         root.mkdir(exist_ok=True)
         return self._supervised(
-            *("--rank-table", str(self.table), "--node-rank", str(index)),
+            *("--rank-table", str(self.table_for(index)), "--node-rank", str(index)),
             *(
                 "--restart-delay",
                 "0",
@@ -105,7 +105,12 @@ class Job:
             *options,
             *("--", sys.executable, "-c", RANK),
             root=root,
+            **how,
         )
+
+    def table_for(self, index: int) -> Path:
+        """Where this server finds its rank table."""
+        return self.table
 
     def up(self, index: int, generation: int = 0) -> None:
         """Until the rank of this server runs in this generation."""
@@ -134,7 +139,7 @@ class Job:
             cable.close()
 
 
-def _table(count: int) -> dict[str, Any]:
+def table_of(count: int) -> dict[str, Any]:
     """Template 1, with a server of one device for each."""
     return {
         "status": "completed",

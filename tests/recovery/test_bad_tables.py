@@ -6,7 +6,8 @@ import sys
 
 from tests.pods import pytorch
 from tests.recovery import moved_clock
-from tests.recovery.supervisors import PROGRAM, Story, started
+from tests.recovery.pods import Story
+from tests.recovery.supervisors import PROGRAM, started
 from tests.recovery.tables import members, moved
 from tests.recovery.writers import RESET, TABLE, HostDirectory, listed, reset_file
 

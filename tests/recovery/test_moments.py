@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from tests.recovery.supervisors import DONE, LOST_PEER, OWN_FAULT, Story, started
+from tests.recovery.pods import DONE, LOST_PEER, OWN_FAULT, Story
+from tests.recovery.supervisors import started
 from tests.recovery.tables import members, moved
 from tests.recovery.writers import listed, reset_file
 

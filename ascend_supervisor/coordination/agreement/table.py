@@ -28,6 +28,8 @@ from ascend_supervisor.coordination.agreement.membership import (
     refuse_ourselves,
     take_index,
 )
+from ascend_supervisor.coordination.agreement.pending import charge, is_the_clusters
+from ascend_supervisor.coordination.agreement.reasons import reason
 from ascend_supervisor.coordination.agreement.running import (
     leave_done,
     leave_unneeded,
@@ -44,7 +46,8 @@ LINES: tuple[Line, ...] = (
     *(stop_without_index, restore_epoch, first_epoch, displaced, has_left, keep_own_keys),
     *(ended_here, next_job),
     *(refuse_ourselves, take_index),
-    *(end_ranks, cannot_go_on, leave, get_ready, run, give_up),
+    *(end_ranks, cannot_go_on, leave, get_ready),
+    *(is_the_clusters, charge, run, give_up),
     *(success, say_done, leave_unneeded, leave_done, stop_running, start_ranks),
 )
 
@@ -62,22 +65,9 @@ def waiting(case: Case) -> Wait:
         memory.contact + rules.patience,
         memory.cautious_until,
         memory.phase_seen + delay,
+        memory.phase_seen + rules.verdict,
         *(one.since + rules.longest_absence for one in memory.absences),
     ]
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)
-    return Wait(min(at for at in (*times, now + pause) if at > now), _reason(case))
-
-
-def _reason(case: Case) -> str:
-    epoch = case.memory.epoch
-    if epoch is None:
-        return "waits for a job"
-    if case.index is not None:
-        return f"waits in {epoch.phase.value} {epoch.generation}"
-    given = case.rules.own.index
-    holder = case.view.members.get(given) if given is not None else None
-    if holder is None:
-        return "waits for a free index"
-    name = ", ".join(holder.addresses) or holder.place
-    return f"waits for index {given}, which is held by {name}"
+    return Wait(min(at for at in (*times, now + pause) if at > now), reason(case))

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
+from platform import node
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -139,7 +140,8 @@ class Peers:
         ordered = partial(_ordered, session)
         async with telling_waits(session, self._clock, self._report):
             while isinstance(news, _Place):
-                session.check_place(news.node_rank, news.found.table.servers)
+                servers = news.found.table.servers
+                session.take_place(news.node_rank, servers, may_grow=self._meeting.may_grow)
                 self._places[news.found.essence] = news
                 if session.situation.table != news.found.essence:
                     session.tell(table=news.found.essence)
@@ -200,19 +202,49 @@ class Peers:
             epoch = session.memory.epoch
             if epoch is not None and epoch.generation > start.generation:
                 session.tell(ranks=Ranks.NONE, table=None)
-                return self._restart(session)
+                await self._price(session)
+                if not isinstance(session.order, Exit):
+                    return self._restart(session)
+                break
             if isinstance(session.order, EndRanks):  # all of ours have ended: nothing is left to do
                 session.tell(ranks=Ranks.NONE, table=None)
             await session.change()
         return ended_by(session.order, session.memory)
 
+    async def _price(self, session: Session) -> None:
+        """Wait until the price of the restart is known; without all servers only for so long."""
+        end = session.memory.phase_seen + self._meeting.verdict + self._meeting.ttl
+        with anyio.move_on_after(max(0.0, end - boot_time())):
+            while self.pending is not None and not isinstance(session.order, Exit):
+                await session.change()
+
+    def hear(self, fault: Fault | None) -> None:
+        """What the cluster says of our ranks at present, None if nothing."""
+        session = self._session
+        if session is not None and session.situation.cluster != fault:
+            session.tell(cluster=fault)
+
+    @property
+    def was_told(self) -> bool:
+        """Whether a server has seen that the cluster recovers, before the latest restart."""
+        about = self._joined.memory.about
+        return about is not None and about.by_cluster
+
+    @property
+    def pending(self) -> str | None:
+        """The failure of which the cluster may say that it is its own; None if there is none."""
+        about = self._joined.memory.about
+        if about is None or about.cause is None or about.pending is None:
+            return None
+        return told(about.cause)
+
     async def _join(self, at: _Place) -> Session:
         """Raises Unavailable if etcd does not answer within the timeout of the peers."""
         meeting = self._meeting
-        troubles = Troubles(self._report)
+        troubles = Troubles(self._report, self._ranks_run)
         await first_answer(self._store, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
-        own = OwnServer(self._incarnation, place, at.node_rank)
+        own = OwnServer(self._incarnation, place, at.node_rank, host=node())
         rules = Rules(
             own=own,
             servers=at.found.table.servers,
@@ -221,6 +253,7 @@ class Peers:
             ttl=meeting.ttl,
             fence=meeting.fence,
             timeout=meeting.timeout,
+            verdict=meeting.verdict,
         )
         session = self._session = Session(
             self._store, rules, self._fence, troubles.tell, meeting.few
@@ -229,6 +262,10 @@ class Peers:
             self._tasks.start_soon(task)
         self._report(PeersJoined(meeting.name, at.node_rank, rules.servers))
         return session
+
+    def _ranks_run(self) -> bool:
+        session = self._session
+        return session is not None and session.situation.ranks is not Ranks.NONE
 
     @property
     def _joined(self) -> Session:

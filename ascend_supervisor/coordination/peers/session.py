@@ -44,7 +44,7 @@ from ascend_supervisor.coordination.peers.requests import (
 )
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.words import Listener, Words
-from ascend_supervisor.errors import UNAVAILABLE, Unavailable
+from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.etcd.failures import EtcdError
 
 JOB_SECONDS = 60.0
@@ -56,6 +56,14 @@ Order = StartRanks | EndRanks | Exit
 
 class Moved(Unavailable):
     """The rank table gives this server another place: it must be started anew."""
+
+
+class Replaced(Unavailable):
+    """The cluster wants another in the place of this server: the others wait for that."""
+
+
+class LeftOut(TableRefused):
+    """The rank table does not hold this server any more: the others go on without it."""
 
 
 class Session:
@@ -90,7 +98,7 @@ class Session:
         self.ready_with = ""
         """The digest of the rank table with which the others know us to be ready."""
         self.waits_for = ""
-        self._listener = Listener(rules.servers)
+        self._listener = Listener()
         self._latest: View | None = None
 
     def tell(self, **changes: Any) -> None:
@@ -113,10 +121,15 @@ class Session:
         )
         return order if is_its else None
 
-    def check_place(self, index: int, servers: int) -> None:
-        """Raises Moved if the rank table gives us another place than the one we joined at."""
+    def take_place(self, index: int, servers: int, *, may_grow: bool) -> None:
+        """Raises Moved if the rank table gives us another place than the one we joined at.
+
+        ``may_grow``: the job may have more servers from now on, or fewer.
+        """
         own, all_of_them = self._rules.own.index, self._rules.servers
-        if (index, servers) != (own, all_of_them):
+        if index == own and may_grow:
+            self._rules = replace(self._rules, servers=servers)
+        elif (index, servers) != (own, all_of_them):
             raise Moved(
                 f"the rank table has changed: this was server {own} of {all_of_them}, and is now "
                 f"server {index} of {servers}; a server that was moved must be started anew"
@@ -124,9 +137,15 @@ class Session:
 
     @property
     def members_missing(self) -> tuple[int, ...]:
-        """The servers that were not ready for the next generation when they were last seen."""
-        ready = self._latest.prepared if self._latest is not None else ()
-        return tuple(sorted(set(range(self._rules.servers)) - set(ready)))
+        """The other servers that were not ready for the next generation when they were last seen.
+
+        Empty as long as this server has no index: it waits for that.
+        """
+        own = self.memory.index
+        if own is None:
+            return ()
+        ready = set(self._latest.prepared) if self._latest is not None else set()
+        return tuple(sorted(set(range(self._rules.servers)) - ready - {own}))
 
     @property
     def words(self) -> Words:
@@ -214,7 +233,7 @@ class Session:
             await anyio.sleep(AGAIN_SECONDS)
             return
         self._view, self._latest, self._revision = view, view, view.revision
-        self._listener.listen(view, boot_time())
+        self._listener.listen(view, self._rules.servers, boot_time())
         self._remember(view, sent)
 
     async def _write(self, act: Transaction) -> None:

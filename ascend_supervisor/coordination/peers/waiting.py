@@ -1,4 +1,4 @@
-"""Tells whom of its peers a server waits for: after a moment, then now and then."""
+"""Tells whom of its peers a server waits for: after a moment, when that changes, now and then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.intervals import CLUSTER
 
 FIRST_SECONDS = 2.0
-"""Servers that start together need no words."""
+"""Servers that start together need no words, and changes come together."""
 
 
 @asynccontextmanager
@@ -37,13 +37,17 @@ async def telling_waits(session: Session, clock: Clock, report: Report) -> Async
 
 async def _tell(session: Session, clock: Clock, report: Report) -> NoReturn:
     began = clock.elapsed()
-    interval = CLUSTER
+    interval, last = CLUSTER, None
     await clock.sleep(FIRST_SECONDS)
     try:
         while True:
-            waited = round(clock.elapsed() - began, 3)
-            report(PeersWaiting(session.members_missing, session.waits_for, waited))
-            await clock.sleep(interval.seconds)
-            interval = interval.longer
+            now = session.members_missing, session.waits_for
+            interval = interval.longer if now == last else CLUSTER
+            last = now
+            report(PeersWaiting(*now, round(clock.elapsed() - began, 3)))
+            with anyio.move_on_after(interval.seconds):
+                while (session.members_missing, session.waits_for) == last:
+                    await session.change()
+                await clock.sleep(FIRST_SECONDS)  # one change follows the other
     finally:
         report(WaitEnded(round(clock.elapsed() - began, 3)))
