@@ -10,7 +10,8 @@ import anyio
 from ascend_supervisor.coordination.agreement.acts import Exit
 from ascend_supervisor.coordination.agreement.records import DamagedRecord
 from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks
-from ascend_supervisor.coordination.peers.session import LeftOut, Moved, Replaced, Session
+from ascend_supervisor.coordination.peers.departures import LeftOut, Moved, Replaced
+from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.errors import DEFECT, Refusal
 from ascend_supervisor.etcd.failures import EtcdError

@@ -25,7 +25,7 @@ from ascend_supervisor.coordination.monitor import Monitor
 from ascend_supervisor.coordination.obstacles import Obstacle
 from ascend_supervisor.coordination.own_place import OwnPlace, Place, check_table
 from ascend_supervisor.coordination.peers.coordinator import Peers
-from ascend_supervisor.coordination.peers.session import LeftOut, Replaced
+from ascend_supervisor.coordination.peers.departures import LeftOut, Replaced
 from ascend_supervisor.coordination.rules import Rules
 from ascend_supervisor.coordination.waiting import Patient, Waiting
 from ascend_supervisor.coordination.whole_job import JobSeen

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.memory import Memory
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
@@ -24,12 +25,16 @@ from ascend_supervisor.coordination.agreement.records import (
     Phase,
     decode,
 )
+from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.view import View
 
 FEW = 64
 """A job of so many servers is read whole at every change: that takes a second at most."""
 NEXT = 3
 """The ``alive`` of so many next servers is watched."""
+
+TURN_SECONDS = 0.004
+"""About as long as etcd takes to write what a server of many has decided."""
 
 Values = Mapping[str, bytes | None]
 """By key, relative to the job's prefix; None: there is no such key."""
@@ -57,6 +62,22 @@ class Near(Struct, frozen=True):
         """The keys that are read by name, ``about`` apart, which is large."""
         marks = (keys.ready(generation, self.index), keys.done(generation, self.index))
         return (*self.watched, *marks)
+
+
+def near_of(memory: Memory, rules: Rules, few: int) -> Near | None:
+    """What a server reads; None: all, because the job has ``few`` servers, or it has no index."""
+    index = rules.own.index if memory.index is None else memory.index
+    if rules.servers <= few or index is None:
+        return None
+    return Near(index, rules.servers, rules.ttl)
+
+
+def in_turn(until: float, memory: Memory, near: Near | None) -> float:
+    """When to look: of many servers that wait for the same delay, one writes what follows."""
+    if near is None or memory.about is None or not memory.about.delay:
+        return until
+    waits_for_delay = until == memory.phase_seen + memory.about.delay
+    return until + near.index * TURN_SECONDS if waits_for_delay else until
 
 
 def counted(epoch: Epoch) -> str:

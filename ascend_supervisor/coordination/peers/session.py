@@ -35,7 +35,8 @@ from ascend_supervisor.coordination.agreement.records import Mark, Phase, decode
 from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
-from ascend_supervisor.coordination.peers.near import FEW, Near
+from ascend_supervisor.coordination.peers.departures import Moved
+from ascend_supervisor.coordination.peers.near import FEW, Near, in_turn, near_of
 from ascend_supervisor.coordination.peers.requests import (
     AGAIN_SECONDS,
     Answer,
@@ -43,27 +44,14 @@ from ascend_supervisor.coordination.peers.requests import (
     boot_time,
 )
 from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.coordination.peers.wakes import Wakes
 from ascend_supervisor.coordination.peers.words import Listener, Words
-from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
+from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
 
 JOB_SECONDS = 60.0
-TURN_SECONDS = 0.004
-"""About as long as etcd takes to write what a server of many has decided."""
 
 Order = StartRanks | EndRanks | Exit
-
-
-class Moved(Unavailable):
-    """The rank table gives this server another place: it must be started anew."""
-
-
-class Replaced(Unavailable):
-    """The cluster wants another in the place of this server: the others wait for that."""
-
-
-class LeftOut(TableRefused):
-    """The rank table does not hold this server any more: the others go on without it."""
 
 
 class Session:
@@ -89,8 +77,7 @@ class Session:
         self._requests = Requests(tell_trouble)
         self._view: View | None = None
         self._revision = 0
-        self._news = anyio.Event()
-        self._changed = anyio.Event()
+        self._wakes = Wakes()
         self.memory: Memory = memory_at(boot_time())
         self.situation = Situation()
         self.order: Order | None = None
@@ -98,17 +85,17 @@ class Session:
         self.ready_with = ""
         """The digest of the rank table with which the others know us to be ready."""
         self.waits_for = ""
-        self._listener = Listener(rules.servers)
+        self._listener = Listener()
         self._latest: View | None = None
 
     def tell(self, **changes: Any) -> None:
         """The situation here has changed."""
         self.situation = replace(self.situation, **changes)
-        self._wake()
+        self._wakes.wake()
 
     async def change(self) -> None:
         """Return after the next change of the order, or of what is known of the job."""
-        await self._changed.wait()
+        await self._wakes.change()
 
     @property
     def start(self) -> StartRanks | None:
@@ -133,7 +120,6 @@ class Session:
             self._rules = replace(
                 self._rules, servers=servers, own=replace(self._rules.own, index=index)
             )
-            self._listener = Listener(servers)
         else:
             raise Moved(
                 f"the rank table has changed: this was server {own} of {all_of_them}, and is now "
@@ -149,9 +135,8 @@ class Session:
         own = self.memory.index
         if own is None:
             return ()
-        ready = self._latest.prepared if self._latest is not None else ()
-        others = (index for index in range(self._rules.servers) if index != own)
-        return tuple(index for index in others if index not in ready)
+        ready = set(self._latest.prepared) if self._latest is not None else set()
+        return tuple(sorted(set(range(self._rules.servers)) - ready - {own}))
 
     @property
     def words(self) -> Words:
@@ -184,7 +169,7 @@ class Session:
             was = self.memory.misses_own_keys
             self._remember(KeptAlive(remains), sent)
             if not remains and not was:
-                self._wake()
+                self._wakes.wake()
             if boot_time() - kept > JOB_SECONDS:
                 kept = boot_time()
                 with suppress(EtcdError):  # another server may do it, and the next write does
@@ -197,7 +182,7 @@ class Session:
                 near = self._near
                 async with self._store.watch(self._revision, near) as watch:
                     async for _ in watch:
-                        self._wake()
+                        self._wakes.wake()
                         if self._near != near:
                             break
             except EtcdError:
@@ -219,8 +204,9 @@ class Session:
             case Wait(until=until, reason=reason):
                 self._requests.withdraw("write")
                 self.waits_for = reason
-                self._tell_change()
-                await self._woken(self._in_turn(until))
+                self._wakes.tell()
+                await self._wakes.woken(in_turn(until, self.memory, self._near) - boot_time())
+                self._view = None
             case EndRanks():
                 self._give(act)
                 self.situation = replace(self.situation, ranks=Ranks.ENDING)
@@ -245,7 +231,7 @@ class Session:
             await anyio.sleep(AGAIN_SECONDS)
             return
         self._view, self._latest, self._revision = view, view, view.revision
-        self._listener.listen(view, boot_time())
+        self._listener.listen(view, self._rules.servers, boot_time())
         self._remember(view, sent)
 
     async def _write(self, act: Transaction) -> None:
@@ -265,20 +251,6 @@ class Session:
             if act.then is not None:
                 self._give(act.then)
 
-    def _in_turn(self, until: float) -> float:
-        """When to look: of many servers that wait for the same delay, one writes what follows."""
-        memory, near = self.memory, self._near
-        if near is None or memory.about is None or not memory.about.delay:
-            return until
-        waits_for_delay = until == memory.phase_seen + memory.about.delay
-        return until + near.index * TURN_SECONDS if waits_for_delay else until
-
-    async def _woken(self, until: float) -> None:
-        with anyio.move_on_after(max(0.0, until - boot_time())):
-            await self._news.wait()
-        self._news = anyio.Event()  # only now: what came while we read may not have been seen
-        self._view = None
-
     def _note_ready(self, act: Transaction) -> None:
         for put in act.puts:
             if put.key.startswith(f"{keys.READY}/"):
@@ -292,11 +264,7 @@ class Session:
     @property
     def _near(self) -> Near | None:
         """What we read of a job of many servers; None if all is read."""
-        index, rules = self.memory.index, self._rules
-        index = rules.own.index if index is None else index
-        if rules.servers <= self._few or index is None:
-            return None
-        return Near(index, rules.servers, rules.ttl)
+        return near_of(self.memory, self._rules, self._few)
 
     def _clocks(self) -> Clocks:
         return Clocks(boot_time(), secrets.token_hex(8), random.random())  # noqa: S311
@@ -304,18 +272,11 @@ class Session:
     def _remember(self, seen: View | KeptAlive, sent: float) -> None:
         self.memory = remember(self.memory, seen, sent, boot_time(), self._rules)
         self._tell_fence()
-        self._tell_change()
+        self._wakes.tell()
 
     def _tell_fence(self) -> None:
         self._fence(self.memory.contact + self._rules.fence)
 
     def _give(self, order: Order) -> None:
         self.order = order
-        self._tell_change()
-
-    def _wake(self) -> None:
-        self._news.set()  # until the next wait has ended
-
-    def _tell_change(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        self._wakes.tell()

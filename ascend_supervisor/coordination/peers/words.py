@@ -43,14 +43,13 @@ def heard(known: Words, view: View, servers: int, now: float) -> Words:
 class Listener:
     """What is heard is put together only when somebody asks, or when much has come."""
 
-    def __init__(self, servers: int) -> None:
-        self._servers = servers
+    def __init__(self) -> None:
         self._words: Words = ()
-        self._unheard: list[tuple[View, float]] = []
+        self._unheard: list[tuple[View, int, float]] = []
 
-    def listen(self, view: View, now: float) -> None:
-        """``view`` was read ``now``."""
-        self._unheard.append((view, now))
+    def listen(self, view: View, servers: int, now: float) -> None:
+        """``view`` of a job of so many servers was read ``now``."""
+        self._unheard.append((view, servers, now))
         if len(self._unheard) > MOST_UNHEARD:
             self._hear()
 
@@ -60,8 +59,8 @@ class Listener:
         return self._words
 
     def _hear(self) -> None:
-        for view, now in self._unheard:
-            self._words = heard(self._words, view, self._servers, now)
+        for view, servers, now in self._unheard:
+            self._words = heard(self._words, view, servers, now)
         self._unheard.clear()
 
 

@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.memory import memory_at
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
@@ -19,12 +21,14 @@ from ascend_supervisor.coordination.agreement.records import (
     Seat,
     encode,
 )
+from ascend_supervisor.coordination.agreement.rules import Rules, Self
 from ascend_supervisor.coordination.agreement.view import View
-from ascend_supervisor.coordination.peers.near import Near
+from ascend_supervisor.coordination.peers.near import Near, in_turn, near_of
 from ascend_supervisor.coordination.peers.reading import Reading
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.values import Delete, Key, Put, Transaction
+from ascend_supervisor.restart_policy import RestartBudget
 from tests.etcd.asking import at
 from tests.etcd.servers import EtcdServer
 
@@ -190,3 +194,22 @@ def test_the_next_ones_are_others_and_each_is_named_once():
     assert Near(7, SERVERS, 1.0).next_ones == (0, 1, 2)
     assert Near(1, 3, 1.0).next_ones == (2, 0)
     assert Near(0, 1, 1.0).next_ones == ()
+
+
+def test_servers_that_wait_for_the_same_delay_look_one_after_the_other():
+    memory = replace(memory_at(0.0), about=About("s", "", delay=3.0), phase_seen=100.0)
+    looks = [in_turn(103.0, memory, Near(index, 1250, 15.0)) for index in range(1250)]
+    assert looks == sorted(set(looks))
+    assert looks[0] == 103.0
+    assert looks[-1] < 108.0
+    assert in_turn(102.0, memory, Near(9, 1250, 15.0)) == 102.0
+    assert in_turn(103.0, memory, None) == 103.0
+
+
+def test_who_reads_little_has_an_index_in_a_job_of_many():
+    rules = Rules(Self("i0", "place", 5), 65, RestartBudget(1))
+    memory = memory_at(0.0)
+    assert near_of(memory, rules, 64) == Near(5, 65, rules.ttl)
+    assert near_of(replace(memory, index=7), rules, 64) == Near(7, 65, rules.ttl)
+    assert near_of(memory, rules, 65) is None
+    assert near_of(memory, replace(rules, own=Self("i0", "place")), 64) is None
