@@ -27,7 +27,10 @@ class PeersJoined(Event, frozen=True):
 
 
 class PeersWaiting(Event, frozen=True):
-    """The servers that are not ready for the next generation yet, this one included."""
+    """The servers that are not ready for the next generation yet, this one included.
+
+    Empty for a server that has no number yet, such as a spare.
+    """
 
     name: ClassVar[str] = "peers.waiting"
     missing: tuple[int, ...]
@@ -38,7 +41,7 @@ class PeersWaiting(Event, frozen=True):
     def what(self) -> str:
         """What is waited for, without the time."""
         if not self.missing:
-            return f"waiting for the other servers: {self.reason}"
+            return self.reason
         numbers = ", ".join(map(str, self.missing[:MOST_TOLD]))
         left = len(self.missing) - MOST_TOLD
         more = f" and {left} more" if left > 0 else ""

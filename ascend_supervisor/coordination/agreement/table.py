@@ -70,14 +70,25 @@ def waiting(case: Case) -> Wait:
 
 
 def _reason(case: Case) -> str:
-    epoch = case.memory.epoch
+    epoch, given = case.memory.epoch, case.rules.own.index
     if epoch is None:
-        return "waits for a job"
+        return "waiting to see whether the job is known already"
     if case.index is not None:
-        return f"waits in {epoch.phase.value} {epoch.generation}"
-    given = case.rules.own.index
-    holder = case.view.members.get(given) if given is not None else None
+        return f"waiting in {epoch.phase.value} {epoch.generation}"
+    if given is not None:
+        return f"waiting for index {given}{_held(case, given)}"
+    if len(case.view.living) == case.rules.servers:
+        return (
+            f"waiting as a spare: {case.rules.servers} servers run; this one takes the place of "
+            "one that is lost"
+        )
+    return "waiting until the place of a server that is lost is free"
+
+
+def _held(case: Case, index: int) -> str:
+    """By whom it is held, and what to do."""
+    holder = case.view.members.get(index)
     if holder is None:
-        return "waits for a free index"
+        return ""
     name = ", ".join(holder.addresses) or holder.place
-    return f"waits for index {given}, which is held by {name}"
+    return f", which is held by {name}; see that each server has a --node-rank of its own"
