@@ -95,17 +95,30 @@ def has_written(watch: Watch, before: View, after: View, act: Transaction) -> Wa
         charged = len(after.about.charges.spent)
         if charged > watch.incidents:
             raise Violation("budget", f"{charged} restarts for {watch.incidents} incidents")
-    roster = after.about.roster if after.about else ()
-    if (
-        new.phase is Phase.RUN
-        and roster
-        and all(
-            index in after.done and after.done[index].incarnation == seat.incarnation
-            for index, seat in enumerate(roster)
-        )
-    ):
+    if _is_won(after):
         watch = replace(watch, won=watch.won | {new.job})
     return watch
+
+
+def has_decided(one: Process, view: View) -> None:
+    """A server that was told to stop before it took part writes nothing."""
+    is_told = one.situation.stop is not None and one.memory.index is None
+    if one.pending is not None and is_told and not _is_won(view):
+        raise Violation("stopped", f"{one.name} was told to stop, and wants to {one.pending.why}")
+
+
+def _is_won(view: View) -> bool:
+    """Whether all ranks of the generation that runs have ended with 0."""
+    roster = view.about.roster if view.about else ()
+    return (
+        view.epoch is not None
+        and view.epoch.phase is Phase.RUN
+        and bool(roster)
+        and all(
+            index in view.done and view.done[index].incarnation == seat.incarnation
+            for index, seat in enumerate(roster)
+        )
+    )
 
 
 def has_ended(watch: Watch, one: Process, act: Exit) -> Watch:

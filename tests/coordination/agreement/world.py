@@ -28,7 +28,13 @@ from tests.coordination.agreement.process import (
     told_to_stop,
 )
 from tests.coordination.agreement.store import Store, seen, transacted
-from tests.coordination.agreement.watch import Watch, has_ended, has_started, has_written
+from tests.coordination.agreement.watch import (
+    Watch,
+    has_decided,
+    has_ended,
+    has_started,
+    has_written,
+)
 
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
 
@@ -207,6 +213,7 @@ class Model:
 
     def _after_look(self, world: World, one: Process, choice: int) -> World:
         looked = self._looked(world, one)[choice]
+        has_decided(looked.process, seen(world.store))
         world = world.with_process(looked.process)
         if isinstance(looked.act, StartRanks):
             return replace(world, watch=has_started(world.watch, looked.process, world.processes))
