@@ -179,7 +179,7 @@ def test_nothing_runs_before_the_delay_is_over():
     marks = {"ready__0__0": Mark("A", "t"), "ready__0__1": Mark("B", "t")}
     seen = view(GATHER, replace(ABOUT, delay=4.0), **marks)
     early = act(seen, later=3)
-    assert early == Wait(104.0, "waits in gather 0")
+    assert early == Wait(104.0, "waiting in gather 0")
     assert epoch_of(act(seen, later=4)).phase is Phase.RUN
 
 
@@ -197,7 +197,21 @@ def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
     newcomer = replace(RULES, own=Self("X", "x", index=1))
     found = act(view(GATHER), rules=newcomer)
     assert isinstance(found, Wait)
-    assert found.reason == "waits for index 1, which is held by b"
+    assert found.reason == (
+        "waiting for index 1, which is held by b; see that each server has a --node-rank of its own"
+    )
+
+
+def test_a_server_without_a_place_says_what_it_waits_for():
+    newcomer = replace(RULES, own=Self("X", "x"))
+    for seen, reason in (
+        (view(RUN), "waiting as a spare: 2 servers run; this one takes the place of one"),
+        (without(view(RUN), keys.alive(1)), "waiting until the place of a server that is lost"),
+        (view(None), "waiting to see whether the job is known already"),
+    ):
+        found = act(seen, rules=newcomer)
+        assert isinstance(found, Wait)
+        assert found.reason.startswith(reason)
     free = without(view(GATHER), "server/1", "alive/1")
     taken = act(free, rules=newcomer)
     assert isinstance(taken, Transaction)
