@@ -17,6 +17,8 @@ from tests.peers import relay
 from tests.running import Running
 
 TTL, FENCE, TIMEOUT = 2, 13, 40
+DEADLINE_SECONDS = 60.0
+"""A spare takes a place 17 s after a supervisor was killed."""
 RANK = """
 import os, signal, sys, time
 def deafen(*_):
@@ -116,6 +118,7 @@ class Job:
             *options,
             *("--", sys.executable, "-c", RANK),
             root=root,
+            deadline=DEADLINE_SECONDS,
         )
 
     def up(self, index: int, generation: int = 0) -> None:
