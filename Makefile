@@ -1,11 +1,15 @@
 # Needs python3 (>= 3.10) and make; everything else goes into .venv, which each target makes itself.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint types tests parts frameworks test-e2e test-mindspore test-faults test-pythons bench compare pictures environment clean
+.PHONY: help demo demo-cluster check test lint types tests parts
+.PHONY: frameworks test-e2e test-mindspore test-faults test-pythons
+.PHONY: bench compare pictures recordings
+.PHONY: wheel portable requirements
+.PHONY: environment clean
 
 PYTHON := .venv/bin/python
 # Programs in Python whose names do not say so: neither ruff nor mypy finds them.
-PROGRAMS := $(shell grep -l '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
+PROGRAMS := $(shell grep -ls '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
 # `make test E2E=no` leaves the end-to-end tests out, and so PyTorch and TensorFlow.
 E2E := yes
 # A real etcd, where several servers of a job meet.
@@ -15,12 +19,21 @@ ETCD := etcd-client etcd-server
 PACKAGES := libfaketime bindfs logrotate strace $(ETCD)
 # So long, at most, may the environment with MindSpore take to be made; none: as long as it takes.
 MINDSPORE_SECONDS :=
+# For which the portable directory is made: amd64 or arm64.
+MACHINE := $(shell dpkg --print-architecture 2>/dev/null)
+# Tests start hundreds of interpreters, and each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests wait more than they compute. Those with frameworks keep both cores busy: one at a time.
 AT_ONCE := 4
 PYTEST := $(PYTHON) -m pytest
 IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
 # Without bad days and frameworks; those that start one where it is installed are marked, too.
-HERE := --ignore=tests/faults --ignore=tests/e2e -m 'not e2e and not e2e_mindspore'
+BAD_DAYS := --ignore=tests/faults --ignore=tests/e2e
+FRAMEWORKS := not e2e and not e2e_mindspore
+HERE := $(BAD_DAYS) -m '$(FRAMEWORKS)'
+# Without what takes long, too: whole jobs, a real etcd (tests/conftest.py marks these), real waits.
+JOBS := --ignore=tests/jobs --ignore=tests/recovery --ignore=tests/peers
+PARTS := $(BAD_DAYS) $(JOBS) -m '$(FRAMEWORKS) and not long'
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -28,6 +41,10 @@ help: ## this list
 
 demo: environment ## four ranks train, one is killed, the job resumes and ends: 15 s at most
 	@$(PYTHON) scripts/demo
+
+demo-cluster: environment ## three servers train and agree through etcd, two of them fail: 15 s
+	@scripts/debian-packages etcd-server iproute2
+	@$(PYTHON) scripts/demo-cluster
 
 check: lint types parts ## lint, types and the tests that need no whole job: a minute
 
@@ -46,7 +63,7 @@ tests: environment
 	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 parts: environment
-	$(PYTEST) $(IN_PARALLEL) $(HERE) --ignore=tests/jobs --ignore=tests/recovery
+	$(PYTEST) $(IN_PARALLEL) $(PARTS)
 
 frameworks: environment ## only the end-to-end tests with PyTorch and TensorFlow
 ifeq ($(E2E),no)
@@ -59,7 +76,7 @@ else
 	fi
 	@scripts/environment .venv e2e_tensorflow || \
 		echo 'TensorFlow could not be installed here (why is above): its end-to-end tests are skipped'
-	@scripts/debian-packages iproute2
+	@scripts/debian-packages iproute2 busybox-static debian-archive-keyring $(ETCD)
 	$(PYTEST) -m e2e
 endif
 
@@ -87,6 +104,21 @@ pictures: environment ## docs/pictures, from the events in tests/data/timelines
 		$(PYTHON) scripts/timelines $$story >$$name.svg && \
 		$(PYTHON) scripts/timelines --language zh $$story >$$name.zh.svg || exit 1; \
 	done
+
+wheel: environment ## dist/: the wheel, and the source distribution
+	@$(PYTHON) -m build --outdir dist .
+
+portable: wheel ## dist/portable-*: the supervisor with a Python of its own, for images with an older one
+	@rm -rf dist/portable-$(MACHINE)
+	@scripts/portable "$$(ls -t dist/*.whl | head -n 1)" dist/portable-$(MACHINE) $(MACHINE)
+
+requirements: environment
+	@scripts/requirements
+recordings: environment ## record these events anew, from the tests' own runs, and draw them
+	$(PYTEST) $(IN_PARALLEL) tests/recovery -m picture --keep-events tests/data/timelines
+	$(PYTHON) scripts/tell-story tests/data/timelines/pod-level/1-pod-0.jsonl \
+		docs/recovery.md docs/recovery.zh.md
+	@$(MAKE) --no-print-directory pictures
 
 environment:
 	@scripts/environment .venv

@@ -111,9 +111,11 @@ def cannot_start(error: Exception, retryable: int | None = None) -> int:
     It is the ``retryable`` one of --retryable-exit-code if that is known: this may pass.
     """
     _forget_the_loop()
-    shortage = scarcity(error)
-    tell(f"ascend_supervisor: cannot start: {shortage or error}")
-    own = UNAVAILABLE if shortage else DEFECT
+    reason = scarcity(error)
+    if reason is None and isinstance(error, OSError) and error.filename is None:
+        reason = error.strerror
+    tell(f"ascend_supervisor: cannot start: {reason or error}")
+    own = UNAVAILABLE if isinstance(error, (OSError, NoThread)) else DEFECT
     return own if retryable is None else retryable
 
 

@@ -114,7 +114,7 @@ class Fault(Struct, frozen=True):
 
     ``exit_code`` applies if this generation is the last. ``patience`` None means the job's grace
     and no drain. ``last_look``: inspect the ranks before they are told to stop. ``cause`` is the
-    first failure, if another server has reported it.
+    first failure, if another server has reported it. ``by_cluster``: the cluster asks for it.
     """
 
     reason: str
@@ -123,6 +123,7 @@ class Fault(Struct, frozen=True):
     patience: Patience | None = None
     last_look: bool = False
     cause: Failure | None = None
+    by_cluster: bool = False
 
 
 class Requester(Struct, frozen=True):

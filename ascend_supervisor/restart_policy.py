@@ -78,6 +78,7 @@ class Restart(Struct, frozen=True):
 
     ``is_free``: the budget was not charged. ``cause`` is a sentence, if it is not what ended the
     generation here. ``cluster`` counts this restart, too; None if the cluster is not followed.
+    ``server`` is the index of the server that the cause is on; None if this one decides alone.
     """
 
     delay: float
@@ -85,20 +86,23 @@ class Restart(Struct, frozen=True):
     is_free: bool = False
     cause: str = ""
     cluster: ClusterRestarts | None = None
+    server: int | None = None
 
 
 class Stop(Struct, frozen=True):
     """End with ``exit_code``; ``reason`` is a sentence.
 
     ``cause`` is the root cause of the job, if another server has reported it: a failure or a
-    sentence. ``is_retryable``:
-    a controller may start the job again, here or elsewhere (--retryable-exit-code).
+    sentence; ``server`` is the index of the server that it is on, None if this one decides alone.
+    ``is_retryable``: a controller may start the job again, here or elsewhere
+    (--retryable-exit-code).
     """
 
     exit_code: int
     reason: str
     cause: Failure | str | None = None
     is_retryable: bool = True
+    server: int | None = None
 
 
 Decision = Restart | Stop

@@ -190,7 +190,8 @@ async def _back_off(job: Job, restart: Restart, cause: str) -> None:
     seconds = max(restart.delay, job.release)
     left = restart.budget.left(job.clock.now())
     counted = _by_cluster(restart.cluster)
-    job.report(RestartScheduled(round(seconds, 3), left, cause, restart.is_free, *counted))
+    told = RestartScheduled(round(seconds, 3), left, cause, restart.is_free, *counted)
+    job.report(replace(told, peers_server=restart.server))
     if not seconds:
         return
     began = job.clock.elapsed()
@@ -244,8 +245,8 @@ _OUTCOMES: dict[type[Outcome], str] = {
 
 def _exited(stop: Stop, generations: int, ended: Ended | None, start: Start | None) -> Exit:
     cause = stop.cause or (None if ended is None else root_cause(ended))
-    text = failure_text(cause) if isinstance(cause, Failure) else cause
+    text = failure_text(cause, stop.server) if isinstance(cause, Failure) else cause
     reason = cause_first(cause, stop.reason)
-    event = SupervisorExited(stop.exit_code, reason, generations, text)
+    event = SupervisorExited(stop.exit_code, reason, generations, text, peers_server=stop.server)
     is_told = isinstance(cause, Failure) or not stop.exit_code
     return Exit(event, None if is_told else text, stop.is_retryable, start)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -13,6 +15,7 @@ from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.control.current import Dump, Run
 from ascend_supervisor.coordination.choice import coordinator_of
+from ascend_supervisor.coordination.own_etcd.machine import Machine
 from ascend_supervisor.errors import (
     Unavailable,
 )
@@ -23,6 +26,7 @@ from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.launchers.choice import launcher_of, meeting_here
+from ascend_supervisor.launchers.common_parts import launcher_log_path
 from ascend_supervisor.life import Equip, Life, Plan, Start
 from ascend_supervisor.notify.environment import notify_variables
 from ascend_supervisor.outcome import Ended, Patience
@@ -30,6 +34,7 @@ from ascend_supervisor.parts import Parts
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.limits import Limits
+from ascend_supervisor.probes.rendezvous import Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
@@ -98,13 +103,14 @@ async def job_of(given: Given, parts: Parts) -> Job:
             given.environ,
             given.cluster,
             given.place.state_file,
-            runtime.guardian.fence,
+            _machine(given, runtime),
             runtime.clock,
             runtime.report,
-            operations.by_hand,
+            operations.of_coordinator,
         ),
         probes=[
             *_for_devices(devices, runtime),
+            Rendezvous(runtime.clock, runtime.report),
             _for_hangs(settings, runtime),
             operations.requests,
         ],
@@ -115,6 +121,21 @@ async def job_of(given: Given, parts: Parts) -> Job:
         look=look,
         release=_release_seconds(settings, devices),
         interrupts=interrupts,
+        clock=runtime.clock,
+        report=runtime.report,
+    )
+
+
+def _machine(given: Given, runtime: Runtime) -> Machine:
+    """For the etcd of --peers first, whose data lie beside the state file."""
+    place = given.place
+    return Machine(
+        children=runtime.children,
+        guardian=runtime.guardian,
+        logs=runtime.outputs.logs,
+        log=Path(launcher_log_path(place, "etcd", 0)),
+        data=Path(place.state_file.with_name(f"{place.state_file.name}.etcd")),
+        find=partial(shutil.which, path=given.environ.get("PATH", os.defpath)),
         clock=runtime.clock,
         report=runtime.report,
     )

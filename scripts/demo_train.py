@@ -159,6 +159,8 @@ def main() -> None:
     parser.add_argument("shared", type=Path, help="a directory that all ranks see")
     parser.add_argument("--victim", type=int, help="the rank that dies in generation 0")
     parser.add_argument("--dies-at", type=int, help="in this step")
+    parser.add_argument("--orphan", type=int, help="the rank that kills its parent in generation 1")
+    parser.add_argument("--orphaned-at", type=int, help="in this step")
     arguments = parser.parse_args()
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     generation = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
@@ -177,6 +179,9 @@ def main() -> None:
         if (generation, rank, state.step) == (0, arguments.victim, arguments.dies_at):
             print(f"step {state.step}: kills itself with SIGKILL, as if memory had run out")
             os.kill(os.getpid(), signal.SIGKILL)
+        if (generation, rank, state.step) == (1, arguments.orphan, arguments.orphaned_at):
+            os.kill(os.getppid(), signal.SIGKILL)
+            signal.pause()  # until its guardian ends us
         state = stepped(state, exchange.all(state.step, gradient(state.weights, own)))
         if rank == 0 and state.step % CHECKPOINT_STEPS == 0:
             write_atomically(checkpoint, saved(state))

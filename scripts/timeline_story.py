@@ -1,13 +1,15 @@
-"""What a timeline shows, from the events of supervisors; pure.
+"""What a timeline shows, from the events of supervisors.
 
 A supervisor is always in one phase. Its events say when the next one begins, and what happened.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 Event = Mapping[str, Any]
@@ -51,6 +53,17 @@ class Row:
     name: str
     spans: tuple[Span, ...] = ()
     marks: tuple[Mark, ...] = ()
+
+
+def events_of(path: Path) -> Iterator[Event]:
+    """The events of one file; output of ranks and other lines are no events."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and {"ts", "event", "host"} <= event.keys():
+            yield event
 
 
 def rows(files: Iterable[Sequence[Event]]) -> tuple[Row, ...]:

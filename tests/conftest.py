@@ -18,6 +18,17 @@ from tests.running import Running
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+LONG = frozenset({"supervised", "etcd_server"})
+"""Fixtures of tests that take long: they start whole jobs, or a real etcd."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks who uses one of LONG, before the marks decide who runs."""
+    for item in items:
+        if isinstance(item, pytest.Function) and not LONG.isdisjoint(item.fixturenames):
+            item.add_marker("long")
+
 
 @pytest.fixture
 def supervised(tmp_path: Path) -> Iterator[Callable[..., Running]]:

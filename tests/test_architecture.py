@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -31,7 +32,10 @@ PURE = (
         "rank_environment",
     ),
     "coordination/agreement/",
+    *("coordination.own_etcd.address", "coordination.own_etcd.command"),
+    *("coordination.own_etcd.others", "coordination.own_etcd.rules"),
     *("coordination.sights", "coordination.memory", "coordination.incident"),
+    *("coordination.observation", "coordination.detection", "coordination.own_place"),
     *(
         "coordination.obstacles",
         "coordination.endings",
@@ -53,11 +57,14 @@ PURE = (
         "workers.root_cause",
         "workers.conclusion",
         "output.terminal_escapes",
+        *("output.carriage_returns", "output.text_width", "output.labels", "output.terminal"),
+        *("output.begun_line", "reporters.like_events"),
         "files.untrusted_json",
         "files.json_defects",
     ),
     *("probes.hang", "probes.limits", "probes.voices"),
     *("coordination.barred_restarts", "coordination.last_server", "coordination.wrong_tables"),
+    *("coordination.whole_job", "coordination.peers.words", "coordination.peers.near"),
     *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.page"),
     *("stacks.system_calls", "stacks.faulthandler_text"),
     *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),
@@ -70,6 +77,7 @@ PURE = (
         "ctl.columns",
         "ctl.quantities",
         "ctl.screen",
+        "ctl.servers",
     ),
     *("control.protocol", "control.history", "control.live_status", "control.readiness"),
     *("etcd.values", "etcd.wire", "etcd.access", "etcd.failures", "etcd.complaints"),
@@ -150,8 +158,13 @@ OURS = trees()
 # Who imports whom.
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+@cache
+def imported(tree: ast.AST) -> tuple[tuple[str, str], ...]:
     """Every import, inside functions and for type checking too: what, and under which name."""
+    return tuple(_imported(tree))
+
+
+def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -400,7 +413,8 @@ def test_names_of_signals_are_no_world():
 # Who speaks to the world.
 
 
-def mentions(tree: ast.AST) -> set[str]:
+@cache
+def mentions(tree: ast.AST) -> frozenset[str]:
     """What is imported or reached from it, in full (``os.environ``); other attributes as ``.x``."""
     full: dict[str, str] = {}
     found = set()
@@ -413,7 +427,7 @@ def mentions(tree: ast.AST) -> set[str]:
             found.add(f".{node.attr}")
             if isinstance(node.value, ast.Name) and node.value.id in full:
                 found.add(f"{full[node.value.id]}.{node.attr}")
-    return found
+    return frozenset(found)
 
 
 def readers_of_the_world(modules: Trees) -> list[str]:
@@ -431,7 +445,7 @@ def second_waiters(modules: Trees) -> list[str]:
     for name in modules.keys() - BESIDE_US:
         found = mentions(modules[name])
         if name == OWNER_OF_WAITS:
-            waits = {".communicate", ".poll", "subprocess.run", "os.wait"} & found
+            waits = found & {".communicate", ".poll", "subprocess.run", "os.wait"}
         else:
             waits = found & WAITS | {what for what in found if what.startswith("subprocess.")}
         complaints += [

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from ascend_supervisor.settings.option import Option
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.precedence import Settings, read_settings
@@ -44,14 +42,15 @@ def test_all_of_it_can_be_uncommented() -> None:
     assert UNCOMMENTED.sources == dict.fromkeys(names, "file") | {"config": "command line"}
 
 
-@pytest.mark.parametrize("option", FIXED, ids=lambda option: option.key)
-def test_a_fixed_default_stands_as_it_is(option: Option) -> None:
-    value = getattr(UNCOMMENTED, option.key)
-    assert value == option.default_value
-    assert type(value) is type(option.default_value)
+def test_a_fixed_default_stands_as_it_is() -> None:
+    for option in FIXED:
+        value = getattr(UNCOMMENTED, option.key)
+        assert value == option.default_value, option.key
+        assert type(value) is type(option.default_value), option.key
 
 
-@pytest.mark.parametrize("option", IN_FILES, ids=lambda option: option.key)
-def test_only_what_has_no_fixed_default_is_called_an_example(option: Option) -> None:
-    assert explanation(option).startswith("# ")
-    assert explanation(option).lower().endswith("for example:") == (option not in FIXED)
+def test_only_what_has_no_fixed_default_is_called_an_example() -> None:
+    for option in IN_FILES:
+        assert explanation(option).startswith("# "), option.key
+        is_example = explanation(option).lower().endswith("for example:")
+        assert is_example == (option not in FIXED), option.key

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
@@ -30,7 +31,8 @@ NAME = re.compile(r"`([^`\n]+)`")
 TARGETS = re.compile(r"^([\w-]+):", re.MULTILINE)
 
 
-def defined() -> set[str]:
+@cache
+def defined() -> frozenset[str]:
     """Every name that the package or its tests give to something."""
     found = set()
     for path in (*ROOT.glob("ascend_supervisor/**/*.py"), *ROOT.glob("tests/*.py")):
@@ -39,7 +41,7 @@ def defined() -> set[str]:
                 found.add(node.name)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 found.add(node.id)
-    return found
+    return frozenset(found)
 
 
 def name_complaints(text: str) -> list[str]:

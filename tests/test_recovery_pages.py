@@ -10,15 +10,17 @@ import re
 
 import pytest
 
-from ascend_supervisor.coordination.incident import HURRIED_SECONDS
-from ascend_supervisor.coordination.memory import (
-    CONFIRMED_SECONDS,
-    FORGOTTEN_SECONDS,
-    MOST_RESTARTS,
-    RESTARTS_SECONDS,
+from ascend_supervisor.coordination.detection import (
     WITHDRAWN_PROJECTED_SECONDS,
     WITHDRAWN_SECONDS,
 )
+from ascend_supervisor.coordination.incident import HURRIED_SECONDS
+from ascend_supervisor.coordination.memory import (
+    CONFIRMED_SECONDS,
+    MOST_RESTARTS,
+    RESTARTS_SECONDS,
+)
+from ascend_supervisor.coordination.observation import FORGOTTEN_SECONDS
 from ascend_supervisor.coordination.obstacles import MOST_SECONDS, UNCHANGED_SECONDS
 from ascend_supervisor.coordination.wrong_tables import LASTING_SECONDS
 from ascend_supervisor.events import cluster

@@ -104,8 +104,8 @@ def test_what_the_kernel_does_not_permit_is_one_sentence(tmp_path):
         timeout=DEADLINE_SECONDS,
         check=False,
     )
-    said = "ascend_supervisor: cannot start: [Errno 1] Operation not permitted\n"
-    assert (found.returncode, found.stderr) == (DEFECT, said)
+    said = "ascend_supervisor: cannot start: Operation not permitted\n"
+    assert (found.returncode, found.stderr) == (UNAVAILABLE, said)
 
 
 PROGRAM = ("-m", "ascend_supervisor")

@@ -66,9 +66,15 @@ def test_every_picture_has_its_events():
     assert {path.name for path in PICTURES.iterdir()} == expected
 
 
+def test_every_picture_is_that_of_one_test():
+    """Of a test marked so: its events are the recorded ones."""
+    sources = "\n".join(path.read_text() for path in (ROOT / "tests/recovery").glob("test_*.py"))
+    assert sorted(re.findall(r'^@pytest.mark.picture\("(.+)"\)$', sources, re.MULTILINE)) == STORIES
+
+
 @pytest.mark.parametrize("story", STORIES)
 def test_recorded_events_are_in_the_words_of_today(story):
-    """Else record them anew with scripts/record-timeline."""
+    """Else record them anew: make recordings."""
     for path in (RECORDED / story).glob("*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
@@ -164,6 +170,13 @@ def test_lines_that_are_no_events_are_skipped(story):
     assert drawn(directory) == before
 
 
+def test_without_a_title_that_is_the_name_of_the_directory(story):
+    directory = story([(0, STARTED)])
+    (directory / "title.json").unlink()
+    title, *_ = elements(drawn(directory), "title")
+    assert title.text == directory.name
+
+
 def test_a_title_is_text_and_no_markup(story):
     title, *_ = elements(drawn(story([(0, STARTED)])), "title")
     assert title.text == "a & b"
@@ -209,6 +222,16 @@ def _second(stamp: str) -> float:
 @pytest.mark.parametrize("name", ["docs/recovery.md", "docs/recovery.zh.md"])
 def test_the_pages_tell_the_recorded_story(name):
     assert story_complaints(page(name)) == []
+
+
+def test_pages_are_given_the_story_of_their_events(tmp_path):
+    told = page("docs/recovery.md")
+    copy = tmp_path / "recovery.md"
+    copy.write_text(LINE.sub("another story", told), encoding="utf-8")
+    assert copy.read_text(encoding="utf-8") != told
+    words = (ROOT / "scripts" / "tell-story", RECORDED / "pod-level" / "1-pod-0.jsonl", copy)
+    subprocess.run((sys.executable, *map(str, words)), timeout=60, check=True)
+    assert copy.read_text(encoding="utf-8") == told
 
 
 @pytest.mark.parametrize(

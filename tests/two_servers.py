@@ -59,7 +59,7 @@ def two_servers() -> Iterator[tuple[Server, Server]]:
 @contextmanager
 def switched_servers(count: int) -> Iterator[tuple[Server, ...]]:
     """Joined by a switch: that one of them is unplugged, the others do not notice."""
-    with _switched(count) as (_, *servers):
+    with switch_and_servers(count) as (_, *servers):
         yield tuple(servers)
 
 
@@ -69,7 +69,7 @@ def three_servers(service: str, port: int) -> Iterator[tuple[Server, Server, Ser
 
     No server has the address of the service.
     """
-    with _switched(3) as (switch, first, second, third):
+    with switch_and_servers(3) as (switch, first, second, third):
         _must("-n", switch.name, "address", "add", f"{service}/32", "dev", "lo")
         for server in (first, second, third):
             _must("-n", server.name, "route", "add", f"{service}/32", "via", switch.address)
@@ -78,7 +78,7 @@ def three_servers(service: str, port: int) -> Iterator[tuple[Server, Server, Ser
 
 
 @contextmanager
-def _switched(count: int) -> Iterator[tuple[Server, ...]]:
+def switch_and_servers(count: int) -> Iterator[tuple[Server, ...]]:
     """A switch, which is a namespace of its own, and the servers that it joins."""
     with _namespaces(count + 1) as (*servers, switch):
         inside = ("-n", switch.name)
@@ -186,6 +186,19 @@ def in_pods(
         )
         for server, pod in zip(servers, pods, strict=True)
     ]
+
+
+def pin_neighbour(server: Server, neighbour: Server) -> None:
+    """From now on it knows this address even if nobody answers, as that of a router."""
+    words = ("neigh", "change", neighbour.address, "dev", server.interface, "nud", "permanent")
+    _must("-n", server.name, *words)
+
+
+def lose_packets(switch: Server, number: int, *, all_of_them: bool) -> None:
+    """Of the server at this port of the switch: silently, no end of a connection is told."""
+    state = "0" if all_of_them else "3"  # disabled, or forwarding
+    words = ("bridge", "link", "set", "dev", f"port{number}", "state", state)
+    subprocess.run((*switch.within, *words), check=True, timeout=30)
 
 
 def _must(*words: str) -> None:

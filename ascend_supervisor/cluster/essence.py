@@ -1,7 +1,9 @@
 """What of a rank table the ranks depend on: two tables that agree in it are the same to them; pure.
 
 Writers rewrite a table with other spaces, another order of keys, another ``version`` or the time of
-writing. None of these reaches a rank in a way that matters.
+writing. None of these reaches a rank in a way that matters. The order of servers matters only to
+ranks that start together: HCCL compares a checksum of the whole table between them, over its lists
+as they stand.
 """
 
 from __future__ import annotations
@@ -30,9 +32,43 @@ def essence(layout: Format, entries: Sequence[Entry], document: Mapping[str, Any
     nor a key that we do not know. Empty for a document that is nested too deep to be written: then
     its bytes must be compared.
     """
-    lists = {key: document[key] for key in LISTS if key in document}
-    told = (layout.value, msgspec.to_builtins(entries), lists)
+    return _digest(layout, entries, _lists(document))
+
+
+def placement(layout: Format, entries: Sequence[Entry], document: Mapping[str, Any]) -> str:
+    """As ``essence``, in whatever order the servers and super pods are listed.
+
+    Ranks that run have the same place in both tables: rank ids are written in them.
+    """
     try:
-        return sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        lists = {key: _in_one_order(listed) for key, listed in _lists(document).items()}
     except orjson.JSONEncodeError:
         return ""
+    return _digest(layout, entries, lists)
+
+
+def _lists(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: document[key] for key in LISTS if key in document}
+
+
+def _in_one_order(listed: Any) -> Any:
+    """The same whichever way it is listed; of a super pod, its servers, too."""
+    return sorted(map(_super_pod, listed), key=_written) if isinstance(listed, list) else listed
+
+
+def _super_pod(listed: Any) -> Any:
+    if not isinstance(listed, dict) or "server_list" not in listed:
+        return listed
+    return {**listed, "server_list": _in_one_order(listed["server_list"])}
+
+
+def _digest(layout: Format, entries: Sequence[Entry], lists: Mapping[str, Any]) -> str:
+    told = (layout.value, msgspec.to_builtins(entries), lists)
+    try:
+        return sha256(_written(told)).hexdigest()
+    except orjson.JSONEncodeError:
+        return ""
+
+
+def _written(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

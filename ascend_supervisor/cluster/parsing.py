@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ascend_supervisor.cluster import format_2_0, formats
 from ascend_supervisor.cluster.conversion import template_1
-from ascend_supervisor.cluster.essence import essence
+from ascend_supervisor.cluster.essence import essence, placement
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, NotReady, RankTable
 from ascend_supervisor.cluster.table_warnings import warnings_about
 from ascend_supervisor.errors import TableRefused
@@ -74,6 +74,7 @@ def _completed(top: Cursor, data: bytes) -> RankTable:
     entries = tuple(sorted(map(_entry, listed), key=_first_rank))
     holders = [entry for entry in entries if entry.devices]
     is_converted = layout in (Format.TEMPLATE_2, Format.LAB)
+    document = {} if is_converted else top.value
     return RankTable(
         format=layout,
         entries=entries,
@@ -81,7 +82,8 @@ def _completed(top: Cursor, data: bytes) -> RankTable:
         servers=len(holders if layout is Format.A5 else {entry.server_id for entry in holders}),
         document=template_1(holders) if is_converted else data,
         warnings=warnings_about(layout, entries),
-        essence=essence(layout, entries, {} if is_converted else top.value),
+        essence=essence(layout, entries, document),
+        placement=placement(layout, entries, document),
     )
 
 

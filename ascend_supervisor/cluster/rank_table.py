@@ -55,8 +55,8 @@ class RankTable(Struct, frozen=True):
     ``document`` is what the ranks get: the group_list formats converted to template 1, the other
     formats as the bytes that were parsed. Empty if the ranks get no file.
     ``warnings`` are sentences about what some HCCL refuses. ``essence`` is a digest of what the
-    ranks depend on (see there); empty if that is
-    not known, as of a table that came from no file.
+    ranks depend on, and ``placement`` is one of what ranks that run depend on (see there); empty
+    if that is not known, as of a table that came from no file.
     """
 
     format: Format
@@ -66,6 +66,7 @@ class RankTable(Struct, frozen=True):
     document: bytes
     warnings: tuple[str, ...] = ()
     essence: str = ""
+    placement: str = ""
 
     @property
     def file_for_ranks(self) -> bytes | None:
@@ -113,3 +114,8 @@ class FoundTable(Struct, frozen=True):
     def essence(self) -> str:
         """The same for two tables if they are the same to the ranks, however they are written."""
         return self.table.essence or self.sha256
+
+    @property
+    def placement(self) -> str:
+        """The same for two tables if they are the same to ranks that run."""
+        return self.table.placement or self.sha256

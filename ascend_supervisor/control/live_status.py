@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ascend_supervisor.control.history import History
-from ascend_supervisor.control.protocol import MOST_TEXT, LiveStatus, RankRow, RankState
+from ascend_supervisor.control.protocol import (
+    MOST_TEXT,
+    LiveStatus,
+    PeersStatus,
+    RankRow,
+    RankState,
+    ServerRow,
+)
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.life import Activity, Life, Living, Notified
 from ascend_supervisor.output.terminal_escapes import harmless_text
 
@@ -19,7 +27,9 @@ class Moment(Struct, frozen=True):
     elapsed: float
 
 
-def live_status(history: History, life: Life | None, moment: Moment) -> LiveStatus:
+def live_status(
+    history: History, life: Life | None, moment: Moment, job: JobSeen | None = None
+) -> LiveStatus:
     """``life`` is the latest generation, also after its end; None before the first."""
     return LiveStatus(
         status=history.status,
@@ -28,7 +38,22 @@ def live_status(history: History, life: Life | None, moment: Moment) -> LiveStat
         ranks=() if life is None else tuple(_rows(history, life, moment)),
         restarts=history.restarts,
         restarts_left=history.status.restarts_left,
+        peers=None if job is None else _peers(job),
     )
+
+
+def _peers(job: JobSeen) -> PeersStatus:
+    rows = tuple(
+        ServerRow(
+            server=one.server,
+            host=_text(one.host) or None,
+            phase=one.phase,
+            last_word=_text(one.last_word),
+            age_seconds=_seconds(one.age),
+        )
+        for one in job.servers
+    )
+    return PeersStatus(job.name, job.server, _seconds(job.age), rows)
 
 
 def _rows(history: History, life: Life, moment: Moment) -> Iterator[RankRow]:

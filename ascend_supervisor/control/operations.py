@@ -23,7 +23,7 @@ from ascend_supervisor.control.protocol import (
     Request,
 )
 from ascend_supervisor.control.readiness import readiness
-from ascend_supervisor.coordination.by_hand import WaitByHand
+from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
@@ -38,7 +38,7 @@ class Operations:
     """Every stop, restart and dump is reported, also if it is declined.
 
     ``must_notify``: ranks are ready once they have said so over their notify socket. ``current``,
-    ``requests`` and ``by_hand`` belong to the job that runs.
+    ``requests`` and ``of_coordinator`` belong to the job that runs.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Operations:
     ) -> None:
         self.current = Current()
         self.requests = Requests()
-        self.by_hand = WaitByHand()
+        self.of_coordinator = ForOperators()
         self._chronicle = chronicle
         self._interrupts = interrupts
         self._clock = clock
@@ -66,7 +66,8 @@ class Operations:
                 return Pong(self._chronicle.status.pid, self._chronicle.status.start_time)
             case AskStatus():
                 moment = Moment(self._clock.now(), self._clock.elapsed())
-                return live_status(self._chronicle.history, self.current.latest, moment)
+                history, job = self._chronicle.history, self.of_coordinator.whole_job.seen()
+                return live_status(history, self.current.latest, moment, job)
             case AskReady():
                 return self._readiness()
             case AskStop(grace=grace):
@@ -111,7 +112,10 @@ class Operations:
 
     def _wait_ended(self, meant: int | None) -> Accepted | None:
         """None if there is no wait that an operator may end, or not after that generation."""
-        if meant not in (None, self._chronicle.status.generation) or not self.by_hand.end():
+        if (
+            meant not in (None, self._chronicle.status.generation)
+            or not self.of_coordinator.wait.end()
+        ):
             return None
         return Accepted(
             "the next generation starts with the rank table as it is; other servers of the job "

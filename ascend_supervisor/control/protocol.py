@@ -151,11 +151,37 @@ class PastRestart(Struct, frozen=True):
     free: bool
 
 
+class ServerRow(Struct, frozen=True):
+    """A server of a job whose servers agree (--peers), as this one saw it last.
+
+    ``host`` is null if it is not known. ``last_word`` is harmless text, at most MOST_TEXT
+    characters; it and ``phase`` were first seen here ``age_seconds`` ago.
+    """
+
+    server: int
+    host: str | None
+    phase: str
+    last_word: str
+    age_seconds: float
+
+
+class PeersStatus(Struct, frozen=True):
+    """The whole job, as it was ``seen_seconds`` ago; ``server`` is the one that answers.
+
+    ``server`` is null as long as it takes no part.
+    """
+
+    job: str
+    server: int | None
+    seen_seconds: float
+    servers: tuple[ServerRow, ...]
+
+
 class LiveStatus(Struct, frozen=True):
     """``status`` is what the state file holds; the rest is written nowhere.
 
     ``restarts`` are the latest ones, the newest last. ``started_at`` is the supervisor's own start
-    (RFC 3339, UTC).
+    (RFC 3339, UTC). ``peers`` is null without --peers, and before etcd has answered.
     """
 
     status: Status
@@ -164,6 +190,7 @@ class LiveStatus(Struct, frozen=True):
     ranks: tuple[RankRow, ...]
     restarts: tuple[PastRestart, ...]
     restarts_left: int | None
+    peers: PeersStatus | None = None
 
 
 class Readiness(Struct, frozen=True):

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
+from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.servers_told import index_told
 from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
-from ascend_supervisor.coordination.by_hand import WaitByHand
+from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.coordination.ledger import Ledger
+from ascend_supervisor.coordination.own_etcd.machine import Machine
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.choice import meeting_here
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from ascend_supervisor.settings.peers_options import OwnEtcd
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock
 
 if TYPE_CHECKING:
+    from ascend_supervisor.coordination.lookout import Look
     from ascend_supervisor.coordination.peers.tables import Tables
+    from ascend_supervisor.coordination.rules import Rules
 
 
 def coordinator_of(
@@ -31,54 +40,117 @@ def coordinator_of(
     environ: Mapping[str, str],
     cluster: Cluster,
     state_file: PurePath,
-    fence: Callable[[float], None],
+    machine: Machine,
     clock: Clock,
     report: Report,
-    by_hand: WaitByHand,
+    operators: ForOperators,
 ) -> Coordinator:
-    """``fence`` says when our ranks must be gone; ``by_hand`` ends a wait for a rank table."""
-    if settings.peers:
-        from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
-        from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
+    """``operators`` get what they may do and see.
 
-        meeting = meeting_of(settings, environ, _budget(settings), state_file)
-        tables = _tables(settings, environ, cluster, clock, report)
-        return Peers(meeting, tables, fence, clock, report)
-    table = table_source(settings, environ, cluster, clock, report)
-    whoami = identity(settings, environ, cluster)
-    ledger = Ledger(_budget(settings), clock, random.random)
-    joins = joins_others(settings.method, meeting_here(settings, environ))
-    if not settings.follow_cluster:
-        return Alone(table, whoami, ledger, joins_others=joins)
-    from ascend_supervisor.coordination.following import looks_of, rules_of  # noqa: PLC0415
+    The guardian of ``machine`` is told when our ranks must be gone, and the etcd of ``--peers
+    first`` runs there.
+    """
+    run = _Run(settings, environ, cluster, clock, report)
+    if settings.peers:
+        return _peers(run, state_file, machine, operators)
+    if settings.follow_cluster:
+        return _platform(run, operators)
+    return Alone(run.table, run.identity, run.ledger, joins_others=run.joins_others)
+
+
+class _Run(Struct, frozen=True):
+    """What every coordinator is made of."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    cluster: Cluster
+    clock: Clock
+    report: Report
+
+    @property
+    def table(self) -> Callable[[], Awaitable[FoundTable]]:
+        return table_source(self.settings, self.environ, self.cluster, self.clock, self.report)
+
+    @property
+    def identity(self) -> Identity:
+        return identity(self.settings, self.environ, self.cluster)
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(_budget(self.settings), self.clock, random.random)
+
+    @property
+    def joins_others(self) -> bool:
+        return joins_others(self.settings.method, meeting_here(self.settings, self.environ))
+
+    def followed(self) -> tuple[tuple[Look, ...], Rules]:
+        from ascend_supervisor.coordination.following import looks_of, rules_of  # noqa: PLC0415
+
+        looks = looks_of(self.settings, self.environ, self.cluster, self.clock, self.report)
+        return looks, rules_of(self.settings, joins_others=self.joins_others)
+
+
+def _platform(run: _Run, operators: ForOperators) -> Coordinator:
     from ascend_supervisor.coordination.platform import Platform  # noqa: PLC0415  (seldom needed)
 
-    looks = looks_of(settings, environ, cluster, clock, report)
-    rules = rules_of(settings, joins_others=joins)
-    platform = Platform(table, looks, whoami, ledger, rules, clock, report)
-    by_hand.ended_by(platform.use_table_as_it_is)
-    return platform
+    looks, rules = run.followed()
+    made = Platform(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)
+    operators.wait.ended_by(made.use_table_as_it_is)
+    return made
 
 
-def _tables(
-    settings: Settings,
-    environ: Mapping[str, str],
-    cluster: Cluster,
-    clock: Clock,
-    report: Report,
-) -> Tables:
-    """Where the rank table of servers that agree comes from."""
+def _peers(
+    run: _Run, state_file: PurePath, machine: Machine, operators: ForOperators
+) -> Coordinator:
+    from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
+    from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
+
+    settings, clock, report = run.settings, run.clock, run.report
+    meeting = meeting_of(settings, run.environ, _budget(settings), state_file)
+    fence, table = machine.guardian.fence, run.table
+    if settings.peers is OwnEtcd.FIRST:
+        from ascend_supervisor.coordination.own_etcd.choice import (  # noqa: PLC0415  (seldom)
+            first_server_of,
+            table_with_etcd,
+        )
+
+        first = first_server_of(settings, meeting, machine)
+        meeting = replace(meeting, etcd=first.etcd)
+        table = table_with_etcd(table, run.identity, settings, run.environ, first)
+    from ascend_supervisor.coordination.peers.tables import WrittenTable  # noqa: PLC0415
+
+    if not settings.follow_cluster:
+        tables = _made(run) if settings.servers else WrittenTable(table, run.identity)
+        alone = Peers(meeting, tables, fence, clock, report)
+        operators.whole_job.told_by(alone.seen)
+        return alone
+    from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
+
+    of_any_size = replace(run.identity, size=None)  # a later table may have another one
+
+    def peers(table: Callable[[], Awaitable[FoundTable]]) -> Peers:
+        tables = WrittenTable(table, of_any_size, may_grow=meeting.may_grow)
+        return Peers(meeting, tables, fence, clock, report)
+
+    looks, rules = run.followed()
+    made = PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
+    operators.wait.ended_by(made.use_table_as_it_is)
+    operators.whole_job.told_by(made.seen)
+    return made
+
+
+def _made(run: _Run) -> Tables:
+    """The table that the servers make."""
     from ascend_supervisor.coordination.peers.own_address import own_address  # noqa: PLC0415
-    from ascend_supervisor.coordination.peers.tables import MadeTable, WrittenTable  # noqa: PLC0415
+    from ascend_supervisor.coordination.peers.tables import MadeTable  # noqa: PLC0415
 
-    servers, index = settings.servers, settings.node_rank
-    if servers is None:
-        table = table_source(settings, environ, cluster, clock, report)
-        return WrittenTable(table, identity(settings, environ, cluster))
+    settings, index = run.settings, run.settings.node_rank
+    servers, etcd = settings.servers or 1, settings.peers
     if index is None:
-        index = index_told(environ, servers)
-    address = partial(own_address, settings.server_id, environ, settings.peers or ())
-    return MadeTable(index, servers, cluster.published, address)
+        index = index_told(run.environ, servers)
+    urls = etcd if isinstance(etcd, tuple) else ()
+    address = partial(own_address, settings.server_id, run.environ, urls)
+    return MadeTable(index, servers, run.cluster.published, address)
 
 
 def _budget(settings: Settings) -> RestartBudget:

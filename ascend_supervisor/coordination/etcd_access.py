@@ -45,7 +45,7 @@ async def etcd_of(settings: Settings, environ: Mapping[str, str]) -> AsyncIterat
             etcd = await stack.enter_async_context(etcd_client(access))
         except HttpxMissing as error:
             raise SettingsRefused(
-                f"--peers: {error}; install it with: pip install 'ascend-supervisor[peers]'"
+                f"--peers: {error}; install it with: pip install 'httpx>=0.28'"
             ) from error
         except Refused as error:
             where = plain(str(settings.peers_ca))
@@ -59,7 +59,8 @@ def access_of(settings: Settings, environ: Mapping[str, str]) -> Access:
     A request gets a quarter of the TTL, because a lease is kept alive so often.
     """
     ca = None if settings.peers_ca is None else _read("--peers-ca", settings.peers_ca, CA_BYTES)
-    return Access(settings.peers or (), _login(settings, environ), ca, settings.peers_ttl / 4)
+    endpoints = settings.peers if isinstance(settings.peers, tuple) else ()
+    return Access(endpoints, _login(settings, environ), ca, settings.peers_ttl / 4)
 
 
 def _login(settings: Settings, environ: Mapping[str, str]) -> Login | None:

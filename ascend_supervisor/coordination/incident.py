@@ -30,7 +30,7 @@ class Incident(Struct, frozen=True):
 
     ``listed`` are ranks of this server whose NPU waits for its reset. With ``awaits_table``, the
     next generation needs a table that was written after ``since``, or another one than ``before``
-    (its essence), unless an operator has accepted the one that is there.
+    (its placement), unless an operator has accepted the one that is there.
     """
 
     trigger: Trigger
@@ -60,10 +60,10 @@ def fault(incident: Incident, patience: Patience, reset_grace: float) -> Fault:
     """
     reason = f"the cluster recovers: {incident.reason}"
     if incident.is_final:
-        return Fault(reason, UNAVAILABLE, Remedy.FINAL)
+        return Fault(reason, UNAVAILABLE, Remedy.FINAL, by_cluster=True)
     if incident.listed:
         hurried = min(HURRIED_SECONDS, reset_grace)
         told = Patience(0.0, reset_grace, hurried=incident.listed, hurried_grace=hurried)
-        return Fault(reason, UNAVAILABLE, Remedy.FREE, told)
+        return Fault(reason, UNAVAILABLE, Remedy.FREE, told, by_cluster=True)
     drained = patience if incident.awaits_table else None
-    return Fault(reason, UNAVAILABLE, Remedy.FREE, drained)
+    return Fault(reason, UNAVAILABLE, Remedy.FREE, drained, by_cluster=True)

@@ -9,7 +9,8 @@ from msgspec import Struct
 from ascend_supervisor.cluster.reset_file import ResetFile
 from ascend_supervisor.coordination.faulty_npus import faulty, not_reset, unrecovered, with_status
 from ascend_supervisor.coordination.incident import Incident
-from ascend_supervisor.coordination.memory import FORGOTTEN_SECONDS, Memory
+from ascend_supervisor.coordination.memory import Memory
+from ascend_supervisor.coordination.observation import FORGOTTEN_SECONDS
 from ascend_supervisor.coordination.sights import CompletedTable, WithdrawnTable, WrongTable
 from ascend_supervisor.restart_policy import CONTROL_PROGRAM
 
@@ -92,6 +93,6 @@ def _obstacle_of_table(memory: Memory, now: float) -> Obstacle | None:
 def _is_newer(memory: Memory, incident: Incident) -> bool:
     if not incident.awaits_table or not isinstance(memory.table, CompletedTable):
         return True
-    if memory.table.stamp is None or memory.table.found.essence != incident.before:
+    if memory.table.stamp is None or memory.table.found.placement != incident.before:
         return True
     return memory.written_at is not None and memory.written_at > incident.since

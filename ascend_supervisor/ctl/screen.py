@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ascend_supervisor.control.protocol import LiveStatus, PastRestart, RankRow
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
 from ascend_supervisor.ctl.quantities import duration, size
+from ascend_supervisor.ctl.servers import how_old, servers_table
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.reporters.state_file import RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
@@ -38,15 +39,21 @@ class Window(Struct, frozen=True):
 
 
 class Picture(Struct, frozen=True):
-    """The status, line by line: ``facts``, then ``ranks``, a table with its head, or nothing."""
+    """The status, line by line: ``facts``, then two tables with their heads, or nothing."""
 
     facts: tuple[str, ...]
     ranks: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """All of it."""
-        return "".join(f"{line}\n" for line in (*self.facts, *_apart(self.ranks)))
+        return "".join(f"{line}\n" for line in (*self.facts, *self.tables))
+
+    @property
+    def tables(self) -> list[str]:
+        """Each after an empty line."""
+        return [*_apart(self.ranks), *_apart(self.servers)]
 
 
 def of_file(
@@ -77,6 +84,7 @@ def of_answer(live: LiveStatus, columns: float = inf) -> Picture:
         ("phase", f"{status.phase} for {duration(live.phase_seconds)}"),
         *_course(status, why),
         ("restarts", _restarts(live.restarts)),
+        ("servers", how_old(live.peers)),
     ]
     notifies = any(row.notify_status for row in live.ranks)
     heads = ["RANK", "LOCAL", "PID", "STATE", "UP", "OUTPUT", "QUIET", "STATUS", "LAST LINE"]
@@ -84,7 +92,8 @@ def of_answer(live: LiveStatus, columns: float = inf) -> Picture:
     rows = [_row(row, ends.get(row.pid or 0)) for row in live.ranks]
     if not notifies:
         heads, rows = _without("STATUS", heads, rows)
-    return _picture(told, *_narrowed(heads, rows, columns))
+    picture = _picture(told, *_narrowed(heads, rows, columns))
+    return replace(picture, servers=servers_table(live.peers))
 
 
 def _narrowed(
@@ -110,8 +119,12 @@ def _room(heads: Sequence[str], rows: Sequence[Sequence[object]], columns: float
 
 
 def narrowed(picture: Picture, columns: int) -> Picture:
-    """``picture`` with the lines of its table cut to so many columns."""
-    return replace(picture, ranks=tuple(cut(line, columns) for line in picture.ranks))
+    """``picture`` with the lines of its tables cut to so many columns."""
+    return replace(
+        picture,
+        ranks=tuple(cut(line, columns) for line in picture.ranks),
+        servers=tuple(cut(line, columns) for line in picture.servers),
+    )
 
 
 def fitted(picture: Picture, window: Window) -> list[str]:
@@ -120,13 +133,13 @@ def fitted(picture: Picture, window: Window) -> list[str]:
     If there is too much, the facts have at least half of it, or what they need; what is missing
     is counted. Facts that are too wide are continued on further lines if there is room for all.
     """
-    for_ranks = max(window.lines - len(picture.facts), window.lines // 2)
-    ranks = _shortened(_apart(picture.ranks), for_ranks)
+    for_tables = max(window.lines - len(picture.facts), window.lines // 2)
+    tables = _shortened(picture.tables, for_tables)
     # The last column stays free: a character there would be erased with the rest of its line.
     columns = window.columns - 1
     wrapped = [part for line in picture.facts for part in folded(line, columns)]
-    told = wrapped if len(wrapped) + len(ranks) <= window.lines else picture.facts
-    lines = [*_shortened(told, window.lines - len(ranks)), *ranks]
+    told = wrapped if len(wrapped) + len(tables) <= window.lines else picture.facts
+    lines = [*_shortened(told, window.lines - len(tables)), *tables]
     return [cut(line, columns) for line in lines]
 
 

@@ -60,8 +60,11 @@ def print_changes(watched: Watched, out: Out) -> None:
 
 
 def _gist(seen: Seen) -> object:
-    ranks = () if seen.live is None else tuple((row.pid, row.state) for row in seen.live.ranks)
-    return seen.status, ranks, seen.trouble
+    live = seen.live
+    ranks = () if live is None else tuple((row.pid, row.state) for row in live.ranks)
+    peers = None if live is None else live.peers
+    servers = () if peers is None else tuple((one.phase, one.last_word) for one in peers.servers)
+    return seen.status, ranks, servers, seen.trouble
 
 
 @contextmanager

@@ -17,15 +17,24 @@ EXPECTED = "URLs http://HOST:PORT or https://HOST:PORT with commas between"
 
 
 class Endpoint(Struct, frozen=True):
-    """An address at which etcd's clients are served; ``str()`` is its URL."""
+    """An address at which etcd's clients are served; ``str()`` is its URL.
+
+    ``whose`` says in errors where it is.
+    """
 
     host: str
     port: int
     is_tls: bool
+    whose: str = ""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}"
+
+    @property
+    def told(self) -> str:
+        """Its URL, and whose it is if that is known."""
+        return f"{self} ({self.whose})" if self.whose else str(self)
 
 
 class Password(Struct, frozen=True):
@@ -48,6 +57,7 @@ class Login(Struct, frozen=True):
 class Access(Struct, frozen=True):
     """How etcd is reached, and what is expected of an answer.
 
+    Without ``endpoints`` the client is told later where etcd is (``Etcd.move``).
     ``ca`` holds certificates in PEM, in place of the system's. A request has ``deadline`` seconds
     for all endpoints together. An answer, or a message of a watch, has ``most_bytes``.
     """

@@ -31,9 +31,14 @@ class Asking:
         self.exchange = exchange
         self.turns = Turns(access.endpoints)
         self._login = access.login
-        self._share = access.deadline / len(access.endpoints)
+        self._deadline = access.deadline
         self._token = ""
         self._renewing = anyio.Lock()
+
+    @property
+    def _share(self) -> float:
+        """The seconds that each endpoint gets of a request's deadline."""
+        return self._deadline / max(1, len(self.turns.order))
 
     async def ask(self, message: Message, read: Callable[[bytes], T | wire.Complaint]) -> T:
         """What ``read`` makes of the answer. Raises an EtcdError, or Complained.
@@ -65,7 +70,7 @@ class Asking:
                 return await self._with_token(endpoint, attempt)
             except Failed as failed:
                 self.turns.failed(endpoint)
-                failures.append(Failure(str(endpoint), failed.kind, failed.clause))
+                failures.append(Failure(endpoint.told, failed.kind, failed.clause))
                 may_have_happened = failed.was_sent and not may_repeat
             except BaseException as error:
                 if isinstance(error, anyio.get_cancelled_exc_class()):

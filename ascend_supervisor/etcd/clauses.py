@@ -29,10 +29,14 @@ _TLS_EXPECTED = b"HTTP request to an HTTPS server"
 
 
 class Progress:
-    """Whether anything of a request may have reached the endpoint."""
+    """Whether anything of a request may have reached the endpoint.
 
-    def __init__(self, *, is_tls: bool) -> None:
+    ``is_proven``: it has answered to such a request before, so the scheme is not the reason.
+    """
+
+    def __init__(self, *, is_tls: bool, is_proven: bool) -> None:
         self.is_tls = is_tls
+        self.is_proven = is_proven
         self.was_sent = False
 
     async def note(self, step: str, _: object) -> None:
@@ -88,13 +92,15 @@ def _meaning(error: Exception, progress: Progress) -> tuple[Kind, str]:
     text = str(error)
     if isinstance(error, httpx.RemoteProtocolError) and not any(cut in text for cut in _CUT_SHORT):
         return Kind.STRANGE, "it does not speak HTTP"
-    if not progress.is_tls:
-        hint = "before its answer was complete (etcd does so if it serves only https://)"
-    elif progress.was_sent:
-        hint = "before its answer was complete"
-    else:
-        hint = "before TLS was agreed on (etcd does so if it serves only http://)"
-    return Kind.SILENT, f"it ended the connection {hint}"
+    is_agreed = progress.was_sent or not progress.is_tls
+    moment = "its answer was complete" if is_agreed else "TLS was agreed on"
+    return Kind.SILENT, f"it ended the connection before {moment}{_hint(progress)}"
+
+
+def _hint(progress: Progress) -> str:
+    if progress.is_proven or (progress.is_tls and progress.was_sent):
+        return ""
+    return f" (etcd does so if it serves only {'http' if progress.is_tls else 'https'}://)"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ascend_supervisor.etcd import wire
+from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.etcd.asking import Asking
 from ascend_supervisor.etcd.complaints import Meaning, meaning_of, reason
 from ascend_supervisor.etcd.failures import LeaseNotFound, TooManyOperations
@@ -33,6 +34,11 @@ class Etcd:
 
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
+
+    def move(self, endpoint: Endpoint) -> None:
+        """From now on etcd is there, and nowhere else."""
+        if self._asking.turns.order != (endpoint,):
+            self._asking.turns.become((endpoint,))
 
     async def transact(self, transaction: Transaction) -> Answer:
         """Raises also LeaseNotFound for a put with an unknown lease, and TooManyOperations.

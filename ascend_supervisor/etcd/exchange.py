@@ -65,10 +65,11 @@ class Exchange:
     def __init__(self, client: httpx.AsyncClient, most_bytes: int) -> None:
         self._client = client
         self._most_bytes = most_bytes
+        self._proven: set[Endpoint] = set()
 
     async def ask(self, endpoint: Endpoint, message: Message, token: str, seconds: float) -> bytes:
         """The body of the answer. Raises Failed, or Complained."""
-        progress = Progress(is_tls=endpoint.is_tls)
+        progress = self._progress(endpoint)
         with explained(progress, seconds), anyio.fail_after(seconds):
             response = await self._begin(endpoint, message, token, progress, seconds)
             try:
@@ -81,7 +82,7 @@ class Exchange:
         self, endpoint: Endpoint, message: Message, token: str, seconds: float
     ) -> Stream:
         """The lines of the answer, which begins within ``seconds``. Raises as ``ask`` does."""
-        progress = Progress(is_tls=endpoint.is_tls)
+        progress = self._progress(endpoint)
         with explained(progress, seconds), anyio.fail_after(seconds):
             response = await self._begin(endpoint, message, token, progress, seconds)
             if response.status_code == httpx.codes.OK:
@@ -104,7 +105,12 @@ class Exchange:
             extensions={"trace": progress.note},
             timeout=httpx.Timeout(None, connect=seconds * CONNECT_SHARE),
         )
-        return await self._client.send(request, stream=True)
+        response = await self._client.send(request, stream=True)
+        self._proven.add(endpoint)
+        return response
+
+    def _progress(self, endpoint: Endpoint) -> Progress:
+        return Progress(is_tls=endpoint.is_tls, is_proven=endpoint in self._proven)
 
 
 @asynccontextmanager

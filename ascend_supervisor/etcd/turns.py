@@ -19,6 +19,14 @@ class Turns:
     def order(self) -> tuple[Endpoint, ...]:
         return tuple(self._order)
 
+    def become(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """From now on these are asked; who depends on another one is called."""
+        gone = [endpoint for endpoint in self._order if endpoint not in endpoints]
+        self._order = list(endpoints)
+        for endpoint in gone:
+            for leave in self._leaving:
+                leave(endpoint)
+
     def failed(self, endpoint: Endpoint) -> None:
         """It has not answered; whoever depends on it is called, if there is another to go to."""
         if len(self._order) > 1:

@@ -55,8 +55,11 @@ class Part(Enum):
 
 
 class Get(Struct, frozen=True):
+    """``since``: only records that were changed at this revision or later; the count is of all."""
+
     range: Range
     part: Part = Part.ALL
+    since: int = 0
 
 
 class Put(Struct, frozen=True):

@@ -211,7 +211,8 @@ def _compare(one: Compare) -> dict[str, object]:
 def _operation(one: Operation) -> dict[str, object]:
     if isinstance(one, Get):
         wanted = {"keys_only": one.part is Part.KEYS, "count_only": one.part is Part.COUNT}
-        return {"request_range": {**_range(one.range), **wanted}}
+        since = {"min_mod_revision": str(one.since)} if one.since else {}
+        return {"request_range": {**_range(one.range), **wanted, **since}}
     if isinstance(one, Put):
         put = {"key": _key(one.key), "value": one.value, "lease": str(one.lease)}
         return {"request_put": put}

@@ -105,6 +105,7 @@ class RestartScheduled(Event, frozen=True):
     """``cause`` ended the generation; ``free``: the restart was not charged to the budget.
 
     The restarts of the cluster are None if it is not followed; this one counts, too.
+    ``peers_server`` is the index of the server that the cause is on, with --peers.
     """
 
     name: ClassVar[str] = "restart.scheduled"
@@ -114,6 +115,7 @@ class RestartScheduled(Event, frozen=True):
     free: bool = False
     cluster_restarts_used: int | None = None
     cluster_restarts_limit: int | None = None
+    peers_server: int | None = None
 
     @property
     def sentence(self) -> str:

@@ -27,10 +27,7 @@ class PeersJoined(Event, frozen=True):
 
 
 class PeersWaiting(Event, frozen=True):
-    """The servers that are not ready for the next generation yet, this one included.
-
-    Empty for a server that has no number yet, such as a spare.
-    """
+    """The other servers that are not ready for the next generation yet, if any is known."""
 
     name: ClassVar[str] = "peers.waiting"
     missing: tuple[int, ...]
@@ -41,7 +38,7 @@ class PeersWaiting(Event, frozen=True):
     def what(self) -> str:
         """What is waited for, without the time."""
         if not self.missing:
-            return self.reason
+            return f"waiting for the servers of the job: {self.reason}"
         numbers = ", ".join(map(str, self.missing[:MOST_TOLD]))
         left = len(self.missing) - MOST_TOLD
         more = f" and {left} more" if left > 0 else ""
@@ -54,15 +51,17 @@ class PeersWaiting(Event, frozen=True):
 
 
 class PeersUnreachable(Event, frozen=True):
-    """Etcd does not answer; ``reason`` is a sentence."""
+    """Etcd does not answer; ``reason`` is a sentence. ``ranks_run``: there are ranks here."""
 
     name: ClassVar[str] = "peers.unreachable"
     level: ClassVar[Level] = "warning"
     reason: str
+    ranks_run: bool
 
     @property
     def sentence(self) -> str:
-        return f"{self.reason}; the ranks run on until --peers-fence"
+        until = "the ranks run on until --peers-fence"
+        return f"{self.reason}; {until if self.ranks_run else 'no rank starts until it answers'}"
 
 
 class PeersReachable(Event, frozen=True):

@@ -117,6 +117,7 @@ class SupervisorExited(Event, frozen=True):
     """``reason`` begins with the cause of a failure, and says why no generation follows.
 
     ``own_exit_code`` is the code of the failure, if --retryable-exit-code has replaced it.
+    ``peers_server`` is the index of the server that the root cause is on, with --peers.
     """
 
     name: ClassVar[str] = "supervisor.exited"
@@ -125,6 +126,7 @@ class SupervisorExited(Event, frozen=True):
     generations: int
     root_cause: str | None
     own_exit_code: int | None = None
+    peers_server: int | None = None
 
     @property
     def severity(self) -> Level:

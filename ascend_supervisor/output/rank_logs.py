@@ -87,8 +87,12 @@ class RankLogs:
 
     def begin(self, spec: ProcessSpec, generation: int) -> LogWriter:
         """The log of ``spec``, which is open, with a line that says that ``generation`` begins."""
+        return self.noted(spec, f"generation {generation} of {spec.name} begins")
+
+    def noted(self, spec: ProcessSpec, text: str) -> LogWriter:
+        """The log of ``spec``, which is open, with a line of ours that says ``text``."""
         log = self._logs[Path(spec.log)]
-        log.notice(self._line(f"generation {generation} of {spec.name} begins"))
+        log.notice(self._line(text))
         return log
 
     def reopen(self) -> None:

@@ -54,6 +54,7 @@ class Children:
         self._prefix = tuple(prefix)
         self._order = order or DeathOrder()
         self._living: dict[int, Child] = {}
+        self._kept: set[int] = set()
         self._change = anyio.Event()
         self._reserve = Reserve()
 
@@ -61,6 +62,21 @@ class Children:
     def started(self) -> frozenset[int]:
         """The pids of the processes that ``spawn`` has started and nobody has reaped yet."""
         return frozenset(self._living)
+
+    @property
+    def kept(self) -> frozenset[int]:
+        """The pids of those among them that ``keep`` was called for."""
+        return frozenset(self._kept)
+
+    @property
+    def die_with_us(self) -> bool:
+        """Whether the kernel kills a process that we start when we die."""
+        return bool(self._prefix) or os.getpid() == 1
+
+    def keep(self, child: Child) -> None:
+        """It serves the whole job: no sweep ends it while it lives. It must not start others."""
+        if child.returncode is None:
+            self._kept.add(child.pid)
 
     def spawn(
         self,
@@ -108,6 +124,7 @@ class Children:
                 let_go(pid, os.WSTOPSIG(wait_status))
                 continue
             reaped = True
+            self._kept.discard(pid)
             child = self._living.pop(pid, None)
             if child is not None:
                 child.end(wait_status)

@@ -17,11 +17,18 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """From now on descendants whose parent dies become our children. Raises OSError."""
+    """From now on descendants whose parent dies become our children.
+
+    Raises OSError where the kernel, or what stands in for it, lets no process do so.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(
+            number,
+            f"prctl(PR_SET_CHILD_SUBREAPER) fails ({os.strerror(number)}): expected Linux 3.4 or "
+            "newer, and neither qemu-user nor a sandbox that forbids it",
+        )
 
 
 def start_guardian(program: Path, mark: Mark) -> Guardian:

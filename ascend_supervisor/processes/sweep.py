@@ -49,7 +49,7 @@ async def sweep_descendants(
 
     What ``children`` has started itself is killed, too, and what a program has started that serves
     us, such as py-spy. But these are not among those that are returned as killed: no rank has left
-    them behind.
+    them behind. What serves the whole job is left alone (``Children.keep``).
 
     ``known`` holds at least the processes that we started ourselves. ``tell_left`` is called at
     growing intervals with those that do not end (such as a process inside a driver), and once more
@@ -60,7 +60,7 @@ async def sweep_descendants(
         # Zombies count: a scan can miss a process that changes its parent meanwhile; only an empty
         # list of children proves that nothing is left.
         children.reap()
-        return ownership.ours(known)
+        return [pid for pid in ownership.ours(known) if pid.number not in children.kept]
 
     async def end() -> Found:
         # Before they are reaped: then nobody can tell any more whose the others were.

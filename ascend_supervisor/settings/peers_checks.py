@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ascend_supervisor.settings.options import OPTIONS
-from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD
+from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD, OwnEtcd
 from ascend_supervisor.settings.sources import Given
 
 ROOM_SECONDS = 10.0
 """Of the fence, beyond the TTL: for the last tries to reach etcd, and for killing the ranks."""
+OF_AN_ETCD = ("peers-ca", "peers-user", "peers-password-file")
+"""Options for an etcd that runs already."""
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 _Givens = Mapping[str, Given]
@@ -23,9 +25,11 @@ def peers_faults(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
         yield from _without_effect(given)
         return
     yield from _times(given)
-    yield from _login(given, environ)
-    yield from _secrecy(given)
-    yield from _one_decides(given)
+    if isinstance(given["peers"].value, OwnEtcd):
+        yield from _not_with_own(given, environ)
+    else:
+        yield from _login(given, environ)
+        yield from _secrecy(given)
     if "peers-job" not in given and not any(environ.get(name) for name in JOB_VARIABLES):
         yield (
             f"{given['peers'].where}: neither {' nor '.join(JOB_VARIABLES)} names the job, by "
@@ -43,12 +47,24 @@ def _without_table(given: _Givens) -> Iterator[str]:
             f"{servers.where}: the servers find each other in an etcd, and none is named; add "
             "--peers=URL, or leave this out"
         )
+    peers = given.get("peers")
+    if peers and peers.value is OwnEtcd.FIRST:
+        yield (
+            f"{servers.where} and {peers.where} first exclude each other: which server is the "
+            "first is known when they have met in an etcd; name one with --peers=URL"
+        )
     for name in ("rank-table", "pod-name"):
         if word := given.get(name):
             yield (
                 f"{servers.where} and {word.where} exclude each other: the servers make the rank "
                 "table, or somebody else does; leave one out"
             )
+    follow = given.get("follow-cluster")
+    if follow and follow.value:
+        yield (
+            f"{servers.where} and {follow.where} exclude each other: a cluster that is followed "
+            "writes the rank table; leave one out"
+        )
     method, check, index = given.get("method"), given.get("check"), given.get("node-rank")
     if method and method.value == "once":
         yield (
@@ -72,6 +88,24 @@ def _without_effect(given: _Givens) -> Iterator[str]:
             yield f"{word.where} has no effect without --peers; add that, or leave this out"
 
 
+def _not_with_own(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
+    """An etcd of the job's own is served over http, without users."""
+    secrets = [given[name].where for name in OF_AN_ETCD if name in given]
+    if environ.get(PASSWORD):
+        secrets.append(PASSWORD)
+    for where in secrets:
+        yield (
+            f"{where} has no effect with {given['peers'].where} first, whose etcd has neither "
+            "users nor TLS; name an etcd that has them, or leave this out"
+        )
+    follow = given.get("follow-cluster")
+    if follow and follow.value:
+        yield (
+            f"{follow.where} and {given['peers'].where} first exclude each other: a cluster may "
+            "move the first server, and its etcd with it; name an etcd that runs beside the job"
+        )
+
+
 def _times(given: _Givens) -> Iterator[str]:
     ttl, fence, timeout = (_seconds(given, f"peers-{name}") for name in ("ttl", "fence", "timeout"))
     if fence <= ttl + ROOM_SECONDS:
@@ -83,6 +117,12 @@ def _times(given: _Givens) -> Iterator[str]:
         yield (
             f"{_told(given, 'peers-timeout')} is not more than {_told(given, 'peers-fence')} and "
             f"{_told(given, 'peers-ttl')} together; raise it"
+        )
+    follow = given.get("follow-cluster")
+    if follow and follow.value and timeout <= _seconds(given, "cluster-verdict"):
+        yield (
+            f"{_told(given, 'peers-timeout')} is not more than {_told(given, 'cluster-verdict')}, "
+            "for which a failure may wait; raise the first or lower the second"
         )
     delays = [name for name in ("restart-delay-max", "restart-delay") if name in given]
     longest = max([*delays, "restart-delay-max"], key=lambda name: _seconds(given, name))
@@ -110,20 +150,16 @@ def _login(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _secrecy(given: _Givens) -> Iterator[str]:
-    ca = given.get("peers-ca")
+    ca, port = given.get("peers-ca"), given.get("peers-port")
+    if port and port.source != "file":  # a file may serve many jobs
+        yield (
+            f"{port.where} has no effect without --peers first; write the port in the URLs of "
+            f"{given['peers'].where}, or leave this out"
+        )
     if ca and not any(endpoint.is_tls for endpoint in given["peers"].value):
         yield (
             f"{ca.where}: none of the URLs of {given['peers'].where} is https; write https:// "
             "there, or leave this out"
-        )
-
-
-def _one_decides(given: _Givens) -> Iterator[str]:
-    follow = given.get("follow-cluster")
-    if follow and follow.value:
-        yield (
-            f"{follow.where} and {given['peers'].where} exclude each other: either the cluster "
-            "decides about restarts, or the servers do; leave one out"
         )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import Enum
 
-from ascend_supervisor.etcd.access import read_endpoints, shown_endpoints
-from ascend_supervisor.settings.kinds import PATH, PERIOD, Kind
+from ascend_supervisor.etcd.access import EXPECTED, Endpoint, read_endpoints, shown_endpoints
+from ascend_supervisor.settings.kinds import PATH, PERIOD, PORT, Kind
 from ascend_supervisor.settings.option import PREFIX, Group, Option
 from ascend_supervisor.settings.readers import read_duration, read_text, read_whole
 
@@ -16,6 +17,27 @@ JOB_VARIABLES = ("MINDX_TASK_ID", "JOB_ID")
 LEAST_TTL = 2
 
 _JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+class OwnEtcd(Enum):
+    """Where the etcd of the job runs, if it has one of its own."""
+
+    FIRST = "first"
+    """Beside the supervisor of the first server, which starts and ends it."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def read_peers(found: object) -> tuple[Endpoint, ...] | OwnEtcd:
+    """``first``, or the URLs of an etcd that runs already."""
+    if found == OwnEtcd.FIRST.value:
+        return OwnEtcd.FIRST
+    try:
+        return read_endpoints(found)
+    except ValueError as error:
+        told = str(error).replace(EXPECTED, f"{EXPECTED}, or first", 1)
+        raise ValueError(told) from error
 
 
 def without_password(environ: Mapping[str, str]) -> dict[str, str]:
@@ -52,10 +74,12 @@ PEERS: Group = (
     (
         Option(
             "peers",
-            Kind("URLS", read_endpoints, shown=shown_endpoints),
-            "the etcd in which the servers of the job agree: its URLs with commas between",
+            Kind("URLS", read_peers, shown=shown_endpoints),
+            "the etcd in which the servers of the job agree: its URLs with commas between, or "
+            "first: the first server starts one",
             otherwise="off",
         ),
+        Option("peers-port", PORT, "port of the etcd of --peers first", default="2379"),
         Option("peers-ca", PATH, "CA certificates for https, in PEM", otherwise="the system's"),
         Option(
             "peers-user", Kind("NAME", read_text), "user in etcd, if it has any", otherwise="none"

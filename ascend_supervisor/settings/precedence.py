@@ -17,6 +17,7 @@ from ascend_supervisor.settings.contradictions import contradictions
 from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.settings.option import Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
+from ascend_supervisor.settings.peers_options import OwnEtcd
 from ascend_supervisor.settings.rank_variables import RankVariable
 from ascend_supervisor.settings.sources import (
     Given,
@@ -25,7 +26,7 @@ from ascend_supervisor.settings.sources import (
     from_platform,
     split_command_line,
 )
-from ascend_supervisor.settings.values import Console, LogLevel, Method, RankDir, RankSet
+from ascend_supervisor.settings.values import Color, Console, LogLevel, Method, RankDir, RankSet
 
 NO_COMMAND = (
     "no command was given: write what each rank runs after the options, "
@@ -74,7 +75,8 @@ class Settings(Struct, frozen=True):
     reset_grace: float
     retryable_exit_code: int | None  # None: the failure's own
     exit_linger: float
-    peers: tuple[Endpoint, ...] | None
+    peers: tuple[Endpoint, ...] | OwnEtcd | None
+    peers_port: int
     peers_ca: Path | None
     peers_user: str | None
     peers_password_file: Path | None
@@ -93,6 +95,7 @@ class Settings(Struct, frozen=True):
     hang_dump: HangDump
     console: Console
     console_ranks: RankSet
+    color: Color
     log_max_size: int
     log_keep: int
     log_level: LogLevel

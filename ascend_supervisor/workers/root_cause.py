@@ -82,9 +82,10 @@ def headline(sentence: str) -> str:
     return _cut(printable(sentence), HEADLINE_CHARACTERS)
 
 
-def failure_text(failure: Failure) -> str:
+def failure_text(failure: Failure, server: int | None = None) -> str:
     """Which process failed, where, when, how and why, then up to LAST_LINES of its log.
 
+    ``server`` is the index of its server, if several servers agree; the log is on that one.
     At most MOST_BYTES; if there is no room, the earliest lines are left out.
 
     It is read in terminals, so a rank's lines are indented and contain no control characters.
@@ -94,6 +95,7 @@ def failure_text(failure: Failure) -> str:
         f"{printable(failure.name)} failed first, in generation {failure.generation}: "
         f"it {failure.status}{memory[failure.oom_killed]} after {failure.runtime_seconds:.1f} s"
     )
+    head += "" if server is None else f", on server {server}"
     for why in filter(None, (failure.reason, failure.meaning)):
         head += f": {_cut(printable(why), 1000)}"
     if failure.exception:

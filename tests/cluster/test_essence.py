@@ -38,7 +38,8 @@ def rewritten(name: str) -> bytes:
 def test_spaces_the_order_of_keys_and_unknown_keys_make_no_difference(name: str) -> None:
     before = table(name)
     assert before.essence
-    assert table(rewritten(name)).essence == before.essence
+    after = table(rewritten(name))
+    assert (after.essence, after.placement) == (before.essence, before.placement)
 
 
 def test_a_version_makes_no_difference() -> None:
@@ -68,7 +69,6 @@ def device_of_template_2(top: Any) -> Any:
         (TEMPLATE_1, lambda top: device_of_template_1(top).update(hardware_type="other")),
         (TEMPLATE_1, lambda top: first(top, "server_list").update(server_id="10.9.9.9")),
         (TEMPLATE_1, lambda top: first(top, "server_list").update(container_ip="10.9.9.9")),
-        (TEMPLATE_1, lambda top: top["server_list"].reverse()),
         (SUPER_POD, lambda top: device_of_template_1(top).update(super_device_id="99")),
         (SUPER_POD, lambda top: first(top, "super_pod_list").update(super_pod_id="99")),
         (A5, lambda top: first(top, "rank_list").update(added="x")),
@@ -81,18 +81,48 @@ def device_of_template_2(top: Any) -> Any:
         (LAB, lambda top: device_of_template_2(top).update(device_ip="192.9.9.9")),
     ],
 )
-def test_servers_devices_addresses_and_their_order_make_one(
-    name: str, change: Callable[[Any], object]
-) -> None:
+def test_servers_devices_and_addresses_make_one(name: str, change: Callable[[Any], object]) -> None:
     top = document(name)
     change(top)
     assert top != document(name)
-    assert table(top).essence != table(name).essence
+    before, after = table(name), table(top)
+    assert after.essence != before.essence
+    assert after.placement != before.placement
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        (TEMPLATE_1, lambda top: top["server_list"]),
+        (SUPER_POD, lambda top: top["server_list"]),
+        (SUPER_POD, lambda top: top["super_pod_list"]),
+        (SUPER_POD, lambda top: top["super_pod_list"][0]["server_list"]),
+    ],
+)
+def test_the_order_of_servers_makes_no_difference_to_ranks_that_run(
+    name: str, listed: Callable[[Any], list[Any]]
+) -> None:
+    top = document(name)
+    if len(listed(top)) == 1:  # a second one, so that there is an order
+        listed(top).append({"server_id": "x", "super_pod_id": "x"})
+    before = table(top)
+    listed(top).reverse()
+    after = table(top)
+    assert after.essence != before.essence
+    assert after.placement == before.placement
+
+
+def test_other_ranks_make_another_placement_though_all_else_is_listed_as_before() -> None:
+    top = document(TEMPLATE_1)
+    one, other = (server["device"][0] for server in top["server_list"])
+    one["rank_id"], other["rank_id"] = other["rank_id"], one["rank_id"]
+    assert table(top).placement != table(TEMPLATE_1).placement
 
 
 def test_a_document_that_is_nested_too_deep_to_be_written_is_compared_by_its_bytes() -> None:
     top = document(TEMPLATE_1)
     first(top, "server_list")["deep"] = json.loads("[" * 500 + "]" * 500)
     deep = table(top)
-    assert deep.essence == ""
-    assert FoundTable(Path("/t"), deep, "of its bytes").essence == "of its bytes"
+    assert deep.essence == deep.placement == ""
+    found = FoundTable(Path("/t"), deep, "of its bytes")
+    assert found.essence == found.placement == "of its bytes"

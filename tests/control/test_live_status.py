@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from ascend_supervisor.control.history import History
 from ascend_supervisor.control.live_status import Moment, live_status
-from ascend_supervisor.control.protocol import PastRestart, RankRow, answer_line
+from ascend_supervisor.control.protocol import (
+    MOST_ANSWER_BYTES,
+    PastRestart,
+    PeersStatus,
+    RankRow,
+    ServerRow,
+    answer_line,
+)
+from ascend_supervisor.coordination.whole_job import JobSeen, ServerSeen
 from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.reporters.state_file import Status
 from tests.control.lives import launcher, life, living
@@ -129,3 +137,18 @@ def test_workers_of_a_launcher_that_has_ended_have_ended():
 def test_an_answer_for_many_ranks_is_not_long():
     many = [living(rank, tail=b"\xf0\x9f\x92\xa9" * 2000) for rank in range(64)]
     assert len(answer_line(live_status(HISTORY, life(*many), NOW))) < 128 * 1024
+
+
+def test_the_whole_job_is_told_as_it_was_seen():
+    seen = ServerSeen(0, "pod-0", "lost", "has not\x1b[2J confirmed", 7.5)
+    peers = live_status(HISTORY, None, NOW, JobSeen("llama", None, 1.25, (seen,))).peers
+    row = ServerRow(0, "pod-0", "lost", r"has not\x1b[2J confirmed", 7.5)
+    assert peers == PeersStatus("llama", None, 1.25, (row,))
+    assert live_status(HISTORY, None, NOW).peers is None
+
+
+def test_an_answer_for_many_servers_has_room():
+    rows = tuple(ServerSeen(index, "h" * 63, "ready", "w" * 250, 0.5) for index in range(1250))
+    answer = answer_line(live_status(HISTORY, None, NOW, JobSeen("llama", 0, 0.5, rows)))
+    assert b'"ok":true' in answer
+    assert len(answer) < MOST_ANSWER_BYTES

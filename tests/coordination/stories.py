@@ -1,6 +1,6 @@
 """Stories of a cluster's two files, and what a server that looks at them once a second does.
 
-The server follows coordination.memory and coordination.obstacles as the coordinator does, but
+The server follows coordination.detection and coordination.obstacles as the coordinator does, but
 nothing in it runs or waits: a story of hours is played in no time.
 """
 
@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import Format, FoundTable, RankTable
 from ascend_supervisor.cluster.reset_file import ListedRank, ResetFile
-from ascend_supervisor.coordination.memory import Memory, judging, noticed, started
+from ascend_supervisor.coordination.detection import noticed
+from ascend_supervisor.coordination.memory import Memory, judging, started
 from ascend_supervisor.coordination.obstacles import Obstacle, is_accepted_unchanged, obstacle
 from ascend_supervisor.coordination.sights import (
     CompletedTable,

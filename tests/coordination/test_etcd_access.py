@@ -88,7 +88,7 @@ async def test_without_httpx_it_is_said_how_to_install_it(monkeypatch):
             pass
     assert str(refused.value) == (
         "--peers: the Python package httpx is not installed here; install it with: pip install "
-        "'ascend-supervisor[peers]'"
+        "'httpx>=0.28'"
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.coordination.memory import Memory, noticed, started
+from ascend_supervisor.coordination.detection import noticed
+from ascend_supervisor.coordination.memory import Memory, started
 from ascend_supervisor.coordination.sights import CompletedTable, Sight, WithdrawnTable
 from tests.coordination.stories import (
     BEGIN,

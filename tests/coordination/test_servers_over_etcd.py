@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
+import pytest
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.coordination.peers.coordinator import Peers
 from ascend_supervisor.coordination.peers.meeting import Meeting
+from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.tables import WrittenTable
 from ascend_supervisor.etcd.access import Access
 from ascend_supervisor.etcd.opening import etcd_client
@@ -24,6 +26,8 @@ from tests.etcd.servers import EtcdServer
 from tests.plays import Act, Stage, crash, finish, train
 
 TTL, FENCE, TIMEOUT = 2.0, 15.0, 60.0
+READS = pytest.mark.parametrize("few", [FEW, 1])
+"""A job of more servers than that is one of many: they read little."""
 
 
 @dataclass
@@ -33,6 +37,7 @@ class Servers:
     settings: Sequence[str] = ("same",) * SERVERS
     fence: float = FENCE
     timeout: float = TIMEOUT
+    few: int = FEW
     stages: list[Stage] = field(default_factory=list)
 
     def play(self, acts: Sequence[Sequence[Act]]) -> list[Stage]:
@@ -59,6 +64,7 @@ class Servers:
             ttl=TTL,
             fence=self.fence,
             timeout=self.timeout,
+            few=self.few,
         )
         report = stage.report if stage is not None else (lambda _: None)
         return Peers(
@@ -83,15 +89,17 @@ async def supervised(stages: Sequence[Stage]) -> dict[int, SupervisorExited]:
     return ends
 
 
-async def test_when_all_ranks_of_all_servers_end_with_0_the_job_is_done(etcd):
-    stages = Servers(etcd, RestartBudget(4)).play([(finish, finish, finish)])
+@READS
+async def test_when_all_ranks_of_all_servers_end_with_0_the_job_is_done(etcd, few):
+    stages = Servers(etcd, RestartBudget(4), few=few).play([(finish, finish, finish)])
     ends = await supervised(stages)
     assert {end.exit_code for end in ends.values()} == {0}
     assert etcd.control("get", "--prefix", "--keys-only", "/ascend-supervisor/job/server") == ""
 
 
-async def test_three_servers_agree_on_generations_one_budget_and_one_root_cause(etcd):
-    servers = Servers(etcd, RestartBudget(4))
+@READS
+async def test_three_servers_agree_on_generations_one_budget_and_one_root_cause(etcd, few):
+    servers = Servers(etcd, RestartBudget(4), few=few)
 
     async def crash_in_company(life: Life) -> Outcome:
         """When all servers have started: one that is late would miss this generation."""
@@ -116,16 +124,18 @@ async def test_three_servers_agree_on_generations_one_budget_and_one_root_cause(
     assert cause.startswith("rank 2 failed first, in generation 4: it exited with status 1")
 
 
-async def test_a_generation_that_has_failed_before_all_have_started_it_is_left_out(etcd):
-    servers = Servers(etcd, RestartBudget(8))
+@READS
+async def test_a_generation_that_has_failed_before_all_have_started_it_is_left_out(etcd, few):
+    servers = Servers(etcd, RestartBudget(8), few=few)
     stages = servers.play([*[(crash, train, train)] * 8, (finish, finish, finish)])
     ends = await supervised(stages)
     assert {end.exit_code for end in ends.values()} == {0}
     assert [stage.generations[-1] for stage in stages] == [8] * SERVERS
 
 
-async def test_when_one_server_is_told_to_stop_the_others_wait_for_another_one_then_end(etcd):
-    servers = Servers(etcd, RestartBudget(4), timeout=3.0)
+@READS
+async def test_when_one_server_is_told_to_stop_the_others_wait_for_another_one_then_end(etcd, few):
+    servers = Servers(etcd, RestartBudget(4), few=few, timeout=3.0)
 
     async def told_to_stop(life: Life) -> Outcome:
         servers.stages[1].stop()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ascend_supervisor.coordination.memory import Memory, noticed, started
+from ascend_supervisor.coordination.detection import noticed
+from ascend_supervisor.coordination.memory import Memory, started
 from ascend_supervisor.coordination.sights import CompletedTable, Sight, Table, WrongTable
 from ascend_supervisor.coordination.wrong_tables import Doubts, doubts_after, told_now
 from tests.coordination.stories import HERE, R, found

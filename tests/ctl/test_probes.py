@@ -85,6 +85,7 @@ def test_without_a_socket_a_stopped_supervisor_is_not_healthy(tmp_path, stopped)
     assert "was stopped (SIGSTOP)" in refused(1, "health", "--state-file", str(path))
 
 
+@pytest.mark.long
 def test_a_stopped_supervisor_is_said_to_be_stopped(tmp_path, stopped):
     path = own_state(tmp_path / "state", pid=stopped.pid, start_time=start_time(stopped.pid))
     listener = ListeningSocket.at(socket_of(path))
@@ -94,6 +95,7 @@ def test_a_stopped_supervisor_is_said_to_be_stopped(tmp_path, stopped):
     assert f"kill -CONT {stopped.pid}" in sentence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["health", "ready"])
 def test_a_file_system_that_stands_still_fails_a_probe(tmp_path, command):
     with hanging(tmp_path, os.geteuid(), "disk") as (disk,):

@@ -6,7 +6,13 @@ import pyte
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.control.protocol import LiveStatus, PastRestart, RankRow
+from ascend_supervisor.control.protocol import (
+    LiveStatus,
+    PastRestart,
+    PeersStatus,
+    RankRow,
+    ServerRow,
+)
 from ascend_supervisor.ctl.columns import columns_of
 from ascend_supervisor.ctl.screen import (
     CLEAR,
@@ -213,14 +219,15 @@ def test_what_does_not_fit_is_counted(lines, facts, ranks, missing):
     assert len([line for line in found if line.startswith("rank ")]) == ranks
 
 
-@pytest.mark.parametrize("lines", range(40))
 @pytest.mark.parametrize("columns", [0, 1, 2, 3, 10, 80])
-def test_no_window_is_ever_exceeded(lines, columns):
+def test_no_window_is_ever_exceeded(columns):
     rows = [replace(ROW, rank=rank, last_line="训练 " * 50) for rank in range(20)]
     cause = "\n".join(f"line {number}" for number in range(30))
-    found = fitted(of_answer(live(*rows, root_cause=cause)), Window(columns, lines))
-    assert len(found) <= lines
-    assert all(columns_of(line) < max(columns, 1) for line in found)
+    picture = of_answer(live(*rows, root_cause=cause))
+    for lines in range(40):
+        found = fitted(picture, Window(columns, lines))
+        assert len(found) <= lines
+        assert all(columns_of(line) < max(columns, 1) for line in found)
 
 
 def test_many_ranks_leave_room_for_the_facts_and_many_facts_for_the_ranks():
@@ -268,3 +275,48 @@ def test_a_line_that_is_wider_than_we_think_does_not_wrap():
 
 def test_lines_wrap_again_after_a_frame():
     assert shown(CLEAR, frame(["one"]), "\r\n" + "x" * 41)[2] == "x"
+
+
+PEERS = PeersStatus(
+    job="llama",
+    server=1,
+    seen_seconds=2.0,
+    servers=(
+        ServerRow(0, "10.0.0.1", "gathering", "rank 3 exited with status 7", 61.0),
+        ServerRow(1, None, "ready", "is ready for generation 3", 2.5),
+    ),
+)
+
+
+def test_the_servers_of_a_job_that_agree_have_a_table_of_their_own():
+    words = words_of(replace(live(ROW), peers=PEERS))
+    assert [" ".join(line) for line in words[-3:]] == [
+        "SERVER HOST PHASE SINCE LAST WORD",
+        "0 10.0.0.1 gathering 1 min 1 s rank 3 exited with status 7",
+        "1* - ready 2 s is ready for generation 3",
+    ]
+    assert not [line for line in words if line[:1] == ["servers"]]
+    assert ["SERVER"] not in [line[:1] for line in words_of(live(ROW))]
+
+
+def test_what_was_read_long_ago_says_so():
+    old = replace(PEERS, seen_seconds=75.0)
+    (told,) = [line for line in words_of(replace(live(ROW), peers=old)) if line[:1] == ["servers"]]
+    assert " ".join(told).startswith("servers as they were 1 min 15 s ago")
+
+
+def test_many_servers_are_counted_in_a_small_window():
+    rows = tuple(replace(PEERS.servers[1], server=index) for index in range(1250))
+    picture = of_answer(replace(live(ROW), peers=replace(PEERS, servers=rows)))
+    lines = fitted(picture, Window(80, 24))
+    assert len(lines) == 24
+    assert lines[-1].startswith("and ")
+    assert any("loss=0.25" in line for line in lines)
+
+
+def test_words_of_other_servers_steer_no_terminal():
+    hostile = "\n".join([*WORDS, FORGED])
+    row = replace(PEERS.servers[0], host=hostile, last_word=hostile, phase=hostile)
+    text = of_answer(replace(live(ROW), peers=replace(PEERS, servers=(row,)))).text
+    assert not steering(text)
+    assert not [line for line in text.split("\n") if line.startswith(FORGED)]

@@ -6,6 +6,7 @@ Each is a container as far as a job can tell: a network of its own, and a superv
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 from tests.running import Running
 from tests.two_servers import Server
 
+CARDS = 2
+"""Of each pod."""
 AS_PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
@@ -114,11 +117,16 @@ class PodJob:
 def lose(pod: Running, server: Server) -> None:
     """Its node loses its power: the others hear nothing, and their connections do not end."""
     server.unplug()
+    kill(pod)
+
+
+def kill(pod: Running) -> None:
+    """All its processes are killed at once; its network is up, so its connections end."""
     pod.send(signal.SIGKILL)
     assert pod.end() != 0  # util-linux 2.38's unshare does not say that it was a signal
 
 
-def delete(pod: Running, server: Server) -> None:
+def delete(pod: Running) -> None:
     """Kubernetes deletes it."""
     pod.send(signal.SIGTERM)
     assert pod.end() == 128 + signal.SIGTERM
@@ -134,3 +142,21 @@ def survives_one_incident(pod: Running) -> tuple[dict[str, Any], dict[str, Any]]
     assert [event["next"] for event in pod.all("generation.ended")] == ["restart", "stop"]
     assert not pod.survivors()
     return incident, restart
+
+
+def begun(pod: Running, generation: int) -> set[str]:
+    """The steps in which the ranks of a pod began; all of them said so."""
+    return _said(pod, generation, r"of 4 ranks begins at step (\d+)")
+
+
+def digests(pod: Running, generation: int, ranks: int = CARDS) -> set[str]:
+    """What the parameters of the ranks of a pod were in the end."""
+    return _said(pod, generation, r"parameters ([0-9a-f]{64})", ranks)
+
+
+def _said(pod: Running, generation: int, what: str, ranks: int = CARDS) -> set[str]:
+    """Below torchrun the ranks of a pod share a pipe, and so lines."""
+    lines = (event["msg"] for event in pod.all("output", generation=generation))
+    found = re.findall(what, "\n".join(lines))
+    assert len(found) == ranks
+    return set(found)

@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 from tests.e2e import __file__ as here
-from tests.e2e.replaced_pod import ClusterFiles, PodJob, delete, lose, survives_one_incident
+from tests.e2e.replaced_pod import (
+    CARDS,
+    ClusterFiles,
+    PodJob,
+    begun,
+    delete,
+    digests,
+    kill,
+    lose,
+    survives_one_incident,
+)
 from tests.running import Running
 from tests.two_servers import Server, switched_servers
 
@@ -27,7 +37,6 @@ pytestmark = [
 ]
 
 TRAIN = Path(here).with_name("train_ddp.py")
-CARDS = 2
 VICTIM, STEP = 2, 6
 """The first rank of the second pod."""
 STOPPED = (str(VICTIM), str(STEP), str(int(signal.SIGSTOP)))
@@ -105,14 +114,18 @@ def test_a_lost_node_costs_one_free_restart_and_no_bit(undisturbed, servers, sup
     ends_as(undisturbed, first, new)
 
 
-@pytest.mark.parametrize("method", ["ranktable", "torchrun"])
-def test_a_deleted_pod_costs_one_free_restart_and_no_bit(
-    method, undisturbed, servers, supervised, tmp_path
+@pytest.mark.parametrize(
+    ("method", "end"),
+    [("ranktable", kill), ("torchrun", delete)],
+    ids=["killed", "deleted, with torchrun"],
+)
+def test_a_pod_whose_connections_end_costs_one_free_restart_and_no_bit(
+    method, end, undisturbed, servers, supervised, tmp_path
 ):
-    """The connections end, so the ranks of the other pod fail before the cluster says anything."""
+    """So the ranks of the other pod fail before the cluster says anything."""
     job = Training(supervised, tmp_path, "--method", method)
     first, second = begin(job, servers)
-    delete(second, servers[1])
+    end(second)
     assert not second.survivors()
     first.wait_for("process.exited", first_failure=True)
     job.files.withdraw_table()
@@ -134,7 +147,7 @@ def test_a_survivor_that_hears_nothing_from_the_cluster_ends_with_its_own_failur
 ):
     job = Training(supervised, tmp_path)
     first, second = begin(job, servers, "--cluster-verdict", "2")
-    delete(second, servers[1])
+    delete(second)
     assert first.end() == 1
     assert not first.all("cluster.incident")
     assert not first.all("restart.scheduled")
@@ -149,7 +162,7 @@ def begin(job: Training, servers: tuple[Server, ...], *options: str) -> tuple[Ru
     """Both pods, in the middle of a step, with all before it in the checkpoint."""
     job.files.complete_table(servers[:2], CARDS)
     first, second = job.pod(servers[0], *options), job.pod_that_stops(servers[1])
-    second.wait_for("output", message=f"SIGSTOP in step {STEP}")
+    second.wait_for("output", msg=f"SIGSTOP in step {STEP}")
     written = (event["message"] for event in first.each("output"))
     next(line for line in written if line.startswith(f"step {STEP}: "))
     return first, second
@@ -174,21 +187,3 @@ def ends_as(undisturbed: str, first: Running, new: Running) -> None:
     assert [ready["sha256"] for ready in new.all("rank_table.ready")] == [after]
     assert not new.all("cluster.incident")
     assert not new.survivors()
-
-
-def begun(pod: Running, generation: int) -> set[str]:
-    """The steps in which the ranks of a pod began; all of them said so."""
-    return _said(pod, generation, r"of 4 ranks begins at step (\d+)")
-
-
-def digests(pod: Running, generation: int) -> set[str]:
-    """What the parameters of the ranks of a pod were in the end."""
-    return _said(pod, generation, r"parameters ([0-9a-f]{64})")
-
-
-def _said(pod: Running, generation: int, what: str) -> set[str]:
-    """Below torchrun the ranks of a pod share a pipe, and so lines."""
-    lines = (event["message"] for event in pod.all("output", generation=generation))
-    found = re.findall(what, "\n".join(lines))
-    assert len(found) == CARDS
-    return set(found)

@@ -4,6 +4,7 @@
 
 In generation 0 rank VICTIM sends itself SIGNAL (SIGKILL) in STEP, in the middle of the backward
 pass, when the gradients of the last layers are on their way through the collective already.
+In generation 1 rank ORPHAN (a variable) kills its parent, the supervisor, in step ORPHANED_AT.
 CHECKPOINT_STEPS (4) is how many steps lie between two checkpoints.
 """
 
@@ -30,6 +31,7 @@ from torch.nn.parallel import DistributedDataParallel
 SEED = 20261101
 STEPS = 12
 CHECKPOINT_STEPS = int(os.environ.get("CHECKPOINT_STEPS", "4"))
+ORPHAN, ORPHANED_AT = (os.environ.get(name) for name in ("ORPHAN", "ORPHANED_AT"))
 BATCH = 16
 FEATURES = 32
 PATIENCE = timedelta(seconds=120)
@@ -95,6 +97,9 @@ def main(
             print(f"{signal.Signals(fatal_signal).name} in step {step}")
             # The first layer's gradient is the last to be computed.
             model[0].weight.register_hook(lambda _: os.kill(os.getpid(), fatal_signal))
+        if (str(rank), str(step)) == (ORPHAN, ORPHANED_AT) and generation == 1:
+            os.kill(os.getppid(), signal.SIGKILL)
+            signal.pause()  # until the supervisor's guardian ends this rank, too
         features, labels = batch(step, rank)
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(ddp(features), labels)

@@ -40,8 +40,12 @@ class EtcdServer:
         host: str = "127.0.0.1",
         tls: Tls | None = None,
         arguments: Sequence[str] = (),
+        before: Sequence[str] = (),
+        port: int | None = None,
     ) -> None:
-        self.endpoint = Endpoint(host, free_port(host), tls is not None)
+        """``before`` are words before each command, such as those that enter a network."""
+        self.endpoint = Endpoint(host, port or free_port(host), tls is not None)
+        self._before = before
         self._root = root
         self._tls = tls
         self._arguments = arguments
@@ -67,7 +71,10 @@ class EtcdServer:
         self._root.mkdir(parents=True, exist_ok=True)
         with (self._root / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [PROGRAM, *self._words()], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [*self._before, PROGRAM, *self._words()],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
         wait_until(self._answers)
         return self
@@ -100,7 +107,7 @@ class EtcdServer:
         login = ["--user", user] if user else []
         ca = ["--cacert", str(self._tls.ca)] if self._tls else []
         return subprocess.run(
-            [CONTROL, "--endpoints", self.url, *ca, *login, *words],
+            [*self._before, CONTROL, "--endpoints", self.url, *ca, *login, *words],
             env={"ETCDCTL_API": "3", "PATH": os.environ.get("PATH", "")},
             check=True,
             capture_output=True,
@@ -138,6 +145,12 @@ class EtcdServer:
         """Whether it serves; a connection is not enough, as it has to elect itself first."""
         assert self._process is not None
         assert self._process.poll() is None, self.log
+        if self._before:
+            try:
+                self.control("endpoint", "health")
+            except subprocess.CalledProcessError:
+                return False
+            return True
         trust = None
         if self._tls is not None:
             trust = ssl.create_default_context(cafile=self._tls.ca)

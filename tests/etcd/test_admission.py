@@ -8,6 +8,8 @@ from contextlib import suppress
 
 import anyio
 import pytest
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ascend_supervisor.etcd.access import Access
 from ascend_supervisor.etcd.client import Etcd
@@ -163,6 +165,22 @@ async def test_a_certificate_for_another_host_is_refused(etcd_server, tmp_path):
     async with at(etcd_server(tls=tls), ca=tls.ca.read_text()) as client:
         with pytest.raises(Refused, match=r"not valid for '127.0.0.1'"):
             await put(client, "a", b"")
+
+
+_EMPTY = b'{"header":{"revision":"1"},"succeeded":true,"responses":[{"response_range":{}}]}'
+
+
+async def test_the_scheme_is_not_doubted_where_it_has_worked():
+    async def serve_once(stream: SocketStream) -> None:
+        received = BufferedByteReceiveStream(stream)
+        await received.receive_until(b"\r\n\r\n", 1 << 16)
+        if listener.connections == 1:
+            await stream.send(http("200 OK", _EMPTY))
+
+    async with listening(serve_once) as listener, at(listener.url) as client:
+        assert await value_of(client, "a") is None
+        with pytest.raises(Unreachable, match=r"before its answer was complete$"):
+            await value_of(client, "a")
 
 
 async def test_the_wrong_scheme_is_named(secured, etcd_server):

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
+from msgspec.structs import replace
 
-from ascend_supervisor.etcd.failures import LeaseNotFound, Refused, TooManyOperations
+from ascend_supervisor.etcd.access import Access
+from ascend_supervisor.etcd.failures import (
+    LeaseNotFound,
+    Refused,
+    TooManyOperations,
+    Unreachable,
+)
+from ascend_supervisor.etcd.opening import etcd_client
 from ascend_supervisor.etcd.values import (
     MOST_OPERATIONS,
     Absent,
@@ -38,6 +47,16 @@ async def test_an_empty_value_is_a_record_and_a_missing_key_is_none(etcd):
         await put(client, "here", b"")
         assert await value_of(client, "here") == b""
         assert await value_of(client, "missing") is None
+
+
+async def test_what_has_changed_since_a_revision_is_read_and_all_is_counted(etcd):
+    async with at(etcd) as client:
+        await put(client, "a/1", b"x")
+        revision = await put(client, "a/2", b"y")
+        await put(client, "a/3", b"z")
+        answer = await client.read(Get(Prefix("a/"), since=revision))
+    assert [one.key for one in answer.got[0].records] == ["a/2", "a/3"]
+    assert answer.got[0].count == 3
 
 
 async def test_several_ranges_are_read_at_one_revision(etcd):
@@ -170,3 +189,21 @@ async def test_one_connection_serves_many_requests(etcd):
         await client.grant(7, MINUTE)
         await client.keep_alive(7)
     assert relay.connections == 1
+
+
+async def test_a_client_is_told_later_where_etcd_is_and_its_errors_say_whose_it_is(etcd_server):
+    one, other = etcd_server(), etcd_server()
+    async with etcd_client(Access(())) as client:
+        with pytest.raises(Unreachable, match="no etcd answers"):
+            await value_of(client, "a")
+        client.move(one.endpoint)
+        await put(client, "a", b"one")
+        async with client.watch(Key("a"), revision=1) as watch:
+            client.move(replace(other.endpoint, whose="the other"))
+            with anyio.fail_after(20):
+                async for _ in watch:  # it ends
+                    pass
+        assert await value_of(client, "a") is None
+        other.kill()
+        with pytest.raises(Unreachable, match=rf"{other.url} \(the other\): connection refused"):
+            await value_of(client, "a")

@@ -96,7 +96,7 @@ async def test_a_frozen_etcd_is_watched_again_after_its_thaw(etcd):
                 pass
         etcd.thaw()
         revision = await put(client, "b", b"")
-        while await anext(watch) != revision:
+        while await anext(watch) < revision:  # what was sent before may come after it, and with it
             pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,7 +239,7 @@ def test_nobody_is_taken_for_gone_while_no_file_can_be_opened_to_look(bad_day, w
     """The same where the machine has none left (ENFILE), or no memory for one (ENOMEM)."""
     job = bad_day("--standalone", "2", "--", "sh", "-c", LEAVES)
     for rank in range(2):
-        job.wait_for("output", rank=rank, message="away")
+        job.wait_for("output", rank=rank, msg="away")
     limit_files(job, way, 3)
     job.send(signal.SIGTERM)
     for rank in range(2):
@@ -422,3 +423,24 @@ def test_an_environment_that_is_too_long_with_what_a_rank_gets_is_said(bad_day):
     sentence = "rank 0: 'true' cannot be executed: Argument list too long"
     assert refused(job, CANNOT_EXECUTE, sentence) == []
     assert outcomes(job) == ["not_started"]
+
+
+def test_a_kernel_that_lets_us_adopt_nobody_is_named(tmp_path):
+    """As under qemu-user: what a rank leaves behind could not be ended."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is missing (Debian's package strace)")
+    refuse = (strace, "-qq", "-o", "/dev/null", "-e", "inject=prctl:error=EINVAL")
+    ended = subprocess.run(
+        (*refuse, sys.executable, "-m", "ascend_supervisor", "--standalone", "1", "--", "true"),
+        env={"PATH": os.environ["PATH"], "MA_MOUNT_PATH": str(tmp_path)},
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == UNAVAILABLE
+    assert ended.stderr == (
+        "ascend_supervisor: cannot start: prctl(PR_SET_CHILD_SUBREAPER) fails (Invalid argument): "
+        "expected Linux 3.4 or newer, and neither qemu-user nor a sandbox that forbids it\n"
+    )

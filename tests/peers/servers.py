@@ -81,7 +81,7 @@ class Job:
         self._supervised = supervised
         self._without_table = without_table
         self.table = root / "table.json"
-        self.table.write_text(json.dumps(_table(count)))
+        self.table.write_text(json.dumps(table_of(count)))
         self.cables = [Cable(etcd) for _ in range(count)]
         self.servers: list[Running] = []
 
@@ -94,12 +94,15 @@ class Job:
             self.up(index)
         return self.servers
 
-    def start(self, index: int, *options: str, place: str = "") -> Running:
+    def start(self, index: int, *options: str, place: str = "", **how: Any) -> Running:
         """The supervisor of this server; at another ``place`` it is a new pod."""
         root = self._root / f"server-{index}{place}"
         root.mkdir(exist_ok=True)
         return self._supervised(
-            *(self._without_table or ("--rank-table", str(self.table), "--node-rank", str(index))),
+            *(
+                self._without_table
+                or ("--rank-table", str(self.table_for(index)), "--node-rank", str(index))
+            ),
             *(
                 "--restart-delay",
                 "0",
@@ -118,12 +121,16 @@ class Job:
             *options,
             *("--", sys.executable, "-c", RANK),
             root=root,
-            deadline=DEADLINE_SECONDS,
+            **{"deadline": DEADLINE_SECONDS, **how},
         )
+
+    def table_for(self, index: int) -> Path:
+        """Where this server finds its rank table."""
+        return self.table
 
     def up(self, index: int, generation: int = 0) -> None:
         """Until the rank of this server runs in this generation."""
-        self.servers[index].wait_for("output", generation=generation, message=f"rank {index} runs")
+        self.servers[index].wait_for("output", generation=generation, msg=f"rank {index} runs")
 
     def all_up(self, generation: int) -> None:
         for index in range(len(self.servers)):
@@ -135,7 +142,7 @@ class Job:
 
     def make_deaf(self, index: int) -> None:
         self.signal_rank(index, signal.SIGHUP)
-        self.servers[index].wait_for("output", message="deaf")
+        self.servers[index].wait_for("output", msg="deaf")
 
     def succeed(self, generation: int) -> None:
         """All ranks end with 0, and so does every server."""
@@ -148,7 +155,7 @@ class Job:
             cable.close()
 
 
-def _table(count: int) -> dict[str, Any]:
+def table_of(count: int) -> dict[str, Any]:
     """Template 1, with a server of one device for each."""
     return {
         "status": "completed",

@@ -18,13 +18,13 @@ def test_two_servers_make_one_table_and_meet_at_the_address_of_the_first(spared:
     assert ready[0]["sha256"] == ready[1]["sha256"]
     assert [one["warnings"] for one in ready] == [[], []]
     for server, rank in zip(spared.servers, (1, 0), strict=True):
-        server.wait_for("output", message=f"{rank} of 2 meets the others at 127.0.0.1")
+        server.wait_for("output", msg=f"{rank} of 2 meets the others at 127.0.0.1")
         (file,) = Path(server.root).rglob("jobstart_hccl.json")
         table = json.loads(file.read_bytes())
         assert [one["host_ip"] for one in table["server_list"]] == ["127.0.0.1"] * 2
     third = spared.start(2, "--node-rank", "1")
     waiting = third.wait_for("peers.waiting", missing=[])
-    assert "index 1, which is held by 127.0.0.1; see that each server has" in waiting["msg"]
+    assert "the place of server 1 is held by another supervisor, on" in waiting["msg"]
 
 
 def test_a_spare_takes_the_place_of_a_supervisor_that_was_killed(spared: Job):
@@ -33,7 +33,7 @@ def test_a_spare_takes_the_place_of_a_supervisor_that_was_killed(spared: Job):
     second.process.kill()
     (here,) = spare.wait_for("rank_table.ready")["local_ranks"]
     assert here == lost
-    spare.wait_for("output", generation=1, message=f"rank {lost} runs")
+    spare.wait_for("output", generation=1, msg=f"rank {lost} runs")
     (restart,) = first.all("restart.scheduled")
     assert (restart["cause"], restart["restarts_left"]) == (f"server {lost} was lost", 2)
     succeed(1, first, spare)
@@ -74,7 +74,7 @@ def started(spared: Job) -> list[Running]:
 
 def waits_as_a_spare(server: Running) -> None:
     waiting = server.wait_for("peers.waiting", missing=[])
-    while "waiting as a spare" not in waiting["msg"]:
+    while "this is a spare" not in waiting["msg"]:
         waiting = server.wait_for("peers.waiting", missing=[], seq=waiting["seq"] + 1)
     assert "2 servers run; this one takes the place of one that is lost" in waiting["msg"]
 

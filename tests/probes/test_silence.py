@@ -303,6 +303,7 @@ async def test_workers_that_are_silent_hang(stage, has_logs):
     assert set(event.ranks) == set(range(2 if has_logs else 8))  # those that it may have started
 
 
+@pytest.mark.long
 async def test_a_worker_that_has_ended_is_not_silent_but_one_that_stands_still_is(stage):
     limit = 2.5
     probe = probe_of(stage, Limits(rank_hang=limit, startup=60.0))

@@ -88,6 +88,7 @@ def test_at_the_fence_it_kills_and_goes_on(guardian):
     assert guardian.poll() is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("later", ["600.0", "inf"])
 def test_a_fence_that_has_moved_kills_nobody(guardian, later):
     """Even if the guardian was stopped meanwhile, and sees first that the old one has passed."""

@@ -125,3 +125,27 @@ async def test_forty_descendants_of_all_kinds_leave_no_survivor():
     assert len(swept.killed) >= 40
     assert descendants(os.getpid()) == []
     assert child.returncode is not None
+
+
+async def test_what_serves_the_whole_job_is_not_swept():
+    become_subreaper()
+    children = Children()
+    ownership = Ownership.from_now_on(Mark.ours(OWNER, "/nowhere"))
+    environment = {"PATH": os.environ["PATH"]}
+    output = os.open(os.devnull, os.O_WRONLY)
+    serving, other = (
+        children.spawn(SLEEP, environ=environment, cwd="/", output=output) for _ in range(2)
+    )
+    os.close(output)
+    children.keep(serving)
+    with anyio.fail_after(30):
+        known = Known(frozenset({Pid(serving.pid, 0), Pid(other.pid, 0)}))
+        await sweep_descendants(children, ownership, known, 20, lambda _: None)
+    assert other.returncode == -signal.SIGKILL
+    assert serving.returncode is None
+    os.kill(serving.pid, signal.SIGKILL)
+    with anyio.fail_after(30):
+        while serving.returncode is None:
+            await anyio.sleep(0.01)
+            children.reap()
+    assert children.kept == frozenset()  # its number may belong to another one now

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tests.recovery import moved_clock
+from tests.recovery import meshed_rank, moved_clock, rank
+from tests.recovery.diary import Diary, write_lines
+from tests.recovery.pods import MovedClock, Pod, Story
 from tests.recovery.tables import Form, Member, Members, withdrawn
 from tests.recovery.writers import (
     RESET,
@@ -26,7 +24,8 @@ from tests.recovery.writers import (
     HostDirectory,
     reset_file,
 )
-from tests.running import DEADLINE_SECONDS, Event, Running
+from tests.running import Running, wait_until
+from tests.two_servers import Server
 
 PROGRAM = (str(Path(moved_clock.__file__)),)
 PAUSE_SECONDS = 0.01
@@ -34,48 +33,8 @@ PAUSE_SECONDS = 0.01
 LONG_SECONDS, LONG_STEP = 30.0, 8.0
 """A longer wait is moved through in larger steps, which are shorter than any deadline."""
 
-RANK = r"""
-import json, os, signal, sys, time
-
-def fail_with(words):
-    def fail(*_):
-        os.write(1, words)
-        os._exit(1)
-    return fail
-
-is_asked = False
-
-def ask(*_):
-    global is_asked
-    is_asked = True
-    os.write(1, b"asked to end\n")
-
-on_term, room = sys.argv[1:]
-signal.signal(signal.SIGUSR1, fail_with(
-    b"RuntimeError: [gloo/transport/tcp/pair.cc:525] Connection closed by peer [10.0.0.2]:3155\n"))
-signal.signal(signal.SIGUSR2, fail_with(
-    b'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n'
-    b"ValueError: the loss is not a number\n"))
-signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-if on_term != "ends":
-    signal.signal(signal.SIGTERM, ask)
-with open(os.environ["RANK_TABLE_FILE"]) as file:
-    table = json.load(file)
-hosts = " ".join(server["server_id"] for server in table["server_list"])
-me = os.environ["RANK"] + " of " + os.environ["WORLD_SIZE"]
-os.write(1, f"rank {me} among {hosts}\n".encode())
-while not (is_asked and on_term == "saves" and os.path.exists(room)):
-    time.sleep(0.02 if on_term == "saves" else 600)
-os.write(1, b"saved\n")
-"""
-"""``ends`` at SIGTERM, or ``ignores`` it, or ``saves``: ends with 0 once there is room.
-
-SIGUSR1 makes it fail as one that has lost a peer, SIGUSR2 with an exception of its own. SIGALRM
-ends it with 0, as a training that is over.
-"""
-LOST_PEER, OWN_FAULT = signal.SIGUSR1, signal.SIGUSR2
-DONE = signal.SIGALRM
-
+RANK, MESHED_RANK = Path(rank.__file__), Path(meshed_rank.__file__)
+"""What each rank runs, alone or connected with all others."""
 
 Mount = Callable[[Path], Directory]
 """Makes an empty directory that the cluster shows the pod."""
@@ -92,100 +51,6 @@ def network() -> tuple[str, ...]:
     return () if done.returncode else words
 
 
-class MovedClock:
-    """The clock of one supervisor; ``place`` is a directory of its own."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        place.mkdir()
-        for name in ("orders", "answers"):
-            os.mkfifo(place / name)
-        self._orders = os.open(place / "orders", os.O_RDWR)
-        self._answers = os.open(place / "answers", os.O_RDWR | os.O_NONBLOCK)
-
-    def order(self, word: str) -> None:
-        os.write(self._orders, f"{word}\n".encode())
-
-    def wait(self, process: subprocess.Popen[bytes]) -> None:
-        """Until the last order was obeyed, or the supervisor has ended."""
-        end = time.monotonic() + DEADLINE_SECONDS
-        while not select.select((self._answers,), (), (), 0.1)[0]:
-            assert time.monotonic() < end, "the supervisor does not move its clock"
-            if process.poll() is not None:
-                return
-        os.read(self._answers, 1)
-
-    def close(self) -> None:
-        os.close(self._orders)
-        os.close(self._answers)
-
-
-@dataclass(frozen=True)
-class Story:
-    """How a supervisor lived, as its events tell it."""
-
-    worlds: list[int]
-    """The world size of each generation."""
-    free: list[bool]
-    """For each restart, whether it was free."""
-    triggers: list[str]
-    """Of the incidents."""
-    exit_code: int
-
-
-@dataclass
-class Pod:
-    """A pod of the job: a supervisor, and the files that its node shows it."""
-
-    member: Member
-    config: Directory
-    reset: Directory
-    job: Running
-    clock: MovedClock
-    _seen: int = field(default=-1)
-
-    def then(self, name: str, **keys: Any) -> Event:
-        """The first such event after the one that was last waited for here."""
-        event = next(event for event in self.job.each(name, **keys) if event["seq"] > self._seen)
-        self._seen = event["seq"]
-        return event
-
-    def up(self, generation: int = 0) -> set[str]:
-        """What the ranks of a generation say first, once all of them have."""
-        ready = next(islice(self.job.each("rank_table.ready"), generation, None))
-        said = self.job.each("output", generation=generation)
-        mine = (event["message"] for event in said if event["message"].startswith("rank "))
-        return set(islice(mine, len(ready["local_ranks"])))
-
-    def signal(self, rank: int, number: signal.Signals, generation: int = 0) -> None:
-        started = self.job.wait_for("process.started", rank=rank, generation=generation)
-        os.kill(started["child_pid"], number)
-
-    def make_room(self) -> None:
-        """Ranks that save go on, and end."""
-        (self.job.root / "room").touch()
-
-    def ends_with(self, code: int) -> Story:
-        assert self.job.end() == code, self.job.events[-1]
-        return self.story()
-
-    def story(self) -> Story:
-        """To be asked when it has ended."""
-        job = self.job
-        started, ended = job.all("generation.started"), job.all("generation.ended")
-        assert [e["generation"] for e in started] == list(range(len(started)))
-        assert [e["generation"] for e in ended] == list(range(len(started)))
-        assert not job.all("supervisor.defect")
-        assert not job.survivors()
-        ready = job.all("rank_table.ready")[: len(started)]
-        return Story(
-            worlds=[event["world_size"] for event in ready],
-            free=[event["free"] for event in job.all("restart.scheduled")],
-            triggers=[event["trigger"] for event in job.all("cluster.incident")],
-            exit_code=job.events[-1]["exit_code"],
-        )
-
-
 class SimulatedCluster:
     """Writes the files of all pods, moves all clocks; each pod's files lie below ``root``."""
 
@@ -194,7 +59,10 @@ class SimulatedCluster:
         self._supervised = supervised
         self.form = form
         self.pods: dict[int, Pod] = {}
+        self._all: list[Pod] = []
         self._clocks: list[MovedClock] = []
+        self._diary = Diary()
+        self._reset = reset_file()
 
     def start(
         self,
@@ -206,22 +74,25 @@ class SimulatedCluster:
         reset: bytes | None = None,
         mount: Mount = HostDirectory,
         environ: Mapping[str, str] | None = None,
+        servers: Mapping[int, Server] | None = None,
     ) -> list[Pod]:
         """A supervisor in each of these pods of the job (all of them, or ``only`` some).
 
         The files hold ``table`` and ``reset``: the job's table if None, and nothing new. The
-        cluster is followed, unless ``environ`` says otherwise.
+        cluster is followed, unless ``environ`` says otherwise. No pod reaches another one, unless
+        there are ``servers``, by the number of the host: then the ranks are connected.
         """
         chosen = [member for member in job if only is None or member.index in only]
-        rank = (sys.executable, "-c", RANK, on_term)
+        command = (sys.executable, str(MESHED_RANK if servers else RANK), on_term)
         return [
             self._start(
                 member,
                 mount,
                 {TABLE: self.form(job) if table is None else table, VERSION: b"1"},
                 {RESET: reset_file() if reset is None else reset},
-                (*arguments, "--", *rank),
+                (*arguments, "--", *command),
                 environ or {},
+                servers[member.host].within if servers else network(),
             )
             for member in chosen
         ]
@@ -234,6 +105,7 @@ class SimulatedCluster:
         reset_files: Mapping[str, bytes],
         words: Sequence[str],
         environ: Mapping[str, str],
+        before: Sequence[str],
     ) -> Pod:
         root = self._root / f"pod-{member.index}-{len(self._clocks)}"
         config = mount(root / "serverid" / "devindex" / "config")
@@ -248,7 +120,7 @@ class SimulatedCluster:
             str(root / "room"),
             root=root,
             program=PROGRAM,
-            before=network(),
+            before=before,
             environ={
                 "MA_CURRENT_INSTANCE_NAME": member.name,
                 "XDL_IP": member.address,
@@ -258,7 +130,8 @@ class SimulatedCluster:
             },
         )
         self.pods[member.index] = Pod(member, config, reset, job, clock)
-        return self.pods[member.index]
+        self._all.append(self.pods[member.index])
+        return self._all[-1]
 
     def new_clock(self, place: Path) -> MovedClock:
         """For another supervisor, which is not moved with the pods."""
@@ -271,15 +144,19 @@ class SimulatedCluster:
 
     def write_table(self, job: Members, version: int = 2) -> None:
         """The completed table of this job, on each node."""
+        self._diary.note("completed")
         for pod in self.running:
             pod.config.write({VERSION: str(version).encode(), TABLE: self.form(job)})
 
     def withdraw_table(self, version: int = 2) -> None:
+        self._diary.note("withdrawn")
         for pod in self.running:
             pod.config.write({VERSION: str(version).encode(), TABLE: withdrawn(self.form)})
 
     def write_reset(self, data: bytes) -> None:
         """The same reset file on each node; it is the job's."""
+        self._diary.note_reset(self._reset, data)
+        self._reset = data
         for pod in self.running:
             pod.reset.write({RESET: data})
 
@@ -288,6 +165,7 @@ class SimulatedCluster:
         step = LONG_STEP if seconds > LONG_SECONDS else 1.0
         left = seconds
         while left > 0:
+            self._diary.move(min(step, left))
             self._order(f"+{min(step, left):g}")
             left -= step
             time.sleep(PAUSE_SECONDS)
@@ -295,9 +173,21 @@ class SimulatedCluster:
     @contextmanager
     def held(self) -> Iterator[None]:
         """No time passes meanwhile but what is moved, however busy the machine is."""
+        self._diary.hold()
         self._order("hold")
         yield
+        self._diary.run()
         self._order("run")
+
+    def kill(self, pod: Pod, server: Server) -> None:
+        """Everything of the pod is killed at once; the kernel ends its connections.
+
+        A process that was killed may live for a moment on a busy machine.
+        """
+        pod.acts.append(self._diary.act("killed", pod.member.name))
+        server.kill_all()
+        assert pod.job.end() == 128 + signal.SIGKILL
+        wait_until(lambda: not pod.job.survivors())
 
     def _order(self, word: str) -> None:
         pods = self.running
@@ -321,6 +211,19 @@ class SimulatedCluster:
             pod.then("signal.received", signal="SIGTERM")
             pod.job.send(signal.SIGQUIT)
         return [pod.ends_with(143) for pod in pods]
+
+    def keep_events(self, directory: Path) -> None:
+        """Write what happened into ``directory``, for scripts/timelines."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for old in directory.glob("*.jsonl"):
+            old.unlink()
+        write_lines(directory / "0-cluster.jsonl", self._diary.acts, {})
+        for number, pod in enumerate(self._all, 1):
+            told = sorted(
+                (*self._diary.events(pod.job.events), *pod.acts), key=lambda event: event["ts"]
+            )
+            places = {str(pod.job.root): "/user", str(RANK.parent): "/job/code"}
+            write_lines(directory / f"{number}-{pod.member.name}.jsonl", told, places)
 
     def close(self) -> None:
         for clock in self._clocks:

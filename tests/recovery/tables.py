@@ -18,7 +18,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        return f"job-recovery-{self.index}"
+        return f"pod-{self.index}"
 
     @property
     def address(self) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import pytest
 
-from tests.recovery.supervisors import LOST_PEER, OWN_FAULT, Story, started
-from tests.recovery.tables import members, moved
+from tests.recovery.pods import LOST_PEER, OWN_FAULT, Story
+from tests.recovery.supervisors import started
+from tests.recovery.tables import Member, members, moved, template_1, withdrawn
 from tests.recovery.writers import listed, reset_file
+from tests.two_servers import Server, add_second_address, switched_servers
 
 
 def test_ranks_that_lost_a_peer_before_the_cluster_speaks_cost_one_free_restart(cluster):
@@ -28,6 +32,51 @@ def test_ranks_that_lost_a_peer_before_the_cluster_speaks_cost_one_free_restart(
     assert last.up(1) == {"rank 2 of 3 among 10.0.0.1 10.0.0.9 10.0.0.3"}
     cluster.move(100)
     assert cluster.stop() == [Story([3, 3], [True], ["table_withdrawn"], 143)] * 2
+
+
+@pytest.fixture
+def servers() -> Iterator[Mapping[int, Server]]:
+    """The servers of hosts 1, 2 and 9, which reach each other under their addresses."""
+    with switched_servers(3) as made:
+        servers = dict(zip((1, 2, 9), made, strict=True))
+        for host, server in servers.items():
+            others = [other for other in made if other is not server]
+            add_second_address(Member(0, host).address, server, others)
+        yield servers
+
+
+@pytest.mark.picture("pod-level")
+def test_a_pod_that_is_killed_while_its_network_is_up_costs_one_free_restart(cluster, servers):
+    # Its connections end at once, so the ranks of the other pod fail first, and truly because of
+    # that; the cluster speaks later.
+    cluster.form = template_1
+    job, replaced = members(2, cards=2), reset_file(retry_time=1)
+    first, killed = started(cluster, job, servers=servers)
+    cluster.kill(killed, servers[2])
+    failed = first.then("process.exited", first_failure=True)
+    first.then("cluster.waiting")
+    cluster.move(3)
+    cluster.withdraw_table()
+    cluster.move(6)
+    first.then("cluster.incident", trigger="table_withdrawn")
+    first.then("generation.ended", outcome="crashed", next="restart")
+    cluster.move(41)
+    after = moved(job, 1, host=9)
+    table = withdrawn(template_1)
+    (new,) = cluster.start(after, only=[1], table=table, servers=servers)
+    new.then("rank_table.waiting")
+    cluster.move(10)
+    cluster.write_reset(replaced)
+    cluster.move(5)
+    cluster.write_table(after)
+    assert first.up(1) == {f"rank {rank} of 4 among 10.0.0.1 10.0.0.9" for rank in (0, 1)}
+    assert new.up() == {f"rank {rank} of 4 among 10.0.0.1 10.0.0.9" for rank in (2, 3)}
+    cluster.move(30)
+    first.complete(1)
+    new.complete(0)
+    assert first.ends_with(0) == Story([4, 4], [True], ["table_withdrawn"], 0)
+    assert new.ends_with(0) == Story([4], [], [], 0)
+    assert any("[10.0.0.2]:" in line for line in first.job.said(failed["rank"]))
 
 
 def test_ranks_that_fail_without_a_word_of_the_cluster_end_the_server(cluster):
@@ -159,10 +208,10 @@ def test_survivors_of_a_failure_under_process_level_recovery_are_left_alone(clus
     cluster.move(10)
     cluster.write_table(moved(job, 1, host=9))
     cluster.move(170)
-    assert not pod.job.all("output", rank=1, message="asked to end")
+    assert not pod.job.all("output", rank=1, msg="asked to end")
     assert not pod.job.all("process.exited", rank=1)
     cluster.move(15)
-    pod.job.wait_for("output", rank=1, message="asked to end")
+    pod.job.wait_for("output", rank=1, msg="asked to end")
     pod.make_room()
     assert pod.ends_with(1) == Story([4], [], [], 1)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.recovery.supervisors import Pod, SimulatedCluster, Story, started
+from tests.recovery.pods import Pod, Story
+from tests.recovery.supervisors import SimulatedCluster, started
 from tests.recovery.tables import members, moved, super_pod, template_1, template_2, withdrawn
 from tests.recovery.writers import (
     RESET,
@@ -170,6 +171,20 @@ def test_a_table_that_is_written_in_another_way(cluster, form):
         pod.config.write({TABLE: json.dumps(document, indent=7).encode()})
     cluster.move(30)
     assert [copy.read_bytes() for copy in copies] == before
+    ran_on(cluster)
+
+
+@pytest.mark.parametrize("form", [template_1, super_pod])
+def test_a_table_that_lists_the_same_servers_in_another_order(cluster, form):
+    # Rank ids are written in it, and the ranks keep their copy.
+    cluster.form = form
+    job = members(2)
+    pods = started(cluster, job)
+    document = json.loads(form(job))
+    for listed in (document["server_list"], *document.get("super_pod_list", ())):
+        (listed if isinstance(listed, list) else listed["server_list"]).reverse()
+    for pod in pods:
+        pod.config.write({TABLE: json.dumps(document).encode()})
     ran_on(cluster)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from tests.recovery.supervisors import Pod, Story, started
-from tests.recovery.tables import members
+import pytest
+
+from tests.recovery.pods import Pod, Story
+from tests.recovery.supervisors import started
+from tests.recovery.tables import members, template_1
 from tests.recovery.writers import listed, make_again, reset_file
 
 FOREVER = ("--grace", "600")
@@ -109,7 +112,7 @@ def test_healthy_ranks_may_save_while_the_listed_one_is_killed_first(cluster):
         cluster.move(1)
         waits_for_reset([here])
         for rank in (0, 1):
-            here.job.wait_for("output", rank=rank, message="asked to end")
+            here.job.wait_for("output", rank=rank, msg="asked to end")
         cluster.move(11)
         assert here.then("process.exited")["rank"] == 0
         cluster.move(28)
@@ -124,28 +127,34 @@ def test_healthy_ranks_that_have_saved_are_not_waited_for(cluster):
         cluster, members(1, cards=2), *FOREVER, "--reset-grace", "50", on_term="saves"
     )
     cluster.write_reset(reset_file(listed(r0="unrecovered")))
-    here.job.wait_for("output", rank=1, message="asked to end")
+    here.job.wait_for("output", rank=1, msg="asked to end")
     here.make_room()
     here.then("generation.ended")
     assert here.job.wait_for("process.exited", rank=1)["status"] == 0
 
 
+@pytest.mark.picture("npu-reset")
 def test_a_reset_elsewhere_leaves_the_ranks_here_their_grace(cluster):
+    cluster.form = template_1
     here, there = started(cluster, members(2, cards=2), *FOREVER, on_term="saves")
     cluster.write_reset(reset_file(listed(r2="unrecovered")))
     there.then("generation.ended")
     for rank in (0, 1):
-        here.job.wait_for("output", rank=rank, message="asked to end")
+        here.job.wait_for("output", rank=rank, msg="asked to end")
+    cluster.move(20)
     assert not here.job.all("process.exited")
     here.make_room()
     assert [here.then("process.exited")["status"] for _ in range(2)] == [0, 0]
     for pod in (here, there):
         pod.then("cluster.waiting")
+    cluster.move(130)
     cluster.write_reset(reset_file(listed(r2="recovered")))
     for pod in (here, there):
-        pod.make_room()
         pod.up(1)
-    assert cluster.stop() == [RESET_ONCE] * 2
+    cluster.move(30)
+    for pod in (here, there):
+        pod.complete(1)
+        assert pod.ends_with(0) == Story([4, 4], [True], ["npu_reset"], 0)
 
 
 def test_a_graceful_exit_and_a_sigterm_are_one_stop(cluster):
@@ -153,14 +162,13 @@ def test_a_graceful_exit_and_a_sigterm_are_one_stop(cluster):
     cluster.write_reset(reset_file(graceful_exit=1))
     for pod in pods:
         pod.then("cluster.incident", trigger="graceful_exit")
-        pod.job.wait_for("output", message="asked to end")
+        pod.job.wait_for("output", msg="asked to end")
     cluster.move(3)
     for pod in pods:
         pod.job.send(signal.SIGTERM)
         pod.then("signal.received", signal="SIGTERM")
         pod.make_room()
-        assert pod.job.end() in {69, 143}
-        assert pod.story().worlds == [2]
+        assert pod.ends_with(143) == Story([2], [], ["graceful_exit"], 143)
         (exited,) = pod.job.all("process.exited")
         assert exited["status"] == 0
 
@@ -169,7 +177,7 @@ def test_a_graceful_exit_ends_non_zero_though_all_ranks_end_well(cluster):
     pods = started(cluster, members(2), *FOREVER, on_term="saves")
     cluster.write_reset(reset_file(graceful_exit=1))
     for pod in pods:
-        pod.job.wait_for("output", message="asked to end")
+        pod.job.wait_for("output", msg="asked to end")
         pod.make_room()
         assert pod.ends_with(69).triggers == ["graceful_exit"]
 

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from tests.recovery.supervisors import NEW_SECONDS, Story, started
+from tests.recovery.pods import Story
+from tests.recovery.supervisors import NEW_SECONDS, started
 from tests.recovery.tables import Member, members, moved, super_pod, template_1, template_2
 from tests.recovery.writers import RESTART_TYPE, TABLE, ConfigMap, reset_file
 
@@ -119,6 +120,29 @@ def test_a_table_that_nobody_writes_is_used_as_it_is_after_two_minutes(cluster):
     assert cluster.stop() == [Story([2, 2], [True], ["retry_time"], 143)] * 2
 
 
+def test_a_table_that_comes_after_two_minutes_costs_a_second_free_restart(cluster):
+    # As in a ConfigMap, which kubelet copies once in 60 to 90 s. The wait has an end, because one
+    # whose content is the same is not copied again.
+    job = members(2)
+    pods = started(cluster, job, mount=ConfigMap)
+    cluster.write_reset(REPLACED)
+    for pod in pods:
+        pod.then("cluster.incident", trigger="retry_time")
+        pod.then("cluster.waiting")
+    cluster.move(125)
+    for pod in pods:
+        pod.then("rank_table.unchanged")
+        pod.up(1)
+    cluster.move(20)
+    cluster.write_table(moved(job, 1, host=9))
+    for rank, pod in enumerate(pods):
+        pod.then("cluster.incident", trigger="table_changed")
+        assert pod.up(2) == {f"rank {rank} of 2 among 10.0.0.1 10.0.0.9"}
+    cluster.move(100)
+    twice = Story([2, 2, 2], [True, True], ["retry_time", "table_changed"], 143)
+    assert cluster.stop() == [twice] * 2
+
+
 def test_files_of_config_maps_are_followed_like_those_of_hosts(cluster):
     job = members(2)
     pods = cluster.start(job, mount=ConfigMap)
@@ -222,7 +246,7 @@ def test_the_pod_that_the_new_table_leaves_out_ends_and_the_others_go_on(cluster
     cluster.write_table(members(2))
     story = left_out.ends_with(65)
     assert (story.worlds, story.triggers) == ([3], ["table_withdrawn"])
-    assert "job-recovery-2" in left_out.job.events[-1]["reason"]
+    assert "pod-2" in left_out.job.events[-1]["reason"]
     assert first.up(1) == {"rank 0 of 2 among 10.0.0.1 10.0.0.2"}
     assert second.up(1) == {"rank 1 of 2 among 10.0.0.1 10.0.0.2"}
     assert cluster.stop() == [Story([3, 2], [True], ["table_withdrawn"], 143)] * 2

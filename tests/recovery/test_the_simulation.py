@@ -10,7 +10,8 @@ import pytest
 
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady, RankTable
-from tests.recovery.supervisors import network, started
+from tests.recovery.diary import seconds
+from tests.recovery.supervisors import NEW_SECONDS, network, started
 from tests.recovery.tables import members, super_pod, template_1, template_2, withdrawn
 from tests.recovery.writers import ConfigMap, HostDirectory, reset_file, tear
 
@@ -71,6 +72,33 @@ def test_a_held_clock_lets_no_time_pass(cluster):
         assert not pod.job.all("wait.ended")
     pod.up(1)
     cluster.stop()
+
+
+def test_what_happened_is_kept_in_the_time_of_the_moved_clock(cluster, tmp_path: Path):
+    (pod,) = started(cluster, members(1))
+    with cluster.held():
+        cluster.withdraw_table()
+        cluster.move(20)
+        pod.then("cluster.incident")
+    cluster.stop()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "9-of-an-earlier-run.jsonl").touch()
+    cluster.keep_events(tmp_path / "kept")
+    acts, told = kept = [
+        [json.loads(line) for line in file.read_text().splitlines()]
+        for file in sorted((tmp_path / "kept").iterdir())
+    ]
+    stamps = [[seconds(event["ts"]) for event in events] for events in kept]
+    assert all(one == sorted(one) for one in stamps)
+    assert [act["act"] for act in acts] == ["withdrawn"]
+    (up,) = (event for event in told if event["event"] == "generation.started")
+    (incident,) = (event for event in told if event["event"] == "cluster.incident")
+    # When the machine is busy, the clock is moved further before the supervisor has looked.
+    assert 5 <= seconds(incident["ts"]) - seconds(acts[0]["ts"]) <= 20
+    assert seconds(incident["ts"]) - seconds(up["ts"]) > NEW_SECONDS + 5
+    assert [event["path"] for event in told if event["event"] == "rank_table.ready"] == [
+        "/user/serverid/devindex/config/hccl.json"
+    ]
 
 
 def test_each_supervisor_has_a_network_of_its_own(cluster):

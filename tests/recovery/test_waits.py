@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.ctl.calling import Answer, ctl
-from tests.recovery.supervisors import LOST_PEER, Pod, SimulatedCluster, Story, started
+from tests.recovery.pods import LOST_PEER, Pod, Story
+from tests.recovery.supervisors import SimulatedCluster, started
 from tests.recovery.tables import members, moved
 from tests.recovery.writers import listed, reset_file
 from tests.running import wait_until

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.settings.options import OPTIONS
+from ascend_supervisor.settings.peers_options import OwnEtcd
 from tests.job_settings import faults, only_fault, settings
 
 URL = "http://etcd:2379"
@@ -101,11 +102,21 @@ def test_the_ttl_may_have_a_unit() -> None:
             "--peers-password-file and ASCEND_SUPERVISOR_PEERS_PASSWORD exclude each other",
         ),
         (["--peers-ca=f"], {}, "--peers-ca: none of the URLs of --peers is https; write https://"),
-        (["--follow-cluster"], {}, "--follow-cluster and --peers exclude each other: either the"),
+        (
+            ["--follow-cluster", "--cluster-verdict=1800"],
+            {},
+            "--peers-timeout (1800 s) is not more than --cluster-verdict (1800 s)",
+        ),
     ],
 )
 def test_what_cannot_be_had_together_is_refused(options, env, fault) -> None:
     assert only_fault(PEERS, *options, env={**JOB, **env}).startswith(fault)
+
+
+def test_the_cluster_may_be_followed_too() -> None:
+    read = settings(PEERS, "--follow-cluster", env=JOB)
+    assert read.peers
+    assert read.follow_cluster
 
 
 def test_without_peers_the_others_have_no_effect_and_the_variable_is_ignored() -> None:
@@ -148,6 +159,30 @@ def test_the_page_tells_the_defaults():
     for name, default in defaults.items():
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `--{name} S` |"))
         assert f"({default})" in row
+
+
+def test_first_is_an_etcd_of_the_jobs_own() -> None:
+    read = settings("--peers=first", "--peers-port=4000", env=JOB)
+    assert (read.peers, read.peers_port) == (OwnEtcd.FIRST, 4000)
+    assert read.non_defaults == ("peers=first (command line)", "peers-port=4000 (command line)")
+    assert settings("--peers=first", env=JOB).peers_port == 2379
+    assert settings(toml='peers = "first"', env=JOB).peers is OwnEtcd.FIRST
+    assert "commas between, or first, found" in only_fault("--peers=second", env=JOB)
+
+
+def test_an_etcd_of_the_jobs_own_has_no_users_and_no_tls() -> None:
+    told = faults("--peers=first", "--peers-ca=f", env={**JOB, **PASSWORD})
+    rest = (
+        "has no effect with --peers first, whose etcd has neither users nor TLS; name an etcd that "
+        "has them, or leave this out"
+    )
+    assert told == (f"--peers-ca {rest}", f"ASCEND_SUPERVISOR_PEERS_PASSWORD {rest}")
+
+
+def test_the_port_belongs_to_an_etcd_of_the_jobs_own() -> None:
+    told = only_fault(PEERS, "--peers-port=4000", env=JOB)
+    assert told.startswith("--peers-port has no effect without --peers first; write the port in")
+    assert settings(PEERS, toml="peers_port = 4000", env=JOB).peers_port == 4000
 
 
 def test_servers_that_make_their_table_are_counted() -> None:

@@ -118,6 +118,7 @@ def test_a_long_wait_with_seldom_looks_counts_a_stop_as_one_tick():
     run(RunningLoop(clock), wait)
 
 
+@pytest.mark.long
 def test_with_seldom_looks_all_time_in_which_nothing_was_stopped_counts():
     async def sleep() -> str:
         with seldom_looks():

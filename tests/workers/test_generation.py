@@ -759,6 +759,7 @@ async def test_an_operator_may_cut_a_grace_short_that_has_begun(stage):
     assert stage.exits[0].signal == "SIGKILL"
 
 
+@pytest.mark.long
 async def test_an_operator_may_prolong_a_grace_that_has_begun(stage):
     usual = 3.0
 

@@ -98,6 +98,7 @@ def test_only_the_end_of_a_log_of_10_gigabytes_is_read(tmp_path):
     assert sum(map(len, lines)) <= END_BYTES
 
 
+@pytest.mark.long
 def test_a_directory_of_100_000_files_is_searched(tmp_path):
     log(tmp_path, "found")
     folder = f"{tmp_path}/debug/plog"

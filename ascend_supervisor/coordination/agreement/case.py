@@ -49,7 +49,7 @@ class Home(Struct, frozen=True):
 
     def own_record(self, job: str) -> Member:
         own = self.rules.own
-        return Member(job, own.incarnation, own.place, own.addresses, own.devices)
+        return Member(job, own.incarnation, own.place, own.addresses, own.devices, host=own.host)
 
     @property
     def beat(self) -> Beat:

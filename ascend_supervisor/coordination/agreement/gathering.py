@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import keys
@@ -56,9 +58,11 @@ def get_ready(case: Case) -> Act | None:
 def run(case: Case) -> Act | None:
     """All are ready, with the same table: the roster is fixed, and everybody starts."""
     view, servers = case.view, case.rules.servers
-    if case.gathering is None or case.index is None or len(view.prepared) != servers:
+    if case.gathering is None or case.index is None:
         return None
-    if case.clocks.now < case.memory.phase_seen + case.about.delay or _tables_differ(case):
+    if len(view.prepared) != servers or tables_differ(case) or case.about.pending is not None:
+        return None
+    if case.clocks.now < case.memory.phase_seen + case.about.delay:
         return None
     members = [view.members[index] for index in range(servers)]
     roster = tuple(Seat(one.incarnation, one.place, one.addresses, one.devices) for one in members)
@@ -74,9 +78,8 @@ def give_up(case: Case) -> Act | None:
         return None
     if case.clocks.now - since < case.rules.timeout:
         return None
-    if _tables_differ(case):
-        assert case.index is not None  # noqa: S101
-        return the_end(case, BAD_TABLE, Cause(case.index, BAD_TABLE, _which_tables(case)))
+    if tables_differ(case):
+        return the_end(case, BAD_TABLE, _differing_tables(case))
     cause = case.about.cause
     if cause is None:
         return the_end(case, TABLE_NOT_READY, None)
@@ -84,15 +87,16 @@ def give_up(case: Case) -> Act | None:
     return the_end(case, cause.exit_code, replace(cause, also_lost=missing))
 
 
-def _tables_differ(case: Case) -> bool:
+def tables_differ(case: Case) -> bool:
+    """Whether servers that are ready have other tables than others."""
     return len({case.view.ready[index].digest for index in case.view.prepared}) > 1
 
 
-def _which_tables(case: Case) -> str:
-    marks = [(case.view.ready[index].digest, index) for index in case.view.prepared]
-    first = min(marks, key=lambda one: one[1])
-    other = next(one for one in sorted(marks, key=lambda one: one[1]) if one[0] != first[0])
-    return (
-        f"the rank tables differ: server {first[1]} has {first[0]}, "
-        f"server {other[1]} has {other[0]}"
-    )
+def _differing_tables(case: Case) -> Cause:
+    """The cause is on a server whose table fewest others have; the last one, if that is a tie."""
+    digests = {index: case.view.ready[index].digest for index in sorted(case.view.prepared)}
+    shared = Counter(digests.values())
+    apart = min(digests, key=lambda index: (shared[digests[index]], -index))
+    other = next(index for index in digests if digests[index] != digests[apart])
+    told = ", ".join(f"server {one} has {digests[one]}" for one in sorted((apart, other)))
+    return Cause(apart, BAD_TABLE, f"the rank tables differ: {told}")

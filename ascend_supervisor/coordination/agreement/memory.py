@@ -194,6 +194,7 @@ def _only_ready(memory: Memory, view: View, now: float) -> float | None:
         return None
     if now < memory.phase_seen + about.delay or not view.living:
         return None
-    if not all(index in view.prepared for index in view.living):
+    prepared = set(view.prepared)
+    if not all(index in prepared for index in view.living):
         return None
     return now if memory.only_ready is None else memory.only_ready

@@ -63,7 +63,7 @@ class Member(Struct, frozen=True):
     """The server that holds an index: a process (``incarnation``) at a ``place``.
 
     A place is a random word that stays on a machine while its state file does. ``has_left``: it has
-    said farewell, and none of its ranks runs.
+    said farewell, and none of its ranks runs. ``host`` names its machine to people.
     """
 
     job: str
@@ -72,6 +72,7 @@ class Member(Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     devices: tuple[ServerDevice, ...] = ()
     has_left: bool = False
+    host: str = ""
 
 
 class Mark(Struct, frozen=True):
@@ -123,7 +124,9 @@ class About(Struct, frozen=True):
     in common. ``delay`` is in seconds, from when a server has first seen the epoch. ``again``: the
     epoch was put again after a loss of data, so the roster does not show who came since. The last
     restart ``is_free`` if it was not charged. An ``end`` ``is_retryable`` by a controller; ``why``
-    says why no restart follows, beside the cause.
+    says why no restart follows, beside the cause. ``by_cluster``: the cluster has asked for the
+    last restart. ``pending`` is the uptime (in seconds) of a generation whose failure may be that
+    of the cluster: what it costs is written before the next ``run``; None: it is known.
     """
 
     stamp: str
@@ -136,6 +139,8 @@ class About(Struct, frozen=True):
     is_free: bool = False
     is_retryable: bool = False
     why: str = ""
+    by_cluster: bool = False
+    pending: float | None = None
 
 
 class Beat(Struct, frozen=True):

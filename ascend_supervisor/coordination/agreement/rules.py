@@ -12,7 +12,7 @@ class Self(Struct, frozen=True):
     """This process: ``incarnation`` is random and new in every process.
 
     ``place`` stays on this machine while its state file does. ``index`` is given by a rank table or
-    by --node-rank; None: any free one.
+    by --node-rank; None: any free one. ``host`` names its machine to people.
     """
 
     incarnation: str
@@ -20,6 +20,7 @@ class Self(Struct, frozen=True):
     index: int | None = None
     addresses: tuple[str, ...] = ()
     devices: tuple[ServerDevice, ...] = ()
+    host: str = ""
 
 
 class Rules(Struct, frozen=True):
@@ -28,7 +29,8 @@ class Rules(Struct, frozen=True):
     ``ttl`` is the life of the lease of ``alive``. A server that had no contact for ``fence`` has no
     ranks any more: it kills them ``margin`` earlier. ``timeout`` bounds the wait for servers that
     are missing. ``settings`` is a digest of what must not differ between servers. ``budget`` is
-    the restart budget before anything was spent.
+    the restart budget before anything was spent. ``verdict`` is how long a failure waits for what a
+    cluster says of it; 0: none is followed.
     """
 
     own: Self
@@ -39,6 +41,7 @@ class Rules(Struct, frozen=True):
     fence: float = 30.0
     timeout: float = 600.0
     margin: float = 5.0
+    verdict: float = 0.0
 
     @property
     def patience(self) -> float:

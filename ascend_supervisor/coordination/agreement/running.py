@@ -11,8 +11,9 @@ from ascend_supervisor.coordination.agreement.membership import (
     farewell_with_done,
     own_done,
 )
+from ascend_supervisor.coordination.agreement.pending import may_be_the_clusters
 from ascend_supervisor.coordination.agreement.records import Cause
-from ascend_supervisor.coordination.agreement.writing import put, the_end, what_follows
+from ascend_supervisor.coordination.agreement.writing import pending, put, the_end, what_follows
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE
 from ascend_supervisor.outcome import (
     SIGNAL_BASE,
@@ -81,6 +82,8 @@ def _own_failure(case: Case) -> Act | None:
         return None
     if (cause := _cause(case, situation.verdict)) is None:
         return None
+    if may_be_the_clusters(situation.verdict, case.rules):
+        return pending(case, situation.verdict.uptime, cause)
     return what_follows(case, situation.verdict, cause)
 
 
@@ -114,11 +117,12 @@ def _loss(case: Case) -> Act | None:
     if lost is None:
         return None
     reason = f"server {lost.index} was lost"
+    cause, lost_keys = Cause(lost.index, UNAVAILABLE, reason), case.view.unchanged(*lost.keys)
+    if case.rules.verdict and not lost.is_free:
+        return pending(case, _uptime(case), cause, lost_keys)
     remedy = Remedy.FREE if lost.is_free else Remedy.CHARGED
     ended = Ended(Fault(reason, UNAVAILABLE, remedy), _uptime(case))
-    return what_follows(
-        case, ended, Cause(lost.index, UNAVAILABLE, reason), case.view.unchanged(*lost.keys)
-    )
+    return what_follows(case, ended, cause, lost_keys)
 
 
 def _uptime(case: Case) -> float:

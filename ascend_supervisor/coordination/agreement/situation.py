@@ -6,7 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from ascend_supervisor.outcome import Ended
+from ascend_supervisor.outcome import Ended, Fault
 
 
 class Ranks(Enum):
@@ -35,7 +35,8 @@ class Situation(Struct, frozen=True):
     ``verdict`` is why that generation ends here; it stays until the next start. ``stop`` is the
     signal that told us to stop. ``leftovers``: processes of an earlier life are left here, or have
     not been looked for yet. ``table`` is the digest of the rank table, None as long as there is
-    none.
+    none. ``cluster`` is what a cluster that is followed says at present of the ranks of the latest
+    generation, None if nothing.
     """
 
     ranks: Ranks = Ranks.NONE
@@ -45,3 +46,4 @@ class Situation(Struct, frozen=True):
     leftovers: bool = False
     obstacle: Obstacle | None = None
     table: str | None = None
+    cluster: Fault | None = None

@@ -28,6 +28,8 @@ from ascend_supervisor.coordination.agreement.membership import (
     refuse_ourselves,
     take_index,
 )
+from ascend_supervisor.coordination.agreement.pending import charge, is_the_clusters
+from ascend_supervisor.coordination.agreement.reasons import reason
 from ascend_supervisor.coordination.agreement.running import (
     leave_done,
     leave_unneeded,
@@ -44,7 +46,8 @@ LINES: tuple[Line, ...] = (
     *(stop_without_index, restore_epoch, first_epoch, displaced, has_left, keep_own_keys),
     *(ended_here, next_job),
     *(refuse_ourselves, take_index),
-    *(end_ranks, cannot_go_on, leave, get_ready, run, give_up),
+    *(end_ranks, cannot_go_on, leave, get_ready),
+    *(is_the_clusters, charge, run, give_up),
     *(success, say_done, leave_unneeded, leave_done, stop_running, start_ranks),
 )
 
@@ -62,33 +65,9 @@ def waiting(case: Case) -> Wait:
         memory.contact + rules.patience,
         memory.cautious_until,
         memory.phase_seen + delay,
+        memory.phase_seen + rules.verdict,
         *(one.since + rules.longest_absence for one in memory.absences),
     ]
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)
-    return Wait(min(at for at in (*times, now + pause) if at > now), _reason(case))
-
-
-def _reason(case: Case) -> str:
-    epoch, given = case.memory.epoch, case.rules.own.index
-    if epoch is None:
-        return "waiting to see whether the job is known already"
-    if case.index is not None:
-        return f"waiting in {epoch.phase.value} {epoch.generation}"
-    if given is not None:
-        return f"waiting for index {given}{_held(case, given)}"
-    if len(case.view.living) == case.rules.servers:
-        return (
-            f"waiting as a spare: {case.rules.servers} servers run; this one takes the place of "
-            "one that is lost"
-        )
-    return "waiting until the place of a server that is lost is free"
-
-
-def _held(case: Case, index: int) -> str:
-    """By whom it is held, and what to do."""
-    holder = case.view.members.get(index)
-    if holder is None:
-        return ""
-    name = ", ".join(holder.addresses) or holder.place
-    return f", which is held by {name}; see that each server has a --node-rank of its own"
+    return Wait(min(at for at in (*times, now + pause) if at > now), reason(case))

@@ -67,11 +67,11 @@ class View(Struct, frozen=True):
 def view_of(values: Mapping[str, bytes], revision: int) -> View:
     """The view of these keys, relative to the job's prefix; raises DamagedRecord.
 
-    Keys that no supervisor writes are ignored.
+    Keys that no supervisor writes are ignored, and so are marks of other generations, whatever they
+    hold: they go with the next ``ready`` of their server.
     """
     epoch = about = None
     members: dict[int, Member] = {}
-    marks: dict[str, dict[tuple[int, int], Mark]] = {keys.READY: {}, keys.DONE: {}}
     alive: dict[int, str] = {}
     for name, value in values.items():
         match keys.parts(name):
@@ -81,17 +81,24 @@ def view_of(values: Mapping[str, bytes], revision: int) -> View:
                 about = decode(name, value, About)
             case keys.SERVER, (index,):
                 members[index] = decode(name, value, Member)
-            case (keys.READY | keys.DONE) as word, (generation, index):
-                marks[word][generation, index] = decode(name, value, Mark)
             case keys.ALIVE, (index,):
                 alive[index] = decode(name, value, Beat).incarnation
             case _:
                 pass
-    job, current = (epoch.job, epoch.generation) if epoch else (None, None)
-    if job is not None:
-        members = {index: one for index, one in members.items() if one.job == job}
-    ready, done = (
-        {index: mark for (generation, index), mark in marks[word].items() if generation == current}
-        for word in (keys.READY, keys.DONE)
-    )
+    if epoch is not None:
+        members = {index: one for index, one in members.items() if one.job == epoch.job}
+    ready, done = (_marks(values, word, epoch) for word in (keys.READY, keys.DONE))
     return View(revision, values, epoch, about, members, ready, done, alive)
+
+
+def _marks(values: Mapping[str, bytes], word: str, epoch: Epoch | None) -> dict[int, Mark]:
+    """Those of the epoch's generation, by index; none without an epoch."""
+    marks: dict[int, Mark] = {}
+    for name, value in values.items():
+        match keys.parts(name):
+            case first, (generation, index) if first == word and epoch is not None:
+                if generation == epoch.generation:
+                    marks[index] = decode(name, value, Mark)
+            case _:
+                pass
+    return marks

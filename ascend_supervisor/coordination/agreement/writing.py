@@ -17,7 +17,7 @@ from ascend_supervisor.coordination.agreement.records import (
     encode,
 )
 from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE
-from ascend_supervisor.outcome import Ended
+from ascend_supervisor.outcome import Ended, Fault
 from ascend_supervisor.restart_policy import Restart, decide
 
 
@@ -55,6 +55,35 @@ def what_follows(
     case: Case, ended: Ended, cause: Cause, more: tuple[Compare, ...] = ()
 ) -> Transaction:
     """Write what follows the running generation: ``gather`` for the next one, or ``end``."""
+    return _written(case, ended, cause, case.epoch.following, case.clocks.now, more)
+
+
+def settled(case: Case, ended: Ended, cause: Cause) -> Transaction:
+    """Write what a generation cost that was left ``pending``, or the ``end`` that follows it.
+
+    The generation stays, so its readers count the ages from when they have first seen it.
+    """
+    return _written(case, ended, cause, case.epoch.generation, case.memory.generation_seen)
+
+
+def pending(case: Case, uptime: float, cause: Cause, more: tuple[Compare, ...] = ()) -> Transaction:
+    """Write ``gather`` for the next generation; what the restart costs is written later."""
+    about = replace(
+        case.about, cause=cause, delay=0.0, is_free=False, by_cluster=False, pending=uptime
+    )
+    epoch = replace(case.epoch, phase=Phase.GATHER, generation=case.epoch.following)
+    return new_epoch(case, cause.reason, epoch, about, more)
+
+
+def _written(
+    case: Case,
+    ended: Ended,
+    cause: Cause,
+    generation: int,
+    seen: float,
+    more: tuple[Compare, ...] = (),
+) -> Transaction:
+    """``seen`` is when the readers have seen, or will see, ``generation`` for the first time."""
     memory, rules, now = case.memory, case.rules, case.clocks.now
     budget = budget_after(case.about.charges, rules.budget, memory.generation_seen, now)
     decision = decide(ended, budget, now, jitter=case.clocks.fraction, holds_all_ranks=True)
@@ -67,9 +96,19 @@ def what_follows(
     about = replace(
         case.about,
         cause=cause,
-        charges=charges_of(decision.budget, now),
+        charges=charges_of(decision.budget, seen),
         delay=decision.delay,
         is_free=decision.is_free,
+        by_cluster=_is_by_cluster(ended),
+        pending=None,
     )
-    epoch = replace(case.epoch, phase=Phase.GATHER, generation=case.epoch.following)
+    epoch = replace(case.epoch, phase=Phase.GATHER, generation=generation)
     return new_epoch(case, cause.reason, epoch, about, more)
+
+
+def _is_by_cluster(ended: Ended) -> bool:
+    match ended.decisive:
+        case Fault(by_cluster=by_cluster):
+            return by_cluster
+        case _:
+            return False

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
+from platform import node
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,14 @@ from ascend_supervisor.coordination.peers.ends import ended_by, fault_of, told
 from ascend_supervisor.coordination.peers.farewell import say_farewell
 from ascend_supervisor.coordination.peers.meeting import Meeting
 from ascend_supervisor.coordination.peers.place import place_beside
-from ascend_supervisor.coordination.peers.session import Session, boot_time
+from ascend_supervisor.coordination.peers.requests import boot_time
+from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.tables import Tables
 from ascend_supervisor.coordination.peers.troubles import Troubles, first_answer
 from ascend_supervisor.coordination.peers.waiting import telling_waits
+from ascend_supervisor.coordination.peers.words import seen
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersJoined
@@ -45,9 +49,10 @@ _Order = StartRanks | Exit
 
 
 class Peers:
-    """``tables`` says where the rank table comes from; ``fence`` is the guardian's, see below.
+    """``tables`` says where the rank table comes from.
 
-    It is called with the time at which our ranks must be gone, in seconds of CLOCK_BOOTTIME.
+    ``fence`` is the guardian's: it is called with the time, in seconds of CLOCK_BOOTTIME, at which
+    our ranks must be gone.
     """
 
     def __init__(
@@ -93,6 +98,16 @@ class Peers:
                 raise getattr(group, "exceptions", (group,))[0] from None
             finally:
                 self._fence(inf)
+
+    def seen(self) -> JobSeen | None:
+        """The whole job, as it was read last; None before that."""
+        session = self._session
+        if session is None or session.memory.read is None:
+            return None
+        now = boot_time()
+        servers = seen(session.words, self._tables.labels, now)
+        age = max(0.0, now - session.memory.read)
+        return JobSeen(self._meeting.name, session.memory.index, age, servers)
 
     async def gather(self) -> Start | Stop:
         """Wait until all servers are ready; raises a Refusal."""
@@ -167,20 +182,49 @@ class Peers:
             epoch = session.memory.epoch
             if epoch is not None and epoch.generation > start.generation:
                 session.tell(ranks=Ranks.NONE, table=None)
-                return self._restart(session)
+                await self._price(session)
+                if not isinstance(session.order, Exit):
+                    return self._restart(session)
+                break
             if isinstance(session.order, EndRanks):  # all of ours have ended: nothing is left to do
                 session.tell(ranks=Ranks.NONE, table=None)
             await session.change()
         return ended_by(session.order, session.memory)
 
+    async def _price(self, session: Session) -> None:
+        """Wait until the price of the restart is known; without all servers only for so long."""
+        end = session.memory.phase_seen + self._meeting.verdict + self._meeting.ttl
+        with anyio.move_on_after(max(0.0, end - boot_time())):
+            while self.pending is not None and not isinstance(session.order, Exit):
+                await session.change()
+
+    def hear(self, fault: Fault | None) -> None:
+        """What the cluster says of our ranks at present, None if nothing."""
+        session = self._session
+        if session is not None and session.situation.cluster != fault:
+            session.tell(cluster=fault)
+
+    @property
+    def was_told(self) -> bool:
+        """Whether a server has seen that the cluster recovers, before the latest restart."""
+        about = self._joined.memory.about
+        return about is not None and about.by_cluster
+
+    @property
+    def pending(self) -> str | None:
+        """The failure of which the cluster may say that it is its own; None if there is none."""
+        about = self._joined.memory.about
+        if about is None or about.cause is None or about.pending is None:
+            return None
+        return told(about.cause)
+
     async def _join(self) -> Session:
         """Raises Unavailable if etcd does not answer within the timeout of the peers."""
-        meeting = self._meeting
-        troubles = Troubles(self._report)
+        meeting, part = self._meeting, await self._tables.part()
+        troubles = Troubles(self._report, self._ranks_run)
         await first_answer(self._store, meeting.timeout, troubles)
-        part = await self._tables.part()
         place = await aside(partial(place_beside, meeting.state_file))
-        own = OwnServer(self._incarnation, place, part.index, part.addresses, part.devices)
+        own = OwnServer(self._incarnation, place, part.index, part.addresses, part.devices, node())
         rules = Rules(
             own=own,
             servers=part.servers,
@@ -189,12 +233,19 @@ class Peers:
             ttl=meeting.ttl,
             fence=meeting.fence,
             timeout=meeting.timeout,
+            verdict=meeting.verdict,
         )
-        session = self._session = Session(self._store, rules, self._fence, troubles.tell)
+        session = self._session = Session(
+            self._store, rules, self._fence, troubles.tell, meeting.few
+        )
         for task in (session.run, session.stay_alive, session.watch):
             self._tasks.start_soon(task)
         self._report(PeersJoined(meeting.name, part.index, rules.servers))
         return session
+
+    def _ranks_run(self) -> bool:
+        session = self._session
+        return session is not None and session.situation.ranks is not Ranks.NONE
 
     @property
     def _joined(self) -> Session:
@@ -208,7 +259,8 @@ class Peers:
         if about is None or about.cause is None:
             return Restart(0.0, budget)
         delay = max(0.0, memory.phase_seen + about.delay - boot_time())
-        return Restart(delay, budget, about.is_free, told(about.cause))
+        cause = about.cause
+        return Restart(delay, budget, about.is_free, told(cause), server=cause.server)
 
     def _budget_now(self, session: Session) -> RestartBudget:
         memory, now = session.memory, boot_time()

@@ -43,7 +43,7 @@ def ended_by(order: Exit, memory: Memory) -> Stop:
     if cause is None or not order.exit_code:
         return Stop(order.exit_code, order.reason, is_retryable=is_retryable)
     if cause.failure is None:
-        return Stop(order.exit_code, why, told(cause), is_retryable=is_retryable)
+        return Stop(order.exit_code, why, told(cause), is_retryable, cause.server)
     lost = "".join(f"server {index} did not come back; " for index in cause.also_lost)
     why = f"the cause is on server {cause.server}; {lost}{why}"
-    return Stop(order.exit_code, why, cause.failure, is_retryable=is_retryable)
+    return Stop(order.exit_code, why, cause.failure, is_retryable, cause.server)

@@ -10,7 +10,7 @@ import anyio
 from ascend_supervisor.coordination.agreement.acts import Exit
 from ascend_supervisor.coordination.agreement.records import DamagedRecord
 from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks
-from ascend_supervisor.coordination.peers.session import Moved, Session
+from ascend_supervisor.coordination.peers.session import LeftOut, Moved, Replaced, Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.errors import DEFECT, Refusal
 from ascend_supervisor.etcd.failures import EtcdError
@@ -40,7 +40,7 @@ async def say_farewell(
 
 def _tell_why(session: Session, error: BaseException | None) -> None:
     has_succeeded = session.situation.ranks is Ranks.SUCCEEDED
-    if not isinstance(error, Exception) or isinstance(error, Moved):
+    if not isinstance(error, Exception) or isinstance(error, (Moved, Replaced, LeftOut)):
         number = session.situation.stop
         ranks = Ranks.SUCCEEDED if has_succeeded else Ranks.NONE
         session.tell(ranks=ranks, stop=SIGTERM if number is None else number)

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from ascend_supervisor.coordination.etcd_access import etcd_of
+from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.restart_policy import RestartBudget
@@ -28,6 +29,8 @@ IN_COMMON = (
     "peers_ttl",
     "peers_fence",
     "peers_timeout",
+    "follow_cluster",
+    "cluster_verdict",
 )
 """The settings that every server decides by."""
 
@@ -37,7 +40,10 @@ class Meeting(Struct, frozen=True):
 
     ``etcd`` makes a client; what it raises is raised by ``Peers``, too. ``name`` is that of the
     job. ``state_file`` is this server's: beside it is kept at which place it is. ``settings`` is
-    what must not differ between servers. ``patience`` is that of the ranks of this one.
+    what must not differ between servers. ``patience`` is that of the ranks of this one. ``verdict``
+    is how long a failure waits for the word of the cluster; 0: none is followed, or not waited for.
+    ``may_grow``: another rank table may hold more servers, or fewer. A job of more than ``few``
+    servers reads little at each change.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -49,6 +55,9 @@ class Meeting(Struct, frozen=True):
     ttl: float
     fence: float
     timeout: float
+    verdict: float = 0.0
+    may_grow: bool = False
+    few: int = FEW
 
 
 def meeting_of(
@@ -64,6 +73,8 @@ def meeting_of(
         ttl=settings.peers_ttl,
         fence=settings.peers_fence,
         timeout=settings.peers_timeout,
+        verdict=settings.cluster_verdict if settings.follow_cluster else 0.0,
+        may_grow=settings.follow_cluster,
     )
 
 

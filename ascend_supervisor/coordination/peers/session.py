@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NoReturn, TypeVar
+from functools import partial
+from typing import Any, NoReturn
 
 import anyio
 from msgspec.structs import replace
@@ -31,36 +31,47 @@ from ascend_supervisor.coordination.agreement.memory import (
     memory_at,
     remember,
 )
-from ascend_supervisor.coordination.agreement.records import DamagedRecord, Mark, Phase, decode
+from ascend_supervisor.coordination.agreement.records import Mark, Phase, decode
 from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.coordination.peers.near import FEW, Near
+from ascend_supervisor.coordination.peers.requests import (
+    AGAIN_SECONDS,
+    Answer,
+    Requests,
+    boot_time,
+)
 from ascend_supervisor.coordination.peers.store import Store
-from ascend_supervisor.errors import UNAVAILABLE, Unavailable
+from ascend_supervisor.coordination.peers.words import Listener, Words
+from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.etcd.failures import EtcdError
 
-AGAIN_SECONDS = 0.5
-"""The pause after a request that has failed."""
 JOB_SECONDS = 60.0
+TURN_SECONDS = 0.004
+"""About as long as etcd takes to write what a server of many has decided."""
 
 Order = StartRanks | EndRanks | Exit
-Answer = TypeVar("Answer")
-
-
-def boot_time() -> float:
-    """Seconds of CLOCK_BOOTTIME, which goes on while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Moved(Unavailable):
     """The rank table gives this server another place: it must be started anew."""
 
 
+class Replaced(Unavailable):
+    """The cluster wants another in the place of this server: the others wait for that."""
+
+
+class LeftOut(TableRefused):
+    """The rank table does not hold this server any more: the others go on without it."""
+
+
 class Session:
     """``fence`` is called with the time (CLOCK_BOOTTIME) at which our ranks must be gone.
 
     ``tell_trouble`` is called with a sentence when etcd does not answer, with None when it does
-    again. ``tasks`` that must run meanwhile: ``run``, ``stay_alive``, ``watch``.
+    again. More than ``few`` servers read little at each change. Tasks that must run meanwhile:
+    ``run``, ``stay_alive``, ``watch``.
     """
 
     def __init__(
@@ -69,11 +80,13 @@ class Session:
         rules: Rules,
         fence: Callable[[float], None],
         tell_trouble: Callable[[str | None], None],
+        few: int = FEW,
     ) -> None:
         self._store = store
         self._rules = rules
         self._fence = fence
-        self._tell_trouble = tell_trouble
+        self._few = few
+        self._requests = Requests(tell_trouble)
         self._view: View | None = None
         self._revision = 0
         self._news = anyio.Event()
@@ -85,9 +98,8 @@ class Session:
         self.ready_with = ""
         """The digest of the rank table with which the others know us to be ready."""
         self.waits_for = ""
-        self._members: tuple[int, ...] = ()
-        self._failing: dict[str, tuple[float, str]] = {}
-        """What etcd was last asked for in vain: since when, and why."""
+        self._listener = Listener(rules.servers)
+        self._latest: View | None = None
 
     def tell(self, **changes: Any) -> None:
         """The situation here has changed."""
@@ -109,10 +121,15 @@ class Session:
         )
         return order if is_its else None
 
-    def check_place(self, index: int, servers: int) -> None:
-        """Raises Moved if the rank table gives us another place than the one we joined at."""
+    def take_place(self, index: int, servers: int, *, may_grow: bool) -> None:
+        """Raises Moved if the rank table gives us another place than the one we joined at.
+
+        ``may_grow``: the job may have more servers from now on, or fewer.
+        """
         own, all_of_them = self._rules.own.index, self._rules.servers
-        if (index, servers) != (own, all_of_them):
+        if index == own and may_grow:
+            self._rules = replace(self._rules, servers=servers)
+        elif (index, servers) != (own, all_of_them):
             raise Moved(
                 f"the rank table has changed: this was server {own} of {all_of_them}, and is now "
                 f"server {index} of {servers}; a server that was moved must be started anew"
@@ -120,8 +137,21 @@ class Session:
 
     @property
     def members_missing(self) -> tuple[int, ...]:
-        """The servers that were not ready for the next generation when they were last seen."""
-        return tuple(index for index in range(self._rules.servers) if index not in self._members)
+        """The other servers that were not ready for the next generation when they were last seen.
+
+        Empty as long as this server has no index: it waits for that.
+        """
+        own = self.memory.index
+        if own is None:
+            return ()
+        ready = self._latest.prepared if self._latest is not None else ()
+        others = (index for index in range(self._rules.servers) if index != own)
+        return tuple(index for index in others if index not in ready)
+
+    @property
+    def words(self) -> Words:
+        """The last word of every server, by index."""
+        return self._listener.words
 
     # The tasks.
 
@@ -153,9 +183,12 @@ class Session:
         """Wake at every change. A watch may be silent, so nothing depends on it."""
         while True:
             try:
-                async with self._store.watch(self._revision) as watch:
+                near = self._near
+                async with self._store.watch(self._revision, near) as watch:
                     async for _ in watch:
                         self._wake()
+                        if self._near != near:
+                            break
             except EtcdError:
                 pass  # whoever reads tells it
             await anyio.sleep(AGAIN_SECONDS)
@@ -173,10 +206,10 @@ class Session:
             case Transaction():
                 await self._write(act)
             case Wait(until=until, reason=reason):
-                self._failing.pop("write", None)  # nothing is to be written any more
+                self._requests.withdraw("write")
                 self.waits_for = reason
                 self._tell_change()
-                await self._woken(until)
+                await self._woken(self._in_turn(until))
             case EndRanks():
                 self._give(act)
                 self.situation = replace(self.situation, ranks=Ranks.ENDING)
@@ -186,23 +219,22 @@ class Session:
             case Forget():
                 self.memory = carried_out(self.memory, act, boot_time(), self._rules)
             case Exit():
-                trouble = "".join(f": {why}" for _, why in list(self._failing.values())[:1])
-                self._give(replace(act, reason=f"{act.reason}{trouble}") if act.kills else act)
+                trouble = self._requests.trouble if act.kills else ""
+                self._give(replace(act, reason=f"{act.reason}: {trouble}") if trouble else act)
 
     def _in_vain(self) -> Exit | None:
         """The end if etcd answers, but not what is needed: nobody hears of us, or we of nobody."""
-        for since, why in self._failing.values():
-            if boot_time() - since >= self._rules.patience:
-                return Exit(UNAVAILABLE, f"etcd cannot be used: {why}", kills=True)
-        return None
+        why = self._requests.in_vain_for(self._rules.patience)
+        return None if why is None else Exit(UNAVAILABLE, f"etcd cannot be used: {why}", kills=True)
 
     async def _read(self) -> None:
         sent = boot_time()
-        view = await self._asked("read", self._store.read)
+        view = await self._asked("read", partial(self._store.read, self._near))
         if view is None:
             await anyio.sleep(AGAIN_SECONDS)
             return
-        self._view, self._revision, self._members = view, view.revision, view.prepared
+        self._view, self._latest, self._revision = view, view, view.revision
+        self._listener.listen(view, boot_time())
         self._remember(view, sent)
 
     async def _write(self, act: Transaction) -> None:
@@ -222,6 +254,14 @@ class Session:
             if act.then is not None:
                 self._give(act.then)
 
+    def _in_turn(self, until: float) -> float:
+        """When to look: of many servers that wait for the same delay, one writes what follows."""
+        memory, near = self.memory, self._near
+        if near is None or memory.about is None or not memory.about.delay:
+            return until
+        waits_for_delay = until == memory.phase_seen + memory.about.delay
+        return until + near.index * TURN_SECONDS if waits_for_delay else until
+
     async def _woken(self, until: float) -> None:
         with anyio.move_on_after(max(0.0, until - boot_time())):
             await self._news.wait()
@@ -234,26 +274,18 @@ class Session:
                 self.ready_with = decode(put.key, put.value, Mark).digest
 
     async def _asked(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
-        """The answer of etcd; None if there is none in time: our ranks must end before the fence.
-
-        ``what`` names the kind of request: that others succeed says nothing about this one.
-        """
+        """None if there is no answer in time: our ranks must end before the fence."""
         left = self.memory.contact + self._rules.patience - boot_time()
-        answer, why = None, "etcd has not answered"
-        with anyio.move_on_after(max(left, AGAIN_SECONDS)):
-            try:
-                answer = await ask()
-            except (EtcdError, DamagedRecord) as error:
-                why = str(error)
-        if answer is None:
-            since, _ = self._failing.get(what, (boot_time(), ""))
-            self._failing[what] = since, why
-            self._tell_trouble(why)
-        else:
-            self._failing.pop(what, None)
-            if not self._failing:
-                self._tell_trouble(None)
-        return answer
+        return await self._requests.ask(what, ask, left)
+
+    @property
+    def _near(self) -> Near | None:
+        """What we read of a job of many servers; None if all is read."""
+        index, rules = self.memory.index, self._rules
+        index = rules.own.index if index is None else index
+        if rules.servers <= self._few or index is None:
+            return None
+        return Near(index, rules.servers, rules.ttl)
 
     def _clocks(self) -> Clocks:
         return Clocks(boot_time(), secrets.token_hex(8), random.random())  # noqa: S311

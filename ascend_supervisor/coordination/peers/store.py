@@ -8,6 +8,8 @@ from hashlib import sha256
 
 from ascend_supervisor.coordination.agreement import acts, keys
 from ascend_supervisor.coordination.agreement.view import View, view_of
+from ascend_supervisor.coordination.peers.near import Near
+from ascend_supervisor.coordination.peers.reading import Reading
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import LeaseNotFound
 from ascend_supervisor.etcd.values import (
@@ -20,6 +22,7 @@ from ascend_supervisor.etcd.values import (
     Operation,
     Prefix,
     Put,
+    Range,
     Transaction,
 )
 from ascend_supervisor.etcd.watch import Watch
@@ -40,9 +43,15 @@ class Store:
         self._alive = lease_of(incarnation)
         self._ttl = ttl
         self._job = ""
+        self._reading = Reading(etcd, self._prefix)
 
-    async def read(self) -> View:
-        """All that is known of the job; raises DamagedRecord too."""
+    async def read(self, near: Near | None = None) -> View:
+        """All that is known of the job; raises DamagedRecord too.
+
+        For ``near``, of a job of many servers, only its own keys and the epoch are up to date.
+        """
+        if near is not None:
+            return await self._reading.view(near)
         answer = await self._etcd.read(Get(Prefix(self._prefix)))
         records = answer.got[0].records
         values = {one.key.removeprefix(self._prefix): one.value for one in records}
@@ -51,6 +60,15 @@ class Store:
     async def write(self, act: acts.Transaction) -> bool:
         """Whether it has succeeded; nothing was changed if not. Leases that are gone are made."""
         self._job = act.job
+        has_succeeded = False
+        try:
+            has_succeeded = await self._written(act)
+        finally:
+            if not has_succeeded:
+                self._reading.forget()
+        return has_succeeded
+
+    async def _written(self, act: acts.Transaction) -> bool:
         transaction = self._transaction(act)
         try:
             return (await self._etcd.transact(transaction)).succeeded
@@ -68,9 +86,12 @@ class Store:
             await self._etcd.keep_alive(lease_of(self._job))
 
     @asynccontextmanager
-    async def watch(self, revision: int) -> AsyncIterator[Watch]:
-        """Wakes at every change of the job's keys after ``revision``."""
-        async with self._etcd.watch(Prefix(self._prefix), revision=revision + 1) as watch:
+    async def watch(self, revision: int, near: Near | None = None) -> AsyncIterator[Watch]:
+        """Wakes at every change after ``revision`` of the job's keys; of those near ``near``."""
+        ranges: tuple[Range, ...] = (Prefix(self._prefix),)
+        if near is not None:
+            ranges = tuple(Key(self._prefix + name) for name in near.watched)
+        async with self._etcd.watch(*ranges, revision=revision + 1) as watch:
             yield watch
 
     async def _grant(self, act: acts.Transaction) -> None:

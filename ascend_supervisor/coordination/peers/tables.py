@@ -53,6 +53,10 @@ class Tables(Protocol):
     async def stay_ready(self, session: Session) -> NoReturn:
         """The same again, whenever it has changed."""
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the servers in the latest table that is known; empty before."""
+
     def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:
         """The table with which a generation starts on the servers of ``roster``."""
 
@@ -64,7 +68,15 @@ class WrittenTable:
     come to all servers at once. It must hold this server at the same place as before.
     """
 
-    def __init__(self, wait: Callable[[], Awaitable[FoundTable]], identity: Identity) -> None:
+    def __init__(
+        self,
+        wait: Callable[[], Awaitable[FoundTable]],
+        identity: Identity,
+        *,
+        may_grow: bool = False,
+    ) -> None:
+        """``may_grow``: a later table may have more servers, or fewer."""
+        self._may_grow = may_grow
         self._wait = wait
         self._identity = identity
         self._latest: Placed | None = None
@@ -78,7 +90,7 @@ class WrittenTable:
     async def get_ready(self, session: Session) -> None:
         at = self._latest or await self._read()
         self._latest = None
-        session.check_place(at.node_rank, at.found.table.servers)
+        session.take_place(at.node_rank, at.found.table.servers, may_grow=self._may_grow)
         digest = at.found.essence
         self._places[digest] = at
         if session.situation.table != digest:
@@ -88,6 +100,11 @@ class WrittenTable:
         while True:
             await anyio.sleep(AGAIN_SECONDS)
             await self.get_ready(session)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        places = list(self._places.values())
+        return _labels(places[-1]) if places else ()
 
     def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:  # noqa: ARG002
         return self._places[session.ready_with]
@@ -114,6 +131,7 @@ class MadeTable:
         self._servers = servers
         self._devices = devices
         self._address = address
+        self._latest: Placed | None = None
 
     async def part(self) -> Part:
         address = await aside(self._address)
@@ -127,11 +145,20 @@ class MadeTable:
         await anyio.sleep_forever()
         raise AssertionError
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return _labels(self._latest) if self._latest is not None else ()
+
     def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:
         found = made_table(tuple(map(_published, roster)))
         index = session.memory.index
         assert index is not None  # noqa: S101  (who starts is in the roster)
-        return Placed(found, index, found.table.entries[index])
+        self._latest = Placed(found, index, found.table.entries[index])
+        return self._latest
+
+
+def _labels(place: Placed) -> tuple[str, ...]:
+    return tuple(entry.label for entry in place.found.table.entries)
 
 
 def _published(seat: Seat) -> Server:

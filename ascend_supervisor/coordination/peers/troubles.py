@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 
 from ascend_supervisor.coordination.agreement.records import DamagedRecord
@@ -15,14 +17,17 @@ AGAIN_SECONDS = 1.0
 
 
 class Troubles:
-    def __init__(self, report: Report) -> None:
+    """``ranks_run`` says whether there are ranks here."""
+
+    def __init__(self, report: Report, ranks_run: Callable[[], bool]) -> None:
         self._report = report
+        self._ranks_run = ranks_run
         self._is_told = False
 
     def tell(self, trouble: str | None) -> None:
         """``trouble`` is a sentence; None: there is none."""
         if trouble is not None and not self._is_told:
-            self._report(PeersUnreachable(trouble))
+            self._report(PeersUnreachable(trouble, self._ranks_run()))
         if trouble is None and self._is_told:
             self._report(PeersReachable())
         self._is_told = trouble is not None

@@ -1,10 +1,9 @@
-"""Tells whom or what a server waits for: after a moment, then now and then."""
+"""Tells whom of its peers a server waits for: after a moment, when that changes, now and then."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import NoReturn
 
 import anyio
@@ -15,10 +14,9 @@ from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.peers import PeersWaiting
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.intervals import CLUSTER
-from ascend_supervisor.tasks.race import first
 
 FIRST_SECONDS = 2.0
-"""Servers that start together need no words."""
+"""Servers that start together need no words, and changes come together."""
 
 
 @asynccontextmanager
@@ -39,25 +37,17 @@ async def telling_waits(session: Session, clock: Clock, report: Report) -> Async
 
 async def _tell(session: Session, clock: Clock, report: Report) -> NoReturn:
     began = clock.elapsed()
-    interval = CLUSTER
+    interval, last = CLUSTER, None
     await clock.sleep(FIRST_SECONDS)
     try:
         while True:
-            waited = round(clock.elapsed() - began, 3)
-            report(PeersWaiting(_missing(session), session.waits_for, waited))
-            await first(partial(clock.sleep, interval.seconds), partial(_other_reason, session))
-            interval = interval.longer
+            now = session.members_missing, session.waits_for
+            interval = interval.longer if now == last else CLUSTER
+            last = now
+            report(PeersWaiting(*now, round(clock.elapsed() - began, 3)))
+            with anyio.move_on_after(interval.seconds):
+                while (session.members_missing, session.waits_for) == last:
+                    await session.change()
+                await clock.sleep(FIRST_SECONDS)  # one change follows the other
     finally:
         report(WaitEnded(round(clock.elapsed() - began, 3)))
-
-
-async def _other_reason(session: Session) -> None:
-    """Return when a server that has no number yet waits for something else."""
-    told = session.waits_for
-    while session.waits_for == told or session.memory.index is not None:
-        await session.change()
-
-
-def _missing(session: Session) -> tuple[int, ...]:
-    """Those that a server waits for which has a part in the job; others wait for their own."""
-    return () if session.memory.index is None else session.members_missing

@@ -160,6 +160,25 @@ def test_tables_that_differ_start_nothing_and_are_both_named_in_the_end():
     cause = about_of(written).cause
     assert cause is not None
     assert cause.reason == "the rank tables differ: server 0 has t, server 1 has u"
+    assert cause.server == 1
+
+
+def test_the_server_whose_table_nobody_shares_is_blamed_whoever_writes_it():
+    seen = view(
+        GATHER,
+        ready__0__0=Mark("A", "t"),
+        ready__0__1=Mark("B", "u"),
+        ready__0__2=Mark("C", "t"),
+        server__2=Member("job", "C", "c"),
+        alive__2=Beat("C"),
+    )
+    rules = replace(RULES, servers=3)
+    memory = replace(known(seen, rules=rules), only_ready=100 - RULES.timeout)
+    written = decide(seen, memory, Clocks(100, "new"), READY, rules)
+    cause = about_of(written).cause
+    assert cause is not None
+    assert cause.server == 1
+    assert cause.reason == "the rank tables differ: server 0 has t, server 1 has u"
 
 
 def test_a_failure_is_charged_and_waited_for_and_the_last_one_ends_the_job():
@@ -179,7 +198,7 @@ def test_nothing_runs_before_the_delay_is_over():
     marks = {"ready__0__0": Mark("A", "t"), "ready__0__1": Mark("B", "t")}
     seen = view(GATHER, replace(ABOUT, delay=4.0), **marks)
     early = act(seen, later=3)
-    assert early == Wait(104.0, "waiting in gather 0")
+    assert early == Wait(104.0, "all are ready; the restart is delayed for 4 s")
     assert epoch_of(act(seen, later=4)).phase is Phase.RUN
 
 
@@ -197,21 +216,10 @@ def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
     newcomer = replace(RULES, own=Self("X", "x", index=1))
     found = act(view(GATHER), rules=newcomer)
     assert isinstance(found, Wait)
-    assert found.reason == (
-        "waiting for index 1, which is held by b; see that each server has a --node-rank of its own"
-    )
-
-
-def test_a_server_without_a_place_says_what_it_waits_for():
-    newcomer = replace(RULES, own=Self("X", "x"))
-    for seen, reason in (
-        (view(RUN), "waiting as a spare: 2 servers run; this one takes the place of one"),
-        (without(view(RUN), keys.alive(1)), "waiting until the place of a server that is lost"),
-        (view(None), "waiting to see whether the job is known already"),
-    ):
-        found = act(seen, rules=newcomer)
-        assert isinstance(found, Wait)
-        assert found.reason.startswith(reason)
+    held = "the place of server 1 is held by another supervisor, on"
+    assert found.reason == f"{held} the place b"
+    named = view(GATHER, server__1=Member("job", "B", "b", host="node-b"))
+    assert getattr(act(named, rules=newcomer), "reason", "") == f"{held} node-b"
     free = without(view(GATHER), "server/1", "alive/1")
     taken = act(free, rules=newcomer)
     assert isinstance(taken, Transaction)

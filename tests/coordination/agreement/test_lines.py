@@ -39,10 +39,12 @@ NOT_MISSED = {
     "ended_here": "a promise to a newcomer, which no invariant of the search mentions",
     "refuse_ourselves": "the model has no settings that differ",
     "cannot_go_on": "the model has no obstacles",
+    "is_the_clusters": "no cluster is followed in the model (test_pending.py)",
+    "charge": "no cluster is followed in the model (test_pending.py)",
     "leave_unneeded": "ends sooner",
     "leave_done": "ends sooner",
 }
-"""Lines whose absence the search does not notice, and why; test_decision.py covers them."""
+"""Lines whose absence the search does not notice, and why; tests of decisions cover them."""
 
 
 @pytest.mark.parametrize("line", MISSED)

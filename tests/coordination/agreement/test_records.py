@@ -105,3 +105,15 @@ def test_a_view_shows_the_generation_and_the_job_of_the_epoch_only():
     assert (list(view.members), list(view.ready), view.alive) == ([0], [0], {0: "A"})
     assert view.living == view.prepared == (0,)
     assert view.marks_of(1) == (keys.ready(6, 1),)
+
+
+@pytest.mark.parametrize("name", ["ready/6/0", "done/6/0", "ready/8/1", "done/8/1"])
+def test_marks_of_other_generations_are_ignored_whatever_they_hold(name):
+    seen = view_of({keys.EPOCH: encode(EPOCH), name: b"no record"}, 1)
+    assert (dict(seen.ready), dict(seen.done)) == ({}, {})
+    assert seen.marks_of(int(name[-1])) == (name,)
+
+
+def test_a_mark_of_the_generation_itself_must_be_a_record():
+    with pytest.raises(DamagedRecord, match="ready/7/0"):
+        view_of({keys.EPOCH: encode(EPOCH), "ready/7/0": b"no record"}, 1)

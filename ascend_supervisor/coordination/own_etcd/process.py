@@ -1,0 +1,142 @@
+"""The process of the job's own etcd: its directory, its log, its starts and its end."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import signal
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ascend_supervisor.coordination.own_etcd.command import command, environment
+from ascend_supervisor.coordination.own_etcd.machine import Machine
+from ascend_supervisor.errors import CannotWrite, Unavailable
+from ascend_supervisor.etcd.access import Endpoint
+from ascend_supervisor.events.own_etcd import EtcdStarted
+from ascend_supervisor.files.directories import make_directories
+from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.output.pump import Pump
+from ascend_supervisor.output.sink import Sink
+from ascend_supervisor.processes.children import Child
+from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.tasks.race import first
+from ascend_supervisor.tasks.threads import aside
+from ascend_supervisor.untrusted_text import plain
+
+DATA_MODE = 0o700
+KILL_SECONDS = 10.0
+"""How long it may take to die; it writes to a disk, which may hang."""
+DISK_SECONDS = 10.0
+
+
+class EtcdProcess:
+    """One etcd; ``start`` it, and once more after each ``ended``; at last ``end``.
+
+    ``tasks`` pass on what it prints; they must go on until ``end`` has returned.
+    """
+
+    def __init__(self, program: str, serves: Endpoint, machine: Machine, tasks: TaskGroup) -> None:
+        self._machine = machine
+        self._serves = serves
+        self._tasks = tasks
+        self._spec = ProcessSpec(
+            argv=command(program, serves, machine.data),
+            cwd=machine.data,
+            log=machine.log,
+            title="the job's etcd",
+        )
+        self._child: Child | None = None
+        self._over = anyio.Event()
+        self._starts = 0
+        self._has_data = False
+        self.last_line = ""
+        """The last that it has printed, once it has ended."""
+
+    @property
+    def runs(self) -> bool:
+        return self._child is not None and self._child.returncode is None
+
+    async def prepare(self) -> None:
+        """An empty directory, readable only to us, and an open log.
+
+        What an earlier job has left there is deleted. Raises CannotWrite, or Unavailable.
+        """
+        data, log = self._machine.data, self._machine.log
+        self._has_data = True
+        with anyio.move_on_after(DISK_SECONDS):
+            await aside(partial(_make_anew, data, log.parent))
+            await self._machine.logs.open([self._spec])
+            return
+        raise Unavailable(
+            f"--peers first: the file system of {plain(str(data))} does not answer within "
+            f"{DISK_SECONDS:g} s"
+        )
+
+    def start(self) -> None:
+        """Start it on its data; raises OSError. Until it has ended, no sweep ends it."""
+        self._starts += 1
+        machine, spec = self._machine, self._spec
+        log = machine.logs.noted(spec, f"start {self._starts} of {spec.name}")
+        sink = Sink(log, None, machine.clock)
+        pump = Pump(sink)
+        with pump.write_end() as write_end:
+            child = machine.children.spawn(
+                spec.argv,
+                environ=environment(platform.machine()),
+                cwd=str(spec.cwd),
+                output=write_end,
+            )
+        machine.children.keep(child)
+        if not machine.children.die_with_us:
+            machine.guardian.watch(Pid.of(child.pid))
+        self._child, self._over = child, anyio.Event()
+        self._tasks.start_soon(self._pass_on, child, pump, sink)
+        paths = plain(str(machine.log)), plain(str(machine.data))
+        machine.report(EtcdStarted(str(self._serves), child.pid, *paths))
+
+    async def ended(self) -> str:
+        """How the process that was started last has ended, such as "exited with status 1"."""
+        await self._over.wait()
+        assert self._child is not None  # noqa: S101  (it was started)
+        return str(ExitStatus.of(await self._child.ended()))
+
+    async def end(self) -> None:
+        """Kill it, and delete its data: nobody needs them after the job."""
+        child = self._child
+        if child is not None and child.returncode is None and (found := Pid.of(child.pid)):
+            found.send(signal.SIGKILL)
+            with anyio.move_on_after(KILL_SECONDS):
+                await child.ended()
+        if self._has_data:
+            with anyio.move_on_after(DISK_SECONDS):
+                await aside(partial(shutil.rmtree, self._machine.data, ignore_errors=True))
+
+    async def _pass_on(self, child: Child, pump: Pump, sink: Sink) -> None:
+        """What it prints goes to its log."""
+        try:
+            await first(pump.run, child.ended)
+            await child.ended()
+        finally:
+            pump.finish()
+            self.last_line = next((line for line in reversed(sink.last_lines) if line), "")
+            self._over.set()
+
+
+def _make_anew(data: Path, log_dir: Path) -> None:
+    """Raises CannotWrite."""
+    try:
+        make_directories(log_dir)
+        make_directories(data.parent)
+        if data.is_dir() and not data.is_symlink():
+            shutil.rmtree(data)
+        data.mkdir(DATA_MODE)  # refuses what somebody else has put there meanwhile
+    except OSError as error:
+        raise CannotWrite(
+            f"--peers first: cannot make the directory of etcd's data, {plain(str(data))}: "
+            f"{reason_of(error)}; choose another one with --state-file"
+        ) from error

@@ -1,0 +1,54 @@
+"""Keeps the job's etcd, at the end of the first server, until the others need it no more."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio
+
+from ascend_supervisor.coordination.agreement.records import DamagedRecord
+from ascend_supervisor.coordination.own_etcd.others import (
+    end_without_us,
+    may_finish,
+    others_here,
+)
+from ascend_supervisor.coordination.own_etcd.telling import telling
+from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.etcd.failures import EtcdError
+from ascend_supervisor.events import Report
+from ascend_supervisor.tasks.clock import Clock
+
+LOOK_SECONDS = 0.2
+
+
+async def stay(
+    store: Store, own: int, seconds: float, runs: Callable[[], bool], clock: Clock, report: Report
+) -> None:
+    """Until the others have left, for ``seconds`` at most, or while etcd ``runs``.
+
+    A job that goes on is ended: at once, or after half of the time if the ranks here have ended
+    with 0, because those of the others may, too.
+    """
+    began = clock.elapsed()
+    others: tuple[int, ...] = ()
+
+    def what() -> str:
+        numbers = ", ".join(map(str, others))
+        which = "server {} has" if len(others) == 1 else "servers {} have"
+        return f"the etcd of the job stays until {which.format(numbers)} read the end of the job"
+
+    with anyio.move_on_after(seconds):
+        async with telling(what, seconds, clock, report):
+            while runs():
+                with suppress(EtcdError, DamagedRecord):
+                    view = await store.read()
+                    others = others_here(view, own)
+                    if not others:
+                        return
+                    is_late = clock.elapsed() - began >= seconds / 2
+                    end = end_without_us(view, own, secrets.token_hex(8))
+                    if end is not None and (is_late or not may_finish(view, own)):
+                        await store.write(end)
+                await anyio.sleep(LOOK_SECONDS)

@@ -1,0 +1,231 @@
+"""The cluster says who is where, and the servers agree when: --peers with --follow-cluster.
+
+An incident that one server sees ends the generation on all. The others may see it at another
+moment: it is the same one. No generation starts while the files of any server forbid it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
+
+import anyio
+from msgspec.structs import replace
+
+from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.coordination.endings import ended_by, is_failed
+from ascend_supervisor.coordination.incident import Incident, fault
+from ascend_supervisor.coordination.lookout import Look
+from ascend_supervisor.coordination.memory import MOST_RESTARTS, RESTARTS_SECONDS
+from ascend_supervisor.coordination.monitor import Monitor
+from ascend_supervisor.coordination.obstacles import Obstacle
+from ascend_supervisor.coordination.own_place import OwnPlace, Place, check_table
+from ascend_supervisor.coordination.peers.coordinator import Peers
+from ascend_supervisor.coordination.peers.session import LeftOut, Replaced
+from ascend_supervisor.coordination.rules import Rules
+from ascend_supervisor.coordination.waiting import Patient, Waiting
+from ascend_supervisor.coordination.whole_job import JobSeen
+from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
+from ascend_supervisor.events import Report
+from ascend_supervisor.life import Start
+from ascend_supervisor.outcome import Ended, Fault, Outcome, Remedy
+from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import first
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 on
+
+Table = Callable[[], Awaitable[FoundTable]]
+
+
+class PeersInCluster:
+    """``table`` waits for the first rank table; ``peers`` are to get theirs from the argument."""
+
+    def __init__(
+        self,
+        peers: Callable[[Table], Peers],
+        table: Table,
+        looks: tuple[Look, ...],
+        identity: Identity,
+        rules: Rules,
+        clock: Clock,
+        report: Report,
+    ) -> None:
+        self._peers = peers(self._usable_table)
+        self._first_table = table
+        self._place = OwnPlace(identity)
+        self._rules = rules
+        self._clock = clock
+        self._report = report
+        self._monitor = Monitor(looks, clock, report)
+        self._tasks = anyio.create_task_group()
+        self._told: Fault | None = None
+        """What the cluster wanted last of the generation that runs."""
+
+    async def __aenter__(self) -> Self:
+        await self._peers.__aenter__()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._monitor.run)
+        self._tasks.start_soon(self._pass_on)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._tasks.cancel_scope.cancel()
+        is_of_job = isinstance(error, Exception)  # not to be put into a group
+        await self._tasks.__aexit__(*((None,) * 3 if is_of_job else (kind, error, traceback)))
+        await self._peers.__aexit__(kind, error, traceback)
+
+    def use_table_as_it_is(self) -> bool:
+        """End the wait for a new table, as an operator wants; returns whether there is one."""
+        with suppress(TableRefused):
+            found = self._found()
+            if isinstance(found, Obstacle) and found.by_hand:
+                self._monitor.accept_table()
+                return True
+        return False
+
+    def seen(self) -> JobSeen | None:
+        """The whole job, as it was read last; None before that."""
+        return self._peers.seen()
+
+    async def gather(self) -> Start | Stop:
+        """Wait until all servers are ready with the same table; raises a Refusal."""
+        start = await self._peers.gather()
+        if isinstance(start, Stop):
+            return start
+        more = self._monitor.memory.incident is not None or self._peers.was_told
+        return replace(start, cluster=self._restarts(int(more)))
+
+    async def still(self, start: Start) -> bool:
+        """All start now: what the cluster says against it ends the generation before it begins."""
+        await self._monitor.look()
+        found = self._found()
+        if not await self._peers.still(start):
+            return False
+        if isinstance(found, Place) and found.found.essence == start.found.essence:
+            self._monitor.start(start.found, start.local_ranks, was_told=self._peers.was_told)
+            self._peers.hear(None)
+            self._told = None
+            return True
+        why = found.reason if isinstance(found, (Obstacle, Stop)) else "the rank table has changed"
+        reason = f"the cluster recovers: {why}"
+        withdrawn = Fault(reason, UNAVAILABLE, Remedy.FREE, by_cluster=True)
+        await self._peers.announce(start, withdrawn, 0.0)
+        await self._peers.settle(start, Ended(withdrawn, 0.0))
+        return False
+
+    async def must_end(self, start: Start) -> Fault:
+        """Each word of the cluster is told once; then the peers are heard again."""
+        found = await first(self._recovery, partial(self._peers.must_end, start))
+        if found.by_cluster:
+            self._told = found
+        return found
+
+    async def announce(self, start: Start, verdict: Outcome, uptime: float) -> None:
+        await self._peers.announce(start, self._for_all(verdict), uptime)
+
+    async def settle(self, start: Start, ended: Ended) -> Decision:
+        if is_failed(ended):
+            self._monitor.judge()
+        outcome, *faults = (self._for_all(one) for one in (ended.outcome, *ended.faults))
+        told = replace(ended, outcome=outcome, faults=tuple(faults))
+        decision = await first(partial(self._peers.settle, start, told), self._tell_pending)
+        incident = self._monitor.memory.incident
+        if not isinstance(decision, Restart):
+            return decision
+        if incident is not None and _is_here_alone(incident):
+            return ended_by(incident)
+        more = decision.is_free and self._peers.was_told
+        return replace(decision, cluster=self._restarts(int(more)))
+
+    # The word of the cluster.
+
+    async def _pass_on(self) -> NoReturn:
+        """Tell the peers what the cluster says, as it says it."""
+        while True:
+            await self._monitor.change()
+            incident = self._monitor.memory.incident
+            told = None if incident is None else self._for_all(self._fault(incident))
+            self._peers.hear(told if isinstance(told, Fault) else None)
+
+    async def _recovery(self) -> Fault:
+        while (found := self._fault(await self._monitor.incident())) == self._told:
+            await self._monitor.change()
+        return found
+
+    def _fault(self, incident: Incident) -> Fault:
+        """How it ends the ranks here."""
+        if not self._monitor.memory.is_unstable(self._clock.now()):
+            return fault(incident, self._rules.patience, self._rules.reset_grace)
+        reason = (
+            f"the cluster is unstable: it has asked for more than {MOST_RESTARTS} restarts within "
+            f"{RESTARTS_SECONDS:g} s"
+        )
+        return Fault(reason, UNAVAILABLE, Remedy.FINAL, by_cluster=True)
+
+    def _for_all(self, outcome: Outcome) -> Outcome:
+        """The same for the other servers: a faulty NPU here ends this server, and not the job."""
+        incident = self._monitor.memory.incident
+        if not isinstance(outcome, Fault) or not outcome.by_cluster or incident is None:
+            return outcome
+        return replace(outcome, remedy=Remedy.FREE) if _is_here_alone(incident) else outcome
+
+    async def _tell_pending(self) -> NoReturn:
+        """Tell that the cluster may say of a failure that it is its own."""
+        waiting = Waiting(self._clock, self._report)
+        try:
+            while True:
+                if (failure := self._peers.pending) is not None:
+                    within = f"unless it acts within {self._rules.verdict:g} s"
+                    waiting.tell(f"{failure}; {within}, it is charged", self._rules.verdict)
+                await self._monitor.change()
+        finally:
+            waiting.end()
+
+    # The rank table.
+
+    async def _usable_table(self) -> FoundTable:
+        """The cluster's table, once a generation may start with it; raises a Refusal."""
+        if not self._monitor.memory.running:
+            await self._first_table()
+        await self._monitor.look()
+        patience = Patient(self._rules.table_timeout, self._clock, self._report)
+        try:
+            while isinstance(found := self._found(), Obstacle):
+                check_table(self._monitor.memory, self._clock.now())
+                patience.wait_for(found)
+                await self._monitor.change()
+        finally:
+            patience.end()
+        if isinstance(found, Stop):
+            incident = self._monitor.memory.incident
+            is_ours = incident is not None and _is_here_alone(incident)
+            raise (Replaced if is_ours else Unavailable)(found.reason)
+        self._place.size_may_change()
+        return found.found
+
+    def _found(self) -> Place | Obstacle | Stop:
+        """Raises LeftOut if the table has not held this server for some time."""
+        try:
+            return self._place.found(self._monitor.memory, self._clock.now())
+        except TableRefused as refusal:
+            raise LeftOut(*refusal.faults) from refusal
+
+    def _restarts(self, more: int) -> ClusterRestarts:
+        used = self._monitor.memory.recent_restarts(self._clock.now()) + more
+        return ClusterRestarts(used, MOST_RESTARTS)
+
+
+def _is_here_alone(incident: Incident) -> bool:
+    """Whether it ends this server alone: the cluster replaces it, and the others wait for that."""
+    return incident.trigger == "npu_fault"

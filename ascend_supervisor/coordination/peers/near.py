@@ -1,0 +1,136 @@
+"""What a server of many reads: little, and everything only if the little says that it must; pure.
+
+In a job of many servers nobody can read all records at every change. A server reads at one
+revision: the epoch, its own keys, the ``alive`` of the next servers, and how many are ready or
+done. The rest is as it was when all was read last, at most one TTL ago. Acting on that is safe,
+because every transaction compares what it was decided on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.records import (
+    About,
+    Beat,
+    Epoch,
+    Mark,
+    Member,
+    Phase,
+    decode,
+)
+from ascend_supervisor.coordination.agreement.view import View
+
+FEW = 64
+"""A job of so many servers is read whole at every change: that takes a second at most."""
+NEXT = 3
+"""The ``alive`` of so many next servers is watched."""
+
+Values = Mapping[str, bytes | None]
+"""By key, relative to the job's prefix; None: there is no such key."""
+
+
+class Near(Struct, frozen=True):
+    """``index`` of ``servers``: ours, or the one that is given to us. The limit is in seconds."""
+
+    index: int
+    servers: int
+    limit: float
+
+    @property
+    def next_ones(self) -> tuple[int, ...]:
+        """Those whose ``alive`` we watch."""
+        found = [(self.index + step) % self.servers for step in range(1, NEXT + 1)]
+        return tuple(dict.fromkeys(index for index in found if index != self.index))
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        own = (keys.server(self.index), keys.alive(self.index))
+        return (keys.EPOCH, *own, *map(keys.alive, self.next_ones))
+
+    def read(self, generation: int) -> tuple[str, ...]:
+        """The keys that are read by name, ``about`` apart, which is large."""
+        marks = (keys.ready(generation, self.index), keys.done(generation, self.index))
+        return (*self.watched, *marks)
+
+
+def counted(epoch: Epoch) -> str:
+    """The prefix of the keys that all servers put before the epoch can change."""
+    word = keys.READY if epoch.phase is Phase.GATHER else keys.DONE
+    return f"{word}/{epoch.generation}/"
+
+
+def patched(view: View, values: Values, revision: int) -> View:
+    """``view`` with these keys as they are at ``revision``; raises DamagedRecord."""
+    known = dict(view.values)
+    for name, value in values.items():
+        if value is None:
+            known.pop(name, None)
+        else:
+            known[name] = value
+    view = replace(view, values=known, revision=revision)
+    if keys.EPOCH in values:
+        view = _with_epoch(view, values)
+    for name, value in values.items():
+        view = _with_key(view, name, value)
+    return view
+
+
+def shows_loss(view: View) -> bool:
+    """Whether a member of the running generation seems to be lost, as far as is known."""
+    if view.epoch is None or view.about is None or view.epoch.phase is not Phase.RUN:
+        return False
+    return any(
+        view.alive.get(index) != seat.incarnation and index not in view.done
+        for index, seat in enumerate(view.about.roster)
+    )
+
+
+def _with_epoch(view: View, values: Values) -> View:
+    """The marks of another generation do not count; those of its own are not known yet."""
+    value = values[keys.EPOCH]
+    epoch = None if value is None else decode(keys.EPOCH, value, Epoch)
+    before = view.epoch
+    if keys.ABOUT in values:
+        value = values[keys.ABOUT]
+        about = None if value is None else decode(keys.ABOUT, value, About)
+        view = replace(view, about=about)
+    if epoch is None or before is None or epoch.generation != before.generation:
+        view = replace(view, ready={}, done={})
+    return replace(view, epoch=epoch)
+
+
+def _with_key(view: View, name: str, value: bytes | None) -> View:
+    match keys.parts(name):
+        case keys.SERVER, (index,):
+            member = None if value is None else decode(name, value, Member)
+            is_its = member is not None and view.epoch is not None and member.job == view.epoch.job
+            return replace(view, members=_put(view.members, index, member if is_its else None))
+        case keys.ALIVE, (index,):
+            beat = None if value is None else decode(name, value, Beat).incarnation
+            return replace(view, alive=_put(view.alive, index, beat))
+        case (keys.READY | keys.DONE) as word, (generation, index):
+            if view.epoch is None or generation != view.epoch.generation:
+                return view
+            mark = None if value is None else decode(name, value, Mark)
+            if word == keys.READY:
+                return replace(view, ready=_put(view.ready, index, mark))
+            return replace(view, done=_put(view.done, index, mark))
+        case _:
+            return view
+
+
+def _put(known: Mapping[int, Any], index: int, value: Any) -> Mapping[int, Any]:
+    if known.get(index) == value:
+        return known
+    changed = dict(known)
+    if value is None:
+        del changed[index]
+    else:
+        changed[index] = value
+    return changed

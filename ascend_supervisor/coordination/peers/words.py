@@ -1,0 +1,132 @@
+"""The last word of every server of the job, from what is read of all; pure."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ascend_supervisor.coordination.agreement.records import Epoch, Phase
+from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.coordination.whole_job import ServerPhase, ServerSeen
+
+
+class Word(Struct, frozen=True):
+    """What a server says, or what its silence means; first seen at ``since`` (CLOCK_BOOTTIME)."""
+
+    phase: ServerPhase
+    text: str
+    since: float
+    hosts: tuple[str, ...] = ()
+
+
+Words = tuple[Word, ...]
+"""By index."""
+MOST_UNHEARD = 16
+
+
+def heard(known: Words, view: View, servers: int, now: float) -> Words:
+    """The words after ``view``, which was read ``now``; one that has not changed keeps its time."""
+    epoch = view.epoch
+    if epoch is None:
+        return known
+    found = []
+    for index in range(servers):
+        phase = _phase(epoch, view, index)
+        text = _text(epoch, view, index, phase)
+        before = known[index] if index < len(known) else None
+        is_new = before is None or (before.phase, before.text) != (phase, text)
+        since = now if before is None or is_new else before.since
+        member = view.members.get(index)
+        found.append(Word(phase, text, since, member.addresses if member else ()))
+    return tuple(found)
+
+
+class Listener:
+    """What is heard is put together only when somebody asks, or when much has come."""
+
+    def __init__(self, servers: int) -> None:
+        self._servers = servers
+        self._words: Words = ()
+        self._unheard: list[tuple[View, float]] = []
+
+    def listen(self, view: View, now: float) -> None:
+        """``view`` was read ``now``."""
+        self._unheard.append((view, now))
+        if len(self._unheard) > MOST_UNHEARD:
+            self._hear()
+
+    @property
+    def words(self) -> Words:
+        self._hear()
+        return self._words
+
+    def _hear(self) -> None:
+        for view, now in self._unheard:
+            self._words = heard(self._words, view, self._servers, now)
+        self._unheard.clear()
+
+
+def seen(words: Words, hosts: tuple[str, ...], now: float) -> tuple[ServerSeen, ...]:
+    """``hosts`` are the names by index, for servers that give none themselves."""
+    return tuple(
+        ServerSeen(
+            index,
+            ", ".join(word.hosts) or (hosts[index] if index < len(hosts) else ""),
+            word.phase,
+            word.text,
+            max(0.0, now - word.since),
+        )
+        for index, word in enumerate(words)
+    )
+
+
+def _phase(epoch: Epoch, view: View, index: int) -> ServerPhase:
+    match epoch.phase:
+        case Phase.GATHER:
+            return _in_gather(view, index)
+        case Phase.RUN:
+            return _in_run(view, index)
+        case Phase.END:
+            return "ending" if index in view.alive else "ended"
+
+
+def _in_gather(view: View, index: int) -> ServerPhase:
+    member = view.members.get(index)
+    if member is None:
+        return "missing"
+    if member.has_left:
+        return "left"
+    if view.alive.get(index) != member.incarnation:
+        return "lost"
+    mark = view.ready.get(index)
+    is_ready = mark is not None and mark.incarnation == member.incarnation
+    return "ready" if is_ready else "gathering"
+
+
+def _in_run(view: View, index: int) -> ServerPhase:
+    roster = view.about.roster if view.about is not None else ()
+    incarnation = roster[index].incarnation if index < len(roster) else None
+    done, member = view.done.get(index), view.members.get(index)
+    if done is not None and done.incarnation == incarnation:
+        return "done"
+    if incarnation is not None and view.alive.get(index) == incarnation:
+        return "running"
+    return "left" if member is not None and member.has_left else "lost"
+
+
+def _text(epoch: Epoch, view: View, index: int, phase: ServerPhase) -> str:
+    """The failure of the server on which the root cause is, until the next generation runs."""
+    cause = view.about.cause if view.about is not None else None
+    if cause is not None and cause.server == index and epoch.phase is not Phase.RUN:
+        return cause.reason
+    generation = epoch.generation
+    return {
+        "missing": "has not come yet",
+        "gathering": "ends its ranks, or waits for its rank table",
+        "ready": f"is ready for generation {generation}",
+        "running": f"runs generation {generation}",
+        "done": "its ranks have all ended with 0",
+        "left": "was told to stop",
+        "lost": "has not confirmed to etcd that it lives",
+        "ending": f"ends with exit code {epoch.exit_code}",
+        "ended": f"has ended with exit code {epoch.exit_code}",
+    }[phase]

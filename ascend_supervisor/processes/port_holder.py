@@ -1,0 +1,56 @@
+"""Which process listens at a TCP address of this machine, from /proc/net."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+
+from ascend_supervisor.processes import proc
+
+LISTENS = "0A"
+"""TCP_LISTEN, as in include/net/tcp_states.h."""
+WORD_BYTES = 4
+
+
+def port_holder(address: str, port: int, root: Path = proc.PROC) -> str | None:
+    """A description of the process that listens there, or at all addresses; None if none is seen.
+
+    Those of other users and other PID namespaces cannot be seen. It takes long on a machine with
+    many processes, and may block.
+    """
+    sockets = frozenset(f"socket:[{inode}]" for inode in _listening(address, port, root))
+    if not sockets:
+        return None
+    for number in proc.pids(root):
+        if proc.holds_file(number, sockets, root):
+            return proc.description(number)
+    return None
+
+
+def _listening(address: str, port: int, root: Path) -> Iterator[str]:
+    """The inodes of the sockets that listen there, of IPv4 and IPv6."""
+    wanted = ip_address(address)
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = (root / "self" / "net" / name).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            host, _, number = fields[1].rpartition(":")
+            found = _address(host)
+            is_there = found == wanted or found.is_unspecified or wanted.is_unspecified
+            if fields[3] == LISTENS and int(number, 16) == port and is_there:
+                yield fields[9]
+
+
+def _address(digits: str) -> IPv4Address | IPv6Address:
+    """The address that the kernel writes as words of 32 bits in the machine's own byte order."""
+    size = 2 * WORD_BYTES
+    words = (digits[at : at + size] for at in range(0, len(digits), size))
+    data = b"".join(int(word, 16).to_bytes(WORD_BYTES, sys.byteorder) for word in words)
+    found = ip_address(data)
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return mapped or found

@@ -1,0 +1,75 @@
+"""Which servers still need the etcd of the first one, and the end that it writes for them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.records import (
+    About,
+    Beat,
+    Cause,
+    Epoch,
+    Mark,
+    Member,
+    Phase,
+    decode,
+    encode,
+)
+from ascend_supervisor.coordination.agreement.view import View, view_of
+from ascend_supervisor.coordination.own_etcd.others import end_without_us, may_finish, others_here
+
+LOST = Cause(0, 69, "server 0 was lost")
+FAILED = Cause(1, 7, "rank 1 exited with status 7")
+
+
+def view(phase: Phase, cause: Cause | None = None, **more: Struct) -> View:
+    """The first server and two others; ``more`` by key, with _ for /."""
+    records = {
+        keys.EPOCH: Epoch("job", 3, phase, "old"),
+        keys.ABOUT: About("old", "settings", cause=cause),
+        **{keys.server(index): Member("job", f"inc-{index}", "place") for index in range(3)},
+        **{keys.alive(index): Beat(f"inc-{index}") for index in range(3)},
+        **{name.replace("_", "/"): record for name, record in more.items()},
+    }
+    return view_of({name: encode(record) for name, record in records.items()}, 1)
+
+
+def test_others_need_it_while_they_have_keys() -> None:
+    assert others_here(view(Phase.END), 0) == (1, 2)
+    left = Member("job", "inc-1", "place", has_left=True)
+    assert others_here(view(Phase.END, server_1=left), 0) == (1, 2)
+    gone = view(Phase.END, server_1=left)
+    values = {key: value for key, value in gone.values.items() if key != keys.alive(1)}
+    assert others_here(view_of(values, 1), 0) == (2,)
+
+
+def test_a_job_that_goes_on_ends_when_its_first_server_leaves() -> None:
+    act = end_without_us(view(Phase.GATHER, FAILED), 0, "new")
+    assert act is not None
+    epoch = decode(keys.EPOCH, act.puts[0].value, Epoch)
+    about = decode(keys.ABOUT, act.puts[1].value, About)
+    assert (epoch.phase, epoch.generation, epoch.exit_code) == (Phase.END, 3, 143)
+    assert about.cause is not None
+    assert about.cause.server == 0
+    assert epoch.stamp == about.stamp == "new"
+    assert act.compares[0].value == encode(Epoch("job", 3, Phase.GATHER, "old"))
+
+
+def test_the_loss_of_the_first_server_stays_the_cause() -> None:
+    act = end_without_us(view(Phase.GATHER, LOST), 0, "new")
+    assert act is not None
+    assert decode(keys.EPOCH, act.puts[0].value, Epoch).exit_code == 69
+    about = decode(keys.ABOUT, act.puts[1].value, About)
+    assert (about.cause, about.is_retryable) == (LOST, True)
+
+
+def test_an_end_is_not_written_over() -> None:
+    assert end_without_us(view(Phase.END), 0, "new") is None
+    assert end_without_us(view_of({}, 1), 0, "new") is None
+
+
+def test_ranks_of_others_may_finish_once_ours_have() -> None:
+    assert not may_finish(view(Phase.RUN), 0)
+    assert may_finish(view(Phase.RUN, done_3_0=Mark("inc-0", "digest")), 0)
+    assert not may_finish(view(Phase.GATHER, done_3_0=Mark("inc-0", "digest")), 0)

@@ -1,0 +1,107 @@
+"""The last word of every server, from what is read in etcd."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.records import (
+    About,
+    Beat,
+    Cause,
+    Epoch,
+    Mark,
+    Member,
+    Phase,
+    Record,
+    Seat,
+    encode,
+)
+from ascend_supervisor.coordination.agreement.view import View, view_of
+from ascend_supervisor.coordination.peers.words import heard, seen
+
+CAUSE = Cause(1, 7, "rank 3 exited with status 7")
+
+
+def view(phase: Phase, cause: Cause | None = None, **records: Record) -> View:
+    """Server 0 lives and is in the roster with server 1; ``records`` by key, ``_`` for a slash."""
+    roster = (Seat("i0", "p0"), Seat("i1", "p1"))
+    values: dict[str, Record] = {
+        keys.EPOCH: Epoch("job", 3, phase, "s", 9),
+        keys.ABOUT: About("s", "", roster, cause),
+        keys.server(0): Member("job", "i0", "p0"),
+        keys.alive(0): Beat("i0"),
+    }
+    values |= {name.replace("_", "/"): record for name, record in records.items()}
+    return view_of({name: encode(record) for name, record in values.items()}, 1)
+
+
+def phases(of: View) -> list[str]:
+    return [word.phase for word in heard((), of, 2, 0.0)]
+
+
+HERE, LEFT = Member("job", "i1", "p1"), Member("job", "i1", "p1", has_left=True)
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ({}, "missing"),
+        ({"server_1": HERE}, "lost"),
+        ({"server_1": HERE, "alive_1": Beat("another")}, "lost"),
+        ({"server_1": LEFT}, "left"),
+        ({"server_1": HERE, "alive_1": Beat("i1")}, "gathering"),
+        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_3_1": Mark("i1", "t")}, "ready"),
+        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_2_1": Mark("i1", "t")}, "gathering"),
+        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_3_1": Mark("i9", "t")}, "gathering"),
+    ],
+)
+def test_before_a_generation(records, expected):
+    assert phases(view(Phase.GATHER, **records))[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ({"server_1": HERE, "alive_1": Beat("i1")}, "running"),
+        ({"server_1": HERE}, "lost"),
+        ({"server_1": HERE, "alive_1": Beat("another")}, "lost"),
+        ({"server_1": LEFT}, "left"),
+        ({"server_1": HERE, "done_3_1": Mark("i1", "t")}, "done"),
+        ({"server_1": HERE, "alive_1": Beat("i1"), "done_3_1": Mark("i9", "t")}, "running"),
+    ],
+)
+def test_in_a_generation(records, expected):
+    assert phases(view(Phase.RUN, **records)) == ["running", expected]
+
+
+def test_at_the_end():
+    assert phases(view(Phase.END)) == ["ending", "ended"]
+    assert heard((), view(Phase.END), 2, 0.0)[0].text == "ends with exit code 9"
+
+
+def test_the_server_of_the_root_cause_says_it_until_the_next_generation_runs():
+    for phase in (Phase.GATHER, Phase.END):
+        words = heard((), view(phase, CAUSE), 2, 0.0)
+        assert words[1].text == CAUSE.reason
+        assert words[0].text != CAUSE.reason
+    assert heard((), view(Phase.RUN, CAUSE), 2, 0.0)[1].text != CAUSE.reason
+
+
+def test_a_word_is_as_old_as_its_first_sight():
+    first = heard((), view(Phase.RUN, alive_1=Beat("i1")), 2, 10.0)
+    again = heard(first, view(Phase.RUN), 2, 15.0)
+    assert [word.since for word in again] == [10.0, 15.0]
+    assert [one.age for one in seen(again, (), 17.5)] == [7.5, 2.5]
+
+
+def test_data_that_are_lost_change_no_word():
+    first = heard((), view(Phase.RUN), 2, 10.0)
+    assert heard(first, view_of({}, 1), 2, 15.0) is first
+
+
+def test_a_server_is_called_as_it_calls_itself_else_as_the_table_does():
+    named = Member("job", "i1", "p1", addresses=("10.0.0.9",))
+    words = heard((), view(Phase.GATHER, server_1=named), 2, 0.0)
+    assert [one.host for one in seen(words, ("pod-0", "pod-1"), 0.0)] == ["pod-0", "10.0.0.9"]
+    assert [one.host for one in seen(words, (), 0.0)] == ["", "10.0.0.9"]

@@ -1,0 +1,89 @@
+"""A real training on two servers that agree through etcd: PyTorch's DDP with gloo, 2 ranks each."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import __file__ as here
+from tests.peers.cabled_servers import Cluster, cabled_servers
+from tests.running import Running
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None,
+        reason="torch is not installed: .venv/bin/pip install --group e2e",
+    ),
+]
+
+SCRIPT = Path(here).with_name("train_ddp.py")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, supervised: Callable[..., Running]) -> Iterator[Cluster]:
+    with cabled_servers(tmp_path, 2, 2, supervised) as made:
+        yield made
+
+
+def test_a_training_that_lost_a_rank_then_a_supervisor_ends_bit_identical(cluster):
+    """Rank 2 in step 6 of generation 0, its supervisor in step 10 of generation 1."""
+    expected = digests(ended(train(cluster, "undisturbed")), generation=0)
+    assert len(expected) == 4
+    assert len(set(expected)) == 1
+
+    servers = train(cluster, "disturbed", "2", "6")
+    assert servers[1].end() == 128 + signal.SIGKILL
+    servers[1] = start(cluster, 1, "disturbed")
+    assert digests(ended(servers), generation=2) == expected
+    assert begun(servers, 2) == ["generation 2 of 4 ranks begins at step 8"] * 4
+    first, second = servers[0].all("restart.scheduled")
+    assert first["cause"] == "server 1: rank 2 was killed by SIGKILL"
+    assert (first["restarts_left"], second["restarts_left"]) == (2, 1)
+    assert not servers[0].survivors()
+    assert not servers[1].survivors()
+
+
+def train(cluster: Cluster, job: str, *victim: str) -> list[Running]:
+    return [start(cluster, index, job, *victim) for index in (0, 1)]
+
+
+def start(cluster: Cluster, index: int, job: str, *victim: str) -> Running:
+    orphan = {"ORPHAN": "2", "ORPHANED_AT": "10"} if victim else {}
+    return cluster.start(
+        index,
+        *("--", sys.executable, str(SCRIPT), str(cluster.root / job / "checkpoint.pt"), *victim),
+        job=job,
+        environ={"OMP_NUM_THREADS": "1", **orphan},
+    )
+
+
+def ended(servers: Sequence[Running]) -> Sequence[Running]:
+    """After all of them have succeeded."""
+    assert [server.end() for server in servers] == [0, 0], servers[0].stderr
+    return servers
+
+
+def begun(servers: Sequence[Running], generation: int) -> list[str]:
+    """Where every rank began."""
+    return said(servers, generation, "generation ")
+
+
+def digests(servers: Sequence[Running], generation: int) -> list[str]:
+    """What every rank's parameters were in the end."""
+    return said(servers, generation, "parameters ")
+
+
+def said(servers: Sequence[Running], generation: int, beginning: str) -> list[str]:
+    return [
+        event["msg"]
+        for server in servers
+        for event in server.all("output", generation=generation)
+        if event["msg"].startswith(beginning)
+    ]

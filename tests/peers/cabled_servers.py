@@ -1,0 +1,110 @@
+"""Servers of one job in network namespaces, and the etcd on the switch that joins them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.etcd.servers import PROGRAM, EtcdServer
+from tests.running import Running
+from tests.two_servers import Server, lose_packets, pin_neighbour, switch_and_servers
+
+TTL, FENCE = 4, 15
+ETCD_PORT = 2379
+
+
+class Cluster:
+    """``servers`` run ``ranks`` ranks each."""
+
+    def __init__(
+        self,
+        root: Path,
+        etcd: EtcdServer,
+        network: tuple[Server, ...],
+        supervised: Callable[..., Running],
+        ranks: int,
+    ) -> None:
+        self.root = root
+        self.etcd = etcd
+        self._switch, *self.servers = network
+        self._supervised = supervised
+        self._table = root / "table.json"
+        self._table.write_text(json.dumps(_table(self.servers, ranks)))
+
+    def start(
+        self,
+        index: int,
+        *words: str,
+        job: str = "test",
+        fence: int = FENCE,
+        environ: Mapping[str, str] | None = None,
+        deadline: float = 100.0,
+    ) -> Running:
+        """The supervisor of this server, with these options and this command."""
+        server = self.servers[index]
+        root = self.root / job / f"server-{index}"
+        root.mkdir(parents=True, exist_ok=True)
+        return self._supervised(
+            *("--rank-table", str(self._table), "--node-rank", str(index)),
+            *("--restarts", "3", "--restart-delay", "0", "--release-delay", "0", "--grace", "5"),
+            *("--peers", self.etcd.url, "--peers-job", job),
+            *("--peers-ttl", str(TTL), "--peers-fence", str(fence), "--peers-timeout", "90"),
+            *words,
+            root=root,
+            before=server.within,
+            deadline=deadline,
+            environ={"GLOO_SOCKET_IFNAME": server.interface, **(environ or {})},
+        )
+
+    def cut(self, index: int) -> None:
+        """From now on its packets are lost, and those to it; nobody is told."""
+        pin_neighbour(self.servers[index], self._switch)
+        lose_packets(self._switch, index, all_of_them=True)
+
+    def mend(self, index: int) -> None:
+        lose_packets(self._switch, index, all_of_them=False)
+
+
+@contextmanager
+def cabled_servers(
+    root: Path, count: int, ranks: int, supervised: Callable[..., Running]
+) -> Iterator[Cluster]:
+    """Skips the test where there is no etcd, or no namespace can be made."""
+    if PROGRAM is None:
+        pytest.skip("etcd is not installed here (Debian: etcd-server)")
+    with switch_and_servers(count) as network:
+        switch = network[0]
+        etcd = EtcdServer(
+            root / "etcd", host=switch.address, port=ETCD_PORT, before=switch.within
+        ).start()
+        try:
+            yield Cluster(root, etcd, network, supervised, ranks)
+        finally:
+            etcd.kill()
+
+
+def _table(servers: list[Server], ranks: int) -> dict[str, object]:
+    """Template 1."""
+    return {
+        "status": "completed",
+        "version": "1.0",
+        "server_count": str(len(servers)),
+        "server_list": [
+            {
+                "server_id": server.address,
+                "device": [
+                    {
+                        "device_id": str(local),
+                        "device_ip": f"192.168.{index}.{local + 1}",
+                        "rank_id": str(index * ranks + local),
+                    }
+                    for local in range(ranks)
+                ],
+            }
+            for index, server in enumerate(servers)
+        ],
+    }
