@@ -45,7 +45,7 @@ PURE = (
         "cluster.reset_file",
     ),
     *("cluster.rank_table", "cluster.rank_checker", "cluster.formats", "cluster.format_2_0"),
-    *("cluster.parsing", "cluster.table_warnings", "cluster.essence"),
+    *("cluster.parsing", "cluster.table_warnings", "cluster.essence", "cluster.made_table"),
     *("cluster.conversion", "cluster.identity", "cluster.from_environment"),
     *("cluster.servers_told", "cluster.reset_file"),
     *("cluster.from_environment.declared", "cluster.from_environment.numbers"),

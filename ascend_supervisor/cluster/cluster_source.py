@@ -1,4 +1,4 @@
-"""Where the cluster comes from: --standalone, a rank table, or variables; decided once."""
+"""Where the cluster comes from: an option, a rank table, or variables; decided once."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from ascend_supervisor.cluster.from_environment.choice import (
 from ascend_supervisor.cluster.from_environment.frameworks import check_method
 from ascend_supervisor.cluster.from_environment.operator import is_scheduler_alone
 from ascend_supervisor.cluster.identity import JobSize
+from ascend_supervisor.cluster.made_table import ServerDevice
+from ascend_supervisor.cluster.own_devices import THIS_MACHINE, Machine, own_devices
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.servers_told import node_rank_told, servers_table
 from ascend_supervisor.cluster.table_file import naming_variable, table_path, table_places
@@ -37,6 +39,7 @@ class Cluster(Struct, frozen=True):
 
     ``node_rank`` is ours, if the source says it. ``hint`` says how to choose another source, where
     two could count; then ``size`` is what variables say of the job, and a file must agree.
+    ``published`` are the devices of this server, where all servers make the table.
     """
 
     source: ClusterSource
@@ -44,16 +47,23 @@ class Cluster(Struct, frozen=True):
     node_rank: int | None = None
     hint: str | None = None
     size: JobSize | None = None
+    published: tuple[ServerDevice, ...] = ()
 
 
 def cluster_of(
-    settings: Settings, environ: Mapping[str, str], devices: Sequence[str], needs_file: bool
+    settings: Settings,
+    environ: Mapping[str, str],
+    devices: Sequence[str],
+    needs_file: bool,
+    machine: Machine = THIS_MACHINE,
 ) -> Cluster:
     """The cluster of this run; looks where a rank table may be, for a bounded time.
 
     ``devices`` are those of this machine. ``needs_file``: the method reads the file of the table.
     Raises a Refusal.
     """
+    if settings.servers is not None:
+        return Cluster("servers", published=own_devices(devices, settings.standalone, machine))
     if settings.standalone is not None:
         check_alone(environ)
     if settings.method == "once" and (settings.rank_table is None or is_scheduler_alone(environ)):

@@ -12,6 +12,8 @@ from ascend_supervisor.cluster.from_environment.numbers import MOST_HOSTS
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 
 NODE_RANKS = ("VC_TASK_INDEX", "MA_TASK_INDEX", "VK_TASK_INDEX", "MS_NODE_RANK", "PET_NODE_RANK")
+INDEX = "JOB_COMPLETION_INDEX"
+"""Set by Kubernetes in the pods of an Indexed Job."""
 _INDEX = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
@@ -29,6 +31,13 @@ def servers_table(environ: Mapping[str, str], node_rank: int) -> RankTable:
         servers=servers,
         document=b"",
     )
+
+
+def index_told(environ: Mapping[str, str], servers: int) -> int | None:
+    """This server's number, if a variable tells one below ``servers``; else it is a spare."""
+    told = (environ.get(name, "") for name in (INDEX, *NODE_RANKS))
+    number = next((int(text) for text in told if _INDEX.fullmatch(text)), servers)
+    return number if number < servers else None
 
 
 def node_rank_told(environ: Mapping[str, str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cluster.servers_told import index_told
 from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
@@ -29,6 +31,7 @@ from ascend_supervisor.tasks.clock import Clock
 
 if TYPE_CHECKING:
     from ascend_supervisor.coordination.lookout import Look
+    from ascend_supervisor.coordination.peers.tables import Tables
     from ascend_supervisor.coordination.rules import Rules
 
 
@@ -114,8 +117,11 @@ def _peers(
         first = first_server_of(settings, meeting, machine)
         meeting = replace(meeting, etcd=first.etcd)
         table = table_with_etcd(table, run.identity, settings, run.environ, first)
+    from ascend_supervisor.coordination.peers.tables import WrittenTable  # noqa: PLC0415
+
     if not settings.follow_cluster:
-        alone = Peers(meeting, table, run.identity, fence, clock, report)
+        tables = _made(run) if settings.servers else WrittenTable(table, run.identity)
+        alone = Peers(meeting, tables, fence, clock, report)
         operators.whole_job.told_by(alone.seen)
         return alone
     from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
@@ -123,13 +129,28 @@ def _peers(
     of_any_size = replace(run.identity, size=None)  # a later table may have another one
 
     def peers(table: Callable[[], Awaitable[FoundTable]]) -> Peers:
-        return Peers(meeting, table, of_any_size, fence, clock, report)
+        tables = WrittenTable(table, of_any_size, may_move=meeting.may_move)
+        return Peers(meeting, tables, fence, clock, report)
 
     looks, rules = run.followed()
     made = PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
     operators.wait.ended_by(made.use_table_as_it_is)
     operators.whole_job.told_by(made.seen)
     return made
+
+
+def _made(run: _Run) -> Tables:
+    """The table that the servers make."""
+    from ascend_supervisor.coordination.peers.own_address import own_address  # noqa: PLC0415
+    from ascend_supervisor.coordination.peers.tables import MadeTable  # noqa: PLC0415
+
+    settings, index = run.settings, run.settings.node_rank
+    servers, etcd = settings.servers or 1, settings.peers
+    if index is None:
+        index = index_told(run.environ, servers)
+    urls = etcd if isinstance(etcd, tuple) else ()
+    address = partial(own_address, settings.server_id, run.environ, urls)
+    return MadeTable(index, servers, run.cluster.published, address)
 
 
 def _budget(settings: Settings) -> RestartBudget:

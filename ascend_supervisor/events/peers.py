@@ -15,11 +15,13 @@ class PeersJoined(Event, frozen=True):
 
     name: ClassVar[str] = "peers.joined"
     job: str
-    server: int
+    server: int | None
     servers: int
 
     @property
     def sentence(self) -> str:
+        if self.server is None:
+            return f"this server takes part in the job {self.job}, which {self.servers} servers run"
         others = counted(self.servers - 1, "other server", "other servers")
         return f"this is server {self.server} of the job {self.job}, which agrees with {others}"
 

@@ -9,6 +9,8 @@ from ascend_supervisor.events.words import counted
 
 STANDALONE_PATH = "--standalone"
 """Stands for the path of the table that --standalone makes."""
+SERVERS_PATH = "--servers"
+"""Stands for the path of the table that servers make of what they publish."""
 NO_FILE = "no file"
 """Stands for the format of a table that came from no file: variables declare the cluster."""
 
@@ -73,6 +75,8 @@ class RankTableReady(Event, frozen=True):
             return "no rank table, and no devices are known: the command runs once, as it is"
         where = f"{devices} on {counted(self.servers, 'server')}; this is {self.this_server}"
         here = f"{where}, {ranks if self.local_ranks else 'without ranks'}"
+        if self.path == SERVERS_PATH:
+            return f"the servers have made a rank table ({self.path}), which holds {here}"
         if self.format == NO_FILE:
             return f"no rank table: variables of the platform declare {here}"
         return f"the rank table {self.path} ({self.format}) holds {here}"

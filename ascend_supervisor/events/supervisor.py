@@ -7,7 +7,9 @@ from typing import ClassVar, Literal
 
 from ascend_supervisor.events import Event, Level
 
-ClusterSource = Literal["rank_table", "standalone", "operator", "kubeflow", "modelarts", "none"]
+ClusterSource = Literal[
+    "rank_table", "standalone", "operator", "kubeflow", "modelarts", "servers", "none"
+]
 
 CLUSTER_WORDS: Mapping[ClusterSource, str] = {
     "rank_table": "the rank table",
@@ -15,6 +17,7 @@ CLUSTER_WORDS: Mapping[ClusterSource, str] = {
     "operator": "the variables of Ascend Operator",
     "kubeflow": "the variables of Kubeflow",
     "modelarts": "MA_NUM_HOSTS and MA_NUM_GPUS",
+    "servers": "its servers (--servers)",
 }
 
 

@@ -26,13 +26,16 @@ def master_address(
 
     That of ``store`` comes first: VC_WORKER_HOSTS does not name the Master of a PyTorch job. Then
     the names of the platform come first, then the addresses in the table: a pod's own before its
-    host's. The table of --standalone gives 127.0.0.1 and needs no name of the platform.
+    host's. A table in which all servers are at 127.0.0.1, such as that of --standalone, needs no
+    name of the platform.
     """
     if store is not None:
         return store.host
     entry = _entry_of_rank_0(table)
-    is_alone = entry is not None and table.holds_all(entry)
     known = _address(table, entry)
+    is_alone = entry is not None and (
+        table.holds_all(entry) or all(_address(table, other) == LOOPBACK for other in table.entries)
+    )
     if known == LOOPBACK:
         known = None
         if is_alone:

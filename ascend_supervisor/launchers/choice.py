@@ -56,7 +56,8 @@ def launcher_of(
 
 def meeting_here(settings: Settings, environ: Mapping[str, str]) -> Meeting | None:
     """Where the ranks of the job meet, if the platform says it and this machine is in a cluster."""
-    return meeting_of(environ) if settings.standalone is None else None
+    is_told = settings.standalone is None and settings.servers is None
+    return meeting_of(environ) if is_told else None
 
 
 # Each imports its launcher: a run has one, and the eight of them took 3 ms to import.

@@ -21,15 +21,15 @@ def rank_dir_here(
 ) -> RankDir:
     """Where ranks start: as the user says, else by where the cluster comes from.
 
-    Programs that were written for one machine, or for PyTorch and TensorFlow pods, share relative
-    paths. MindSpore writes graph files into its directory. A ``--work-dir`` asks for separate
-    directories.
+    Programs that were written for one machine, for pods without a platform, or for PyTorch and
+    TensorFlow pods, share relative paths. MindSpore writes graph files into its directory. A
+    ``--work-dir`` asks for separate directories.
     """
     if said is not None:
         return said
     is_mindspore = isinstance(meeting, Scheduler) or method in {"mindspore", "msrun"}
-    from_variables = source in {"operator", "kubeflow"} and not is_mindspore
-    is_shared = source == "standalone" or from_variables
+    is_plain = source in {"operator", "kubeflow", "servers"} and not is_mindspore
+    is_shared = source == "standalone" or is_plain
     return "same" if is_shared and not has_work_dir else "device"
 
 

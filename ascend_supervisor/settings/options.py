@@ -91,8 +91,8 @@ GROUPS: tuple[Group, ...] = (
                 choice("WHERE", get_args(RankDir)),
                 "where ranks start: device (in device<local rank> of the work directory), "
                 "rank (in rank<rank>), same (where the supervisor was started)",
-                otherwise="device; without --work-dir same for --standalone and for PyTorch and "
-                "TensorFlow variables",
+                otherwise="device; without --work-dir same for --standalone, --servers and PyTorch "
+                "and TensorFlow variables",
             ),
             Option(
                 "env-from",

@@ -20,6 +20,7 @@ _Givens = Mapping[str, Given]
 
 def peers_faults(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
     """A sentence for each rule that is broken."""
+    yield from _without_table(given)
     if "peers" not in given:
         yield from _without_effect(given)
         return
@@ -33,6 +34,51 @@ def peers_faults(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
         yield (
             f"{given['peers'].where}: neither {' nor '.join(JOB_VARIABLES)} names the job, by "
             "which its servers find each other; write --peers-job=NAME, the same on all servers"
+        )
+
+
+def _without_table(given: _Givens) -> Iterator[str]:
+    """What cannot be had with --servers."""
+    servers = given.get("servers")
+    if servers is None or servers.value is None:
+        return
+    if "peers" not in given:
+        yield (
+            f"{servers.where}: the servers find each other in an etcd, and none is named; add "
+            "--peers=URL, or leave this out"
+        )
+    peers = given.get("peers")
+    if peers and peers.value is OwnEtcd.FIRST:
+        yield (
+            f"{servers.where} and {peers.where} first exclude each other: which server is the "
+            "first is known when they have met in an etcd; name one with --peers=URL"
+        )
+    for name in ("rank-table", "pod-name"):
+        if word := given.get(name):
+            yield (
+                f"{servers.where} and {word.where} exclude each other: the servers make the rank "
+                "table, or somebody else does; leave one out"
+            )
+    follow = given.get("follow-cluster")
+    if follow and follow.value:
+        yield (
+            f"{servers.where} and {follow.where} exclude each other: a cluster that is followed "
+            "writes the rank table; leave one out"
+        )
+    method, check, index = given.get("method"), given.get("check"), given.get("node-rank")
+    if method and method.value == "once":
+        yield (
+            f"{servers.where}: with {method.where} once nobody reads a rank table; leave one out"
+        )
+    if check and check.value:
+        yield (
+            f"{servers.where} and {check.where} exclude each other: what would be started is known "
+            "when the servers have met; leave one out"
+        )
+    if index and index.value >= servers.value:
+        yield (
+            f"{index.where}: expected a number from 0 to {servers.value - 1}, because "
+            f"{servers.where} is {servers.value}, found {index.value}; leave it out for a spare"
         )
 
 

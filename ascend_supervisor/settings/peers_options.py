@@ -9,7 +9,7 @@ from enum import Enum
 from ascend_supervisor.etcd.access import EXPECTED, Endpoint, read_endpoints, shown_endpoints
 from ascend_supervisor.settings.kinds import PATH, PERIOD, PORT, Kind
 from ascend_supervisor.settings.option import PREFIX, Group, Option
-from ascend_supervisor.settings.readers import read_duration, read_text
+from ascend_supervisor.settings.readers import read_duration, read_text, read_whole
 
 PASSWORD = f"{PREFIX}PEERS_PASSWORD"  # the name of a variable
 """No option: everybody can read a command line."""
@@ -55,6 +55,11 @@ def read_ttl(found: object) -> int:
     if seconds < LEAST_TTL or seconds != int(seconds):
         raise ValueError(expected)
     return int(seconds)
+
+
+def read_servers(found: object) -> int | None:
+    """How many servers; None, in a file or a variable ``false``: it was not given."""
+    return None if found is False or found == "false" else read_whole(found, least=1)
 
 
 def read_job(found: object) -> str:
@@ -108,6 +113,12 @@ PEERS: Group = (
             Kind("NAME", read_job),
             "the job's name in etcd, the same on all its servers",
             otherwise=", else ".join(JOB_VARIABLES),
+        ),
+        Option(
+            "servers",
+            Kind("N", read_servers),
+            "how many servers make the job, where nobody writes a rank table: they make it; more "
+            "servers are spares",
         ),
     ),
 )

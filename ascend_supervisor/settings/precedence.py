@@ -84,6 +84,7 @@ class Settings(Struct, frozen=True):
     peers_fence: float
     peers_timeout: float
     peers_job: str | None  # None: MINDX_TASK_ID, else JOB_ID
+    servers: int | None  # None: as many as the rank table says
     grace: float
     drain: float
     release_delay: float | None

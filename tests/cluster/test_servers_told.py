@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.cluster.from_environment.numbers import MOST_HOSTS
-from ascend_supervisor.cluster.servers_told import node_rank_told, servers_table
+from ascend_supervisor.cluster.servers_told import index_told, node_rank_told, servers_table
 from tests.pods import (
     mindspore_scheduler,
     mindspore_worker,
@@ -63,3 +63,18 @@ def test_a_later_server_is_not_the_only_one():
 )
 def test_the_number_of_this_server_is_that_of_the_platform(environ, node_rank):
     assert node_rank_told(environ) == node_rank
+
+
+@pytest.mark.parametrize(
+    ("environ", "index"),
+    [
+        ({}, None),
+        ({"JOB_COMPLETION_INDEX": "1"}, 1),
+        ({"JOB_COMPLETION_INDEX": "0", "VC_TASK_INDEX": "1"}, 0),
+        ({"VC_TASK_INDEX": "1"}, 1),
+        ({"JOB_COMPLETION_INDEX": "2"}, None),
+        ({"JOB_COMPLETION_INDEX": "x"}, None),
+    ],
+)
+def test_a_number_that_a_platform_gives_is_an_index_where_there_are_so_many_servers(environ, index):
+    assert index_told(environ, 2) == index

@@ -13,6 +13,7 @@ from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.coordination.peers.coordinator import Peers
 from ascend_supervisor.coordination.peers.meeting import Meeting
 from ascend_supervisor.coordination.peers.near import FEW
+from ascend_supervisor.coordination.peers.tables import WrittenTable
 from ascend_supervisor.etcd.access import Access
 from ascend_supervisor.etcd.opening import etcd_client
 from ascend_supervisor.events.supervisor import SupervisorExited
@@ -68,8 +69,7 @@ class Servers:
         report = stage.report if stage is not None else (lambda _: None)
         return Peers(
             meeting,
-            table,
-            Identity(node_rank=server),
+            WrittenTable(table, Identity(node_rank=server)),
             lambda _: None,
             MonotonicClock(),
             report,

@@ -20,3 +20,12 @@ def job(tmp_path: Path, etcd: EtcdServer, supervised: Callable[..., Running]) ->
     made = Job(tmp_path, 3, etcd, supervised)
     yield made
     made.close()
+
+
+@pytest.fixture
+def spared(tmp_path: Path, etcd: EtcdServer, supervised: Callable[..., Running]) -> Iterator[Job]:
+    """Three servers for a job of two, without a rank table."""
+    options = ("--servers", "2", "--standalone", "1")
+    made = Job(tmp_path, 3, etcd, supervised, options)
+    yield made
+    made.close()

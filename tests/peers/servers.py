@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from tests.peers import relay
 from tests.running import Running
 
 TTL, FENCE, TIMEOUT = 2, 13, 40
+DEADLINE_SECONDS = 60.0
+"""A spare takes a place 17 s after a supervisor was killed."""
 RANK = """
 import os, signal, sys, time
 def deafen(*_):
@@ -28,6 +30,8 @@ signal.signal(signal.SIGHUP, deafen)
 signal.signal(signal.SIGUSR1, fail)
 signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
 os.write(1, f"rank {os.environ['RANK']} runs\\n".encode())
+met = "{RANK} of {WORLD_SIZE} meets the others at {MASTER_ADDR}\\n"
+os.write(1, met.format_map(os.environ).encode())
 while True: time.sleep(600)
 """
 """SIGUSR1 makes it fail with 7, SIGUSR2 makes it succeed, SIGHUP makes it ignore SIGTERM."""
@@ -59,14 +63,23 @@ class Cable:
 
 
 class Job:
-    """``count`` servers with one rank each; ``start`` starts the supervisor of one."""
+    """``count`` servers with one rank each; ``start`` starts the supervisor of one.
+
+    ``without_table`` are the options of servers that are given no rank table.
+    """
 
     def __init__(
-        self, root: Path, count: int, etcd: EtcdServer, supervised: Callable[..., Running]
+        self,
+        root: Path,
+        count: int,
+        etcd: EtcdServer,
+        supervised: Callable[..., Running],
+        without_table: Sequence[str] = (),
     ) -> None:
         self.etcd = etcd
         self._root = root
         self._supervised = supervised
+        self._without_table = without_table
         self.table = root / "table.json"
         self.table.write_text(json.dumps(table_of(count)))
         self.cables = [Cable(etcd) for _ in range(count)]
@@ -86,7 +99,10 @@ class Job:
         root = self._root / f"server-{index}{place}"
         root.mkdir(exist_ok=True)
         return self._supervised(
-            *("--rank-table", str(self.table_for(index)), *self.identity(index)),
+            *(
+                self._without_table
+                or ("--rank-table", str(self.table_for(index)), *self.identity(index))
+            ),
             *(
                 "--restart-delay",
                 "0",
@@ -105,7 +121,7 @@ class Job:
             *options,
             *("--", sys.executable, "-c", RANK),
             root=root,
-            **how,
+            **{"deadline": DEADLINE_SECONDS, **how},
         )
 
     def table_for(self, index: int) -> Path:

@@ -189,3 +189,30 @@ def test_the_port_belongs_to_an_etcd_of_the_jobs_own() -> None:
     told = only_fault(PEERS, "--peers-port=4000", env=JOB)
     assert told.startswith("--peers-port has no effect without --peers first; write the port in")
     assert settings(PEERS, toml="peers_port = 4000", env=JOB).peers_port == 4000
+
+
+def test_servers_that_make_their_table_are_counted() -> None:
+    assert settings(PEERS, "--servers=2", env=JOB).servers == 2
+    assert settings(PEERS, env={**JOB, "ASCEND_SUPERVISOR_SERVERS": "false"}).servers is None
+    assert "at least 1, found '0'" in only_fault(PEERS, "--servers=0", env=JOB)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (
+            ["--servers=2"],
+            "--servers: the servers find each other in an etcd, and none is named; add --peers=URL",
+        ),
+        ([PEERS, "--servers=2", "--rank-table=t"], "--servers and --rank-table exclude each other"),
+        ([PEERS, "--servers=2", "--pod-name=p"], "--servers and --pod-name exclude each other"),
+        ([PEERS, "--servers=2", "--check"], "--servers and --check exclude each other"),
+        ([PEERS, "--servers=2", "--method=once"], "--servers: with --method once nobody reads"),
+        (
+            [PEERS, "--servers=2", "--node-rank=2"],
+            "--node-rank: expected a number from 0 to 1, because --servers is 2, found 2",
+        ),
+    ],
+)
+def test_what_cannot_be_had_with_servers_is_refused(options, fault) -> None:
+    assert fault in only_fault(*options, env=JOB)

@@ -38,6 +38,11 @@ def _gathering(case: Case) -> str:
 def _without_index(case: Case) -> str:
     given = case.rules.own.index
     holder = case.view.members.get(given) if given is not None else None
+    if given is None and len(case.view.living) == case.rules.servers:
+        return (
+            f"this is a spare: {case.rules.servers} servers run; this one takes the place of one "
+            "that is lost"
+        )
     if holder is None:
         return "no place is free"
     where = holder.host or ", ".join(holder.addresses) or f"the place {holder.place}"

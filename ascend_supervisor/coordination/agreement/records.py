@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ascend_supervisor.cluster.made_table import ServerDevice
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 LARGE = 4096
@@ -69,7 +70,7 @@ class Member(Struct, frozen=True):
     incarnation: str
     place: str
     addresses: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
+    devices: tuple[ServerDevice, ...] = ()
     has_left: bool = False
     host: str = ""
 
@@ -87,7 +88,7 @@ class Seat(Struct, frozen=True):
     incarnation: str
     place: str
     addresses: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
+    devices: tuple[ServerDevice, ...] = ()
 
 
 class Cause(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ascend_supervisor.cluster.made_table import ServerDevice
 from ascend_supervisor.restart_policy import RestartBudget
 
 
@@ -18,7 +19,7 @@ class Self(Struct, frozen=True):
     place: str
     index: int | None = None
     addresses: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
+    devices: tuple[ServerDevice, ...] = ()
     host: str = ""
 
 

@@ -12,10 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import anyio
-from msgspec import Struct
 
-from ascend_supervisor.cluster.identity import Identity, find_entry
-from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartRanks
 from ascend_supervisor.coordination.agreement.charges import budget_after
 from ascend_supervisor.coordination.agreement.records import Charges
@@ -29,6 +26,7 @@ from ascend_supervisor.coordination.peers.place import place_beside
 from ascend_supervisor.coordination.peers.requests import boot_time
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.coordination.peers.tables import Tables
 from ascend_supervisor.coordination.peers.troubles import Troubles, first_answer
 from ascend_supervisor.coordination.peers.waiting import telling_waits
 from ascend_supervisor.coordination.peers.words import seen
@@ -47,41 +45,30 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
 
-TABLE_AGAIN_SECONDS = 5.0
-
-
-class _Place(Struct, frozen=True):
-    """A rank table, and which entry of it is ours."""
-
-    found: FoundTable
-    node_rank: int
-    entry: Entry
-
-
-_News = _Place | StartRanks | Exit
+_Order = StartRanks | Exit
 
 
 class Peers:
-    """``table`` waits for the rank table; ``fence`` is the guardian's, at CLOCK_BOOTTIME."""
+    """``tables`` says where the rank table comes from.
+
+    ``fence`` is the guardian's: it is called with the time, in seconds of CLOCK_BOOTTIME, at which
+    our ranks must be gone.
+    """
 
     def __init__(
         self,
         meeting: Meeting,
-        table: Callable[[], Awaitable[FoundTable]],
-        identity: Identity,
+        tables: Tables,
         fence: Callable[[float], None],
         clock: Clock,
         report: Report,
     ) -> None:
         self._meeting = meeting
-        self._table = table
-        self._identity = identity
+        self._tables = tables
         self._fence = fence
         self._clock = clock
         self._report = report
         self._session: Session | None = None
-        self._places: dict[str, _Place] = {}
-        """By the digest of the table."""
         self._incarnation = secrets.token_hex(8)
         self._exits = AsyncExitStack()
 
@@ -117,48 +104,41 @@ class Peers:
         session = self._session
         if session is None or session.memory.read is None:
             return None
-        places, now = list(self._places.values()), boot_time()
-        hosts = tuple(one.label for one in places[-1].found.table.entries) if places else ()
-        servers = seen(session.words, hosts, now)
+        now = boot_time()
+        servers = seen(session.words, self._tables.labels, now)
         age = max(0.0, now - session.memory.read)
         return JobSeen(self._meeting.name, session.memory.index, age, servers)
 
     async def gather(self) -> Start | Stop:
-        """Wait until all servers are ready; raises a Refusal.
+        """Wait until all servers are ready; raises a Refusal."""
+        session, tables = self._session or await self._join(), self._tables
+        order = await self._ordered(session, tables.get_ready)
+        if order is None:
+            async with telling_waits(session, self._clock, self._report):
+                order = await self._ordered(session, tables.stay_ready)
+        if isinstance(order, StartRanks):
+            at = tables.agreed(session, order.roster)
+            left = self._budget_now(session).left(boot_time())
+            return Start(order.generation, at.found, at.node_rank, at.entry, left)
+        assert order is not None  # noqa: S101  (``stay_ready`` does not return)
+        return ended_by(order, session.memory)
 
-        The rank table must be the same on all servers, and hold this one at the same place as in
-        the generation before. It is read again while others are waited for: after a pod was
-        replaced, the new one does not come to all servers at once.
+    async def _ordered(
+        self, session: Session, meanwhile: Callable[[Session], Awaitable[None]]
+    ) -> _Order | None:
+        """What starts on all servers, or the end of this one; None if ``meanwhile`` ends first.
+
+        ``still`` says whether it still holds.
         """
-        session = self._session
-        if session is None:
-            place = await self._place()
-            session = await self._join(place)
-            news: _News = place
-        else:
-            news = await first(partial(_ordered, session), self._place)
-        ordered = partial(_ordered, session)
-        async with telling_waits(session, self._clock, self._report):
-            while isinstance(news, _Place):
-                servers = news.found.table.servers
-                session.take_place(news.node_rank, servers, may_move=self._meeting.may_move)
-                self._places[news.found.essence] = news
-                if session.situation.table != news.found.essence:
-                    session.tell(table=news.found.essence)
-                news = await first(ordered, self._place_again)
-        if isinstance(news, Exit):
-            return ended_by(news, session.memory)
-        agreed = self._places[session.ready_with]
-        left = self._budget_now(session).left(boot_time())
-        return Start(news.generation, agreed.found, agreed.node_rank, agreed.entry, left)
 
-    async def _place(self) -> _Place:
-        found = await self._table()
-        return _Place(found, *find_entry(found.table, self._identity))
+        async def order() -> _Order | None:
+            while (start := session.start) is None:
+                if isinstance(session.order, Exit):
+                    return session.order
+                await session.change()
+            return start
 
-    async def _place_again(self) -> _Place:
-        await anyio.sleep(TABLE_AGAIN_SECONDS)
-        return await self._place()
+        return await first(order, partial(meanwhile, session))
 
     async def still(self, start: Start) -> bool:
         session = self._joined
@@ -238,16 +218,16 @@ class Peers:
             return None
         return told(about.cause)
 
-    async def _join(self, at: _Place) -> Session:
+    async def _join(self) -> Session:
         """Raises Unavailable if etcd does not answer within the timeout of the peers."""
-        meeting = self._meeting
+        meeting, part = self._meeting, await self._tables.part()
         troubles = Troubles(self._report, self._ranks_run)
         await first_answer(self._store, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
-        own = OwnServer(self._incarnation, place, at.node_rank, host=node())
+        own = OwnServer(self._incarnation, place, part.index, part.addresses, part.devices, node())
         rules = Rules(
             own=own,
-            servers=at.found.table.servers,
+            servers=part.servers,
             budget=self._meeting.budget,
             settings=meeting.settings,
             ttl=meeting.ttl,
@@ -260,7 +240,7 @@ class Peers:
         )
         for task in (session.run, session.stay_alive, session.watch):
             self._tasks.start_soon(task)
-        self._report(PeersJoined(meeting.name, at.node_rank, rules.servers))
+        self._report(PeersJoined(meeting.name, part.index, rules.servers))
         return session
 
     def _ranks_run(self) -> bool:
@@ -286,15 +266,6 @@ class Peers:
         memory, now = session.memory, boot_time()
         charges = memory.about.charges if memory.about is not None else Charges()
         return budget_after(charges, self._meeting.budget, memory.generation_seen, now)
-
-
-async def _ordered(session: Session) -> _News:
-    """What starts on all servers, or the end of this one; ``still`` says whether it still holds."""
-    while (start := session.start) is None:
-        if isinstance(session.order, Exit):
-            return session.order
-        await session.change()
-    return start
 
 
 def _tell_end(session: Session, ended: Ended) -> None:

@@ -19,6 +19,7 @@ from ascend_supervisor.settings.precedence import Settings
 
 IN_COMMON = (
     "method",
+    "servers",
     "restarts",
     "restart_period",
     "restart_delay",

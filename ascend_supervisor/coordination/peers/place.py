@@ -39,6 +39,11 @@ def place_beside(state_file: Path, boot_id: Path = BOOT_ID) -> str:
     return f"{word}@{boot}"
 
 
+def machine_of(place: str) -> str:
+    """The same for all places on a machine that has not been started anew; containers share it."""
+    return place.rpartition("@")[2]
+
+
 def _kept(path: Path) -> str | None:
     with suppress(OSError):
         found = read_regular_file(path, MOST_BYTES)

@@ -101,9 +101,35 @@ class Looked(Struct, frozen=True, cache_hash=True):
     act: Act | None = None
 
 
-def look(process: Process, store: Store, rules: Rules, without: frozenset[str]) -> Looked:
+def looks(
+    process: Process, store: Store, rules: Rules, without: frozenset[str]
+) -> tuple[Looked, ...]:
+    """Everything that one wake may lead to: an index is taken at random."""
+    usual = look(process, store, rules, without)
+    if _taken(usual) is None:
+        return (usual,)
+    every = range(rules.servers)
+    others = (look(process, store, rules, without, one / rules.servers) for one in every)
+    return tuple({_taken(one): one for one in others}.values())
+
+
+def _taken(looked: Looked) -> int | None:
+    """The index that is to be taken; None if none is."""
+    act = looked.process.pending
+    if act is None or not act.why.startswith("take index"):
+        return None
+    return int(act.why.rsplit(" ", 1)[1])
+
+
+def look(
+    process: Process,
+    store: Store,
+    rules: Rules,
+    without: frozenset[str],
+    fraction: float = 0.0,
+) -> Looked:
     """One wake: the fence first, then a read if etcd can be reached, then a decision."""
-    clocks = Clocks(0, store.word)
+    clocks = Clocks(0, store.word, fraction)
     memory, situation = process.memory, process.situation
     act = decide(None, memory, clocks, situation, rules, without)
     if isinstance(act, Exit) and act.kills:

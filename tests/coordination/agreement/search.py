@@ -16,16 +16,20 @@ LONGEST_END = 400
 
 
 class Found(Struct, frozen=True):
-    """``worlds`` were seen; ``is_complete``: there are no others. ``violation`` is what broke."""
+    """``worlds`` were seen; ``is_complete``: there are no others. ``violation`` is what broke.
+
+    ``depth`` is how many events lead to the last one; all worlds with fewer were seen.
+    """
 
     worlds: int
     is_complete: bool
+    depth: int
     violation: Violation | None = None
     trace: tuple[Event, ...] = ()
 
     def __str__(self) -> str:
         told = "all" if self.is_complete else "the first"
-        lines = [f"{told} {self.worlds} worlds"]
+        lines = [f"{told} {self.worlds} worlds, {self.depth} events deep"]
         if self.violation is not None:
             lines += [str(self.violation), *(" ".join(event) for event in self.trace)]
         return "\n".join(lines)
@@ -48,7 +52,7 @@ def explore(model: Model, start: World, most: int) -> Found:
                 new = model.happened(world, event)
             except Violation as violation:
                 trace = (*_trace(origin, number), event)
-                return Found(len(numbers), is_complete=False, violation=violation, trace=trace)
+                return _broken(origin, violation, trace)
             if new not in numbers:
                 numbers[new] = len(numbers)
                 origin.append((number, event))
@@ -59,10 +63,14 @@ def explore(model: Model, start: World, most: int) -> Found:
     stuck = _stuck(usual)
     if stuck is not None:
         endless = Violation("ending", "without further faults this never ends")
-        return Found(
-            len(numbers), is_complete=False, violation=endless, trace=_trace(origin, stuck)
-        )
-    return Found(len(numbers), is_complete=not todo)
+        return _broken(origin, endless, _trace(origin, stuck))
+    return Found(len(numbers), not todo, len(_trace(origin, len(origin) - 1)))
+
+
+def _broken(
+    origin: list[tuple[int, Event]], violation: Violation, trace: tuple[Event, ...]
+) -> Found:
+    return Found(len(origin), is_complete=False, depth=len(trace), violation=violation, trace=trace)
 
 
 def walk(model: Model, start: World, chance: Random, steps: int) -> tuple[Event, ...]:

@@ -14,8 +14,8 @@ from tests.coordination.agreement.world import FAULTS, Model, World
 class Stage:
     """Any fault may come, any number of times."""
 
-    def __init__(self, start: str, servers: int = 2) -> None:
-        self.model = Model(servers, limit=5)
+    def __init__(self, start: str, servers: int = 2, spares: int = 0) -> None:
+        self.model = Model(servers, limit=5, spares=spares)
         anything = (*FAULTS, *FAULTS), ("same", "other", "other")
         self.world: World = getattr(self.model, start)(*anything)
 
@@ -65,6 +65,12 @@ class Stage:
         """The first server that can do something does it, until ``fact`` holds."""
         while not fact():
             self.world = self.model.happened(self.world, next(self.model.events(self.world)))
+
+    def usually_until(self, fact: Callable[[], bool]) -> None:
+        """What happens without further faults, until ``fact`` holds."""
+        while not fact():
+            events = self.model.events(self.world)
+            self.world = self.model.happened(self.world, self.model.usual(events))
 
     def ticks(self, number: int) -> None:
         """So many ticks, and all that servers do in them."""

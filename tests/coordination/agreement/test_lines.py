@@ -27,13 +27,13 @@ MISSED = {
     "say_done": ("running", (), (), "ending"),
     "stop_running": ("running", ("fail",), (), "ending"),
     "start_ranks": ("cold", (), (), "ending"),
+    "stop_without_index": ("cold", ("term",), (), "stopped"),
 }
 """The start, the faults, the newcomers, and what breaks."""
 
 NOT_MISSED = {
     "stop_without_contact": "ends sooner; without it the fence ends the server, with the same code",
     "look_first": "the model never decides on what was read in an earlier tick",
-    "stop_without_index": "ends sooner",
     "displaced": "needs two losses of data; two servers that differ then overlap",
     "has_left": "the farewell itself ends the server, unless its answer is lost",
     "ended_here": "a promise to a newcomer, which no invariant of the search mentions",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ascend_supervisor.cluster.made_table import ServerDevice
 from ascend_supervisor.coordination.agreement import keys
 from ascend_supervisor.coordination.agreement.records import (
     LARGE,
@@ -25,8 +26,10 @@ from ascend_supervisor.outcome import ExitStatus, Failure
 
 JOB = "0123456789abcdef0123456789abcdef"
 EPOCH = Epoch(JOB, 7, Phase.RUN, JOB)
-SEATS = tuple(Seat(f"process {n}", f"place {n}", (f"10.0.0.{n}",), ("0", "1")) for n in range(1250))
+DEVICES = (ServerDevice(0, "192.168.0.1"), ServerDevice(1))
+SEATS = tuple(Seat(f"process {n}", f"place {n}", (f"10.0.0.{n}",), DEVICES) for n in range(1250))
 FAILURE = Failure("rank 3", 3, 6, ExitStatus(None, 9), 12.5, last_lines=("a", "b"))
+MEMBER = Member(JOB, "i", "p", ("a",), DEVICES, has_left=True)
 ABOUT = About(
     JOB,
     "settings",
@@ -38,7 +41,13 @@ ABOUT = About(
 
 @pytest.mark.parametrize(
     "record",
-    [EPOCH, ABOUT, Member(JOB, "i", "p", ("a",), ("0",), has_left=True), Mark("i", "d"), Beat("i")],
+    [
+        EPOCH,
+        ABOUT,
+        Member(JOB, "i", "p", ("a",), DEVICES, has_left=True),
+        Mark("i", "d"),
+        Beat("i"),
+    ],
     ids=lambda record: type(record).__name__,
 )
 def test_a_record_is_what_it_was(record):

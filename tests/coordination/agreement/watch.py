@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ascend_supervisor.coordination.agreement.acts import Exit, Transaction
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.errors import TABLE_NOT_READY
 from tests.coordination.agreement.process import Process
 
 INCIDENTS = {"fail", "kill", "freeze", "cut"}
@@ -94,17 +95,30 @@ def has_written(watch: Watch, before: View, after: View, act: Transaction) -> Wa
         charged = len(after.about.charges.spent)
         if charged > watch.incidents:
             raise Violation("budget", f"{charged} restarts for {watch.incidents} incidents")
-    roster = after.about.roster if after.about else ()
-    if (
-        new.phase is Phase.RUN
-        and roster
-        and all(
-            index in after.done and after.done[index].incarnation == seat.incarnation
-            for index, seat in enumerate(roster)
-        )
-    ):
+    if _is_won(after):
         watch = replace(watch, won=watch.won | {new.job})
     return watch
+
+
+def has_decided(one: Process, view: View) -> None:
+    """A server that was told to stop before it took part writes nothing."""
+    is_told = one.situation.stop is not None and one.memory.index is None
+    if one.pending is not None and is_told and not _is_won(view):
+        raise Violation("stopped", f"{one.name} was told to stop, and wants to {one.pending.why}")
+
+
+def _is_won(view: View) -> bool:
+    """Whether all ranks of the generation that runs have ended with 0."""
+    roster = view.about.roster if view.about else ()
+    return (
+        view.epoch is not None
+        and view.epoch.phase is Phase.RUN
+        and bool(roster)
+        and all(
+            index in view.done and view.done[index].incarnation == seat.incarnation
+            for index, seat in enumerate(roster)
+        )
+    )
 
 
 def has_ended(watch: Watch, one: Process, act: Exit) -> Watch:
@@ -119,7 +133,9 @@ def has_ended(watch: Watch, one: Process, act: Exit) -> Watch:
         watch = replace(watch, ends=tuple(sorted(ends.items())))
     elif ended is not None:
         raise Violation("agreement", f"{one.name} has read {ended}, and ends with {code}")
-    if watch.is_calm and code:
+    # Not promised: a spare that first hears of the job when all have left waits for another one.
+    has_missed_it = code == TABLE_NOT_READY and not watch.won <= set(one.memory.jobs)
+    if watch.is_calm and code and not has_missed_it:
         raise Violation("success", f"{one.name} ends with {code}, although nothing has happened")
     has_won = one.finished is not None and one.finished.job in watch.won
     if has_won and code and code not in ALONE:

@@ -19,7 +19,7 @@ from tests.coordination.agreement.process import (
     Reach,
     failed,
     gone,
-    look,
+    looks,
     new_process,
     older,
     released,
@@ -28,7 +28,13 @@ from tests.coordination.agreement.process import (
     told_to_stop,
 )
 from tests.coordination.agreement.store import Store, seen, transacted
-from tests.coordination.agreement.watch import Watch, has_ended, has_started, has_written
+from tests.coordination.agreement.watch import (
+    Watch,
+    has_decided,
+    has_ended,
+    has_started,
+    has_written,
+)
 
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
 
@@ -55,24 +61,34 @@ Event = tuple[str, ...]
 
 
 class Model:
-    """``without`` are lines of the table that are switched off; ``limit`` is that of the budget."""
+    """``servers`` run the job, and ``spares`` more are started with them.
 
-    def __init__(self, servers: int, limit: int = 1, without: frozenset[str] = frozenset()) -> None:
+    ``without`` are lines of the table that are switched off; ``limit`` is that of the budget.
+    """
+
+    def __init__(
+        self,
+        servers: int,
+        limit: int = 1,
+        without: frozenset[str] = frozenset(),
+        spares: int = 0,
+    ) -> None:
         self.servers = servers
+        self.spares = spares
         self.limit = limit
         self.without = without
-        self._looks: dict[tuple[Process, Store], Looked] = {}
+        self._looks: dict[tuple[Process, Store], tuple[Looked, ...]] = {}
 
     def cold(self, faults: tuple[str, ...] = (), newcomers: tuple[str, ...] = ()) -> World:
         """Every server has just been started, and etcd is empty."""
-        names = "ABCDEFGH"[: self.servers]
+        names = "ABCDEFGH"[: self.servers + self.spares]
         processes = tuple(new_process(name, name.lower()) for name in names)
         return World(Store(), processes, faults, newcomers)
 
     def running(self, faults: tuple[str, ...] = (), newcomers: tuple[str, ...] = ()) -> World:
         """All run the first generation."""
         world = self.cold()
-        while not all(one.ranks for one in world.processes):
+        while sum(one.ranks is not None for one in world.processes) < self.servers:
             world = self.happened(world, self.usual(self.events(world)))
         while ("tick",) not in (events := list(self.events(world))):
             world = self.happened(world, next(one for one in events if one[0] in {"look", "do"}))
@@ -87,8 +103,10 @@ class Model:
             if one.works and one.pending is not None:
                 yield "do", one.name
                 busy = True
-            elif one.works and self._looked(world, one) != Looked(one):
+            elif one.works and (looked := self._looked(world, one)) != (Looked(one),):
                 yield "look", one.name
+                for number in range(1, len(looked)):
+                    yield "look", one.name, f"and takes choice {number}"
                 busy = True
             yield from self._of_ranks(world, one)
         yield from self._faults(world)
@@ -170,7 +188,8 @@ class Model:
             case "tick":
                 return self._ticked(world)
             case "look":
-                return self._after_look(world, world.process(whom[0]))
+                choice = int(whom[1].rsplit(" ", 1)[1]) if len(whom) > 1 else 0
+                return self._after_look(world, world.process(whom[0]), choice)
             case "do":
                 return self._done(world, world.process(whom[0]))
             case "come":
@@ -183,16 +202,18 @@ class Model:
             case _:
                 return self._faulted(world, event)
 
-    def _looked(self, world: World, one: Process) -> Looked:
+    def _looked(self, world: World, one: Process) -> tuple[Looked, ...]:
+        """What a look may lead to."""
         known = self._looks.get((one, world.store))
         if known is None:
             rules = rules_of(one, self.servers, self.limit)
-            known = look(one, world.store, rules, self.without)
+            known = looks(one, world.store, rules, self.without)
             self._looks[one, world.store] = known
         return known
 
-    def _after_look(self, world: World, one: Process) -> World:
-        looked = self._looked(world, one)
+    def _after_look(self, world: World, one: Process, choice: int) -> World:
+        looked = self._looked(world, one)[choice]
+        has_decided(looked.process, seen(world.store))
         world = world.with_process(looked.process)
         if isinstance(looked.act, StartRanks):
             return replace(world, watch=has_started(world.watch, looked.process, world.processes))

@@ -1,0 +1,111 @@
+"""The rank table of a job for which nobody writes one: made of what its servers publish; pure.
+
+All servers make it of the same roster, so all have the same one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from ipaddress import ip_address
+from itertools import count
+from pathlib import Path
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
+from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.events.rank_table import SERVERS_PATH
+
+MADE = Path(SERVERS_PATH)
+"""Stands for the path of the table."""
+
+
+class ServerDevice(Struct, frozen=True, array_like=True):
+    """A device of one server; ``ip`` is the address of its own network port, None without one."""
+
+    device_id: int
+    ip: str | None = None
+
+
+class Server(Struct, frozen=True):
+    """What a server publishes: an address for the others, and its devices in local order.
+
+    ``machine`` is the same for two servers that run on the same machine.
+    """
+
+    address: str
+    devices: tuple[ServerDevice, ...]
+    machine: str
+
+
+def made_table(servers: Sequence[Server]) -> FoundTable:
+    """Template 1, with ``servers`` in order of their index; raises TableRefused.
+
+    Servers may have different numbers of devices, as in any table of this format. Two servers with
+    one address get different names in the table, and each its own entry.
+    """
+    _check_loopback(servers)
+    document = _template_1(servers)
+    table = parse(document)
+    if isinstance(table, NotReady):
+        raise TableRefused(table.reason)
+    return FoundTable(MADE, _without_noise(table), sha256(document).hexdigest())
+
+
+def _template_1(servers: Sequence[Server]) -> bytes:
+    ranks, alike = count(), Counter(server.address for server in servers)
+    listed = [
+        {
+            "server_id": _name(server, index, alike[server.address]),
+            "host_ip": server.address,
+            "device": list(_devices(server.devices, ranks)),
+        }
+        for index, server in enumerate(servers)
+    ]
+    table = {
+        "status": "completed",
+        "version": "1.0",
+        "server_count": str(len(listed)),
+        "server_list": listed,
+    }
+    return orjson.dumps(table, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _name(server: Server, index: int, alike: int) -> str:
+    """Unique in the table, as HCCL requires."""
+    return server.address if alike == 1 else f"{server.address}-{index}"
+
+
+def _devices(devices: Iterable[ServerDevice], ranks: Iterator[int]) -> Iterator[dict[str, str]]:
+    for device in devices:
+        ip = {} if device.ip is None else {"device_ip": device.ip}
+        yield {"device_id": str(device.device_id), **ip, "rank_id": str(next(ranks))}
+
+
+def _without_noise(table: RankTable) -> RankTable:
+    """No HCCL reads the table of machines without NPUs, so it has nothing to be warned of."""
+    has_npus = any(device.device_ip for entry in table.entries for device in entry.devices)
+    return table if has_npus else replace(table, warnings=())
+
+
+def _check_loopback(servers: Sequence[Server]) -> None:
+    """Raise TableRefused if a server could not be reached by another one at its address."""
+    machines = {server.machine for server in servers}
+    for index, server in enumerate(servers):
+        if len(machines) > 1 and _is_loopback(server.address):
+            raise TableRefused(
+                f"server {index}: expected an address that the other servers reach, found "
+                f"{server.address}; set POD_IP to it there, or give it as --server-id"
+            )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,165 @@
+"""The rank table that the servers agree on: one that somebody writes, or one that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn, Protocol
+
+import anyio
+from msgspec import Struct
+
+from ascend_supervisor.cluster.identity import Identity, find_entry
+from ascend_supervisor.cluster.made_table import Server, ServerDevice, made_table
+from ascend_supervisor.cluster.rank_table import Entry, FoundTable
+from ascend_supervisor.coordination.agreement.records import Seat
+from ascend_supervisor.coordination.peers.place import machine_of
+from ascend_supervisor.coordination.peers.session import Session
+from ascend_supervisor.tasks.threads import aside
+
+AGAIN_SECONDS = 5.0
+MADE = "made of what the servers publish"
+"""In place of a digest: who agrees on the roster agrees on the table."""
+
+
+class Part(Struct, frozen=True):
+    """What this server brings: its ``index`` among ``servers`` (None: any), and what it publishes.
+
+    ``addresses`` and ``devices`` are empty where somebody writes the table.
+    """
+
+    index: int | None
+    servers: int
+    addresses: tuple[str, ...] = ()
+    devices: tuple[ServerDevice, ...] = ()
+
+
+class Placed(Struct, frozen=True):
+    """A rank table, and which entry of it is ours."""
+
+    found: FoundTable
+    node_rank: int
+    entry: Entry
+
+
+class Tables(Protocol):
+    """Where the table comes from; all of it may raise a Refusal."""
+
+    async def part(self) -> Part:
+        """Called once, before this server joins the others."""
+
+    async def get_ready(self, session: Session) -> None:
+        """Tell the session with which table this server is ready."""
+
+    async def stay_ready(self, session: Session) -> NoReturn:
+        """The same again, whenever it has changed."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the servers in the latest table that is known; empty before."""
+
+    def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:
+        """The table with which a generation starts on the servers of ``roster``."""
+
+
+class WrittenTable:
+    """One that somebody writes, the same for all servers; ``wait`` waits until it is complete.
+
+    It is read again while others are waited for: after a pod was replaced, the new one does not
+    come to all servers at once. It must hold this server at the same place as before.
+    """
+
+    def __init__(
+        self,
+        wait: Callable[[], Awaitable[FoundTable]],
+        identity: Identity,
+        *,
+        may_move: bool = False,
+    ) -> None:
+        """``may_move``: later tables may hold this server elsewhere, and other numbers of them."""
+        self._may_move = may_move
+        self._wait = wait
+        self._identity = identity
+        self._latest: Placed | None = None
+        self._places: dict[str, Placed] = {}
+        """By the digest of the table."""
+
+    async def part(self) -> Part:
+        self._latest = await self._read()
+        return Part(self._latest.node_rank, self._latest.found.table.servers)
+
+    async def get_ready(self, session: Session) -> None:
+        at = self._latest or await self._read()
+        self._latest = None
+        session.take_place(at.node_rank, at.found.table.servers, may_move=self._may_move)
+        digest = at.found.essence
+        self._places[digest] = at
+        if session.situation.table != digest:
+            session.tell(table=digest)
+
+    async def stay_ready(self, session: Session) -> NoReturn:
+        while True:
+            await anyio.sleep(AGAIN_SECONDS)
+            await self.get_ready(session)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        places = list(self._places.values())
+        return _labels(places[-1]) if places else ()
+
+    def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:  # noqa: ARG002
+        return self._places[session.ready_with]
+
+    async def _read(self) -> Placed:
+        found = await self._wait()
+        return Placed(found, *find_entry(found.table, self._identity))
+
+
+class MadeTable:
+    """One that all servers make of the roster; ``address`` is ours, and may block.
+
+    ``index`` is ours, None for any that is free.
+    """
+
+    def __init__(
+        self,
+        index: int | None,
+        servers: int,
+        devices: tuple[ServerDevice, ...],
+        address: Callable[[], str],
+    ) -> None:
+        self._index = index
+        self._servers = servers
+        self._devices = devices
+        self._address = address
+        self._latest: Placed | None = None
+
+    async def part(self) -> Part:
+        address = await aside(self._address)
+        return Part(self._index, self._servers, (address,), self._devices)
+
+    async def get_ready(self, session: Session) -> None:
+        if session.situation.table != MADE:
+            session.tell(table=MADE)
+
+    async def stay_ready(self, session: Session) -> NoReturn:  # noqa: ARG002
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return _labels(self._latest) if self._latest is not None else ()
+
+    def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:
+        found = made_table(tuple(map(_published, roster)))
+        index = session.memory.index
+        assert index is not None  # noqa: S101  (who starts is in the roster)
+        self._latest = Placed(found, index, found.table.entries[index])
+        return self._latest
+
+
+def _labels(place: Placed) -> tuple[str, ...]:
+    return tuple(entry.label for entry in place.found.table.entries)
+
+
+def _published(seat: Seat) -> Server:
+    return Server(seat.addresses[0], seat.devices, machine_of(seat.place))

@@ -1,0 +1,93 @@
+"""Servers of a job for which nobody writes a rank table, and spares beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from tests.peers.servers import Job
+from tests.running import Running
+
+
+def test_two_servers_make_one_table_and_meet_at_the_address_of_the_first(spared: Job):
+    spared.servers = [spared.start(0, "--node-rank", "1"), spared.start(1, "--node-rank", "0")]
+    ready = [server.wait_for("rank_table.ready") for server in spared.servers]
+    assert [one["local_ranks"] for one in ready] == [[1], [0]]
+    assert ready[0]["sha256"] == ready[1]["sha256"]
+    assert [one["warnings"] for one in ready] == [[], []]
+    for server, rank in zip(spared.servers, (1, 0), strict=True):
+        server.wait_for("output", msg=f"{rank} of 2 meets the others at 127.0.0.1")
+        (file,) = Path(server.root).rglob("jobstart_hccl.json")
+        table = json.loads(file.read_bytes())
+        assert [one["host_ip"] for one in table["server_list"]] == ["127.0.0.1"] * 2
+    third = spared.start(2, "--node-rank", "1")
+    waiting = third.wait_for("peers.waiting", missing=[])
+    assert "the place of server 1 is held by another supervisor, on" in waiting["msg"]
+
+
+def test_a_spare_takes_the_place_of_a_supervisor_that_was_killed(spared: Job):
+    first, second, spare = started(spared)
+    lost = rank_of(second)
+    second.process.kill()
+    (here,) = spare.wait_for("rank_table.ready")["local_ranks"]
+    assert here == lost
+    spare.wait_for("output", generation=1, msg=f"rank {lost} runs")
+    (restart,) = first.all("restart.scheduled")
+    assert (restart["cause"], restart["restarts_left"]) == (f"server {lost} was lost", 2)
+    succeed(1, first, spare)
+
+
+def test_a_spare_takes_the_place_of_a_server_that_has_left_and_ends_with_the_job(spared: Job):
+    first, second, spare = started(spared)
+    second.send(signal.SIGTERM)
+    assert second.end() == 143
+    spare.wait_for("generation.started", generation=1)
+    (restart,) = first.all("restart.scheduled")
+    assert restart["free"]
+    later = spared.start(1, place="-later")
+    waits_as_a_spare(later)
+    succeed(1, first, spare)
+    assert later.end() == 0
+    assert not later.all("generation.started")
+
+
+def test_a_spare_that_is_told_to_stop_ends_and_writes_nothing(spared: Job):
+    first, second, spare = started(spared)
+    before = spared.etcd.control("get", "--prefix", "/")
+    spare.send(signal.SIGTERM)
+    assert spare.end() == 143
+    assert spared.etcd.control("get", "--prefix", "/") == before
+    succeed(0, first, second)
+
+
+def started(spared: Job) -> list[Running]:
+    """Two servers whose ranks run, and a spare."""
+    two = [spared.start(0), spared.start(1)]
+    for server in two:
+        server.wait_for("output")
+    spare = spared.start(2)
+    waits_as_a_spare(spare)
+    return [*two, spare]
+
+
+def waits_as_a_spare(server: Running) -> None:
+    waiting = server.wait_for("peers.waiting", missing=[])
+    while "this is a spare" not in waiting["msg"]:
+        waiting = server.wait_for("peers.waiting", missing=[], seq=waiting["seq"] + 1)
+    assert "2 servers run; this one takes the place of one that is lost" in waiting["msg"]
+
+
+def rank_of(server: Running) -> int:
+    (rank,) = server.wait_for("rank_table.ready")["local_ranks"]
+    return int(rank)
+
+
+def succeed(generation: int, *servers: Running) -> None:
+    """Their ranks end with 0, and so do they."""
+    for server in servers:
+        server.wait_for("output", generation=generation)
+        rank = server.wait_for("process.started", generation=generation)["child_pid"]
+        os.kill(rank, signal.SIGUSR2)
+    assert [server.end() for server in servers] == [0] * len(servers)
