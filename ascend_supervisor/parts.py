@@ -24,6 +24,7 @@ from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
+from ascend_supervisor.output.terminal import terminal_of
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix, start_guardian
 from ascend_supervisor.processes.memory_cgroup import oom_kills
@@ -64,8 +65,13 @@ def parts_of(
     become_subreaper()
     ownership = Ownership.from_now_on(mark)
     origin = Origin(place.job_id, place.pod, os.getpid())
-    console, terminal = _console(settings), environ.get("TERM", "")
-    outlets = Outlets(console, settings.console_ranks, settings.log_level, origin, terminal)
+    outlets = Outlets(
+        _console(settings),
+        settings.console_ranks,
+        settings.log_level,
+        origin,
+        terminal_of(environ, settings.color),
+    )
     children = Children(prefix)
     reserve = Reserve()  # only now: it may take the last descriptor
     clock = MonotonicClock()

@@ -34,6 +34,7 @@ from ascend_supervisor.parts import Parts
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.limits import Limits
+from ascend_supervisor.probes.rendezvous import Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
@@ -109,6 +110,7 @@ async def job_of(given: Given, parts: Parts) -> Job:
         ),
         probes=[
             *_for_devices(devices, runtime),
+            Rendezvous(runtime.clock, runtime.report),
             _for_hangs(settings, runtime),
             operations.requests,
         ],

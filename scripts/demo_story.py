@@ -34,7 +34,7 @@ class Story:
             if self._completes((name, generation), server, self._servers):
                 yield f"generation {generation} has started on all servers: {self._ranks} ranks"
         elif name == "output":
-            yield from self._said(event["rank"], generation, event["message"])
+            yield from self._said(event["rank"], generation, event["msg"])
         elif name == "process.exited" and event["first_failure"]:
             yield f"server {server}: rank {event['rank']} was killed by {event['signal']}"
         elif name == "restart.scheduled":

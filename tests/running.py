@@ -157,7 +157,7 @@ class Running:
 
     def said(self, rank: int, generation: int = 0) -> list[str]:
         """The lines of a rank that were mirrored so far."""
-        return [e["message"] for e in self.all("output", rank=rank, generation=generation)]
+        return [e["msg"] for e in self.all("output", rank=rank, generation=generation)]
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)

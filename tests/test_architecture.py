@@ -57,6 +57,8 @@ PURE = (
         "workers.root_cause",
         "workers.conclusion",
         "output.terminal_escapes",
+        *("output.carriage_returns", "output.text_width", "output.labels", "output.terminal"),
+        *("output.begun_line", "reporters.like_events"),
         "files.untrusted_json",
         "files.json_defects",
     ),

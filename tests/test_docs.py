@@ -20,13 +20,14 @@ import ascend_supervisor
 from ascend_supervisor import errors
 from ascend_supervisor.cluster.identity import _VARIABLES
 from ascend_supervisor.events import Event
+from ascend_supervisor.events.output import Output
 from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.reporters.event_log import json_log
 from ascend_supervisor.settings.option import Option
 from ascend_supervisor.settings.options import OPTIONS
-from tests.test_events import EVENTS
+from tests.test_events import EVENTS, OF_OUTPUT
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -214,7 +215,10 @@ def event_complaints(text: str) -> list[str]:
         complaints += differences(keys.items(), KEY_ROW.findall(section), f"{name}: key")
         if f"\nLevel `{event.level}`. " not in section:
             complaints.append(f"{name}: the level is {event.level}")
-        complaints += example_complaints(name, section, common_keys(text) | keys)
+        common = common_keys(text)
+        if event is Output:
+            common = {key: common[key] for key in OF_OUTPUT}
+        complaints += example_complaints(name, section, common | keys)
     return complaints
 
 
@@ -235,7 +239,9 @@ def example_complaints(name: str, section: str, keys: Mapping[str, str]) -> list
     ]
     if event["event"] != name:
         complaints.append(f"{name}: of another event")
-    return complaints or word_complaints(CLASSES[name], section, event)
+    if complaints or name == "output":
+        return complaints
+    return word_complaints(CLASSES[name], section, event)
 
 
 def word_complaints(cls: type[Event], section: str, example: Mapping[str, Any]) -> list[str]:

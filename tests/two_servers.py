@@ -188,10 +188,17 @@ def in_pods(
     ]
 
 
+def pin_neighbour(server: Server, neighbour: Server) -> None:
+    """From now on it knows this address even if nobody answers, as that of a router."""
+    words = ("neigh", "change", neighbour.address, "dev", server.interface, "nud", "permanent")
+    _must("-n", server.name, *words)
+
+
 def lose_packets(switch: Server, number: int, *, all_of_them: bool) -> None:
     """Of the server at this port of the switch: silently, no end of a connection is told."""
     state = "0" if all_of_them else "3"  # disabled, or forwarding
-    _must("-n", switch.name, "link", "set", f"port{number}", "type", "bridge_slave", "state", state)
+    words = ("bridge", "link", "set", "dev", f"port{number}", "state", state)
+    subprocess.run((*switch.within, *words), check=True, timeout=30)
 
 
 def _must(*words: str) -> None:

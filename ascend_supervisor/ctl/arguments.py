@@ -109,6 +109,13 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
         "--tail", metavar="N", type=_lines, help="only the last N lines of each log, then"
     )
     logs.add_argument(
+        "--color",
+        metavar="WHEN",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="auto, always, never; auto is on a terminal, unless NO_COLOR is set",
+    )
+    logs.add_argument(
         "ranks",
         metavar="RANK",
         nargs="*",

@@ -60,13 +60,17 @@ def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
         print_logs,
     )
     from ascend_supervisor.ctl.state import read_state_file  # noqa: PLC0415
+    from ascend_supervisor.output.terminal import terminal_of  # noqa: PLC0415
     from ascend_supervisor.output.terminal_escapes import coloured, harmless  # noqa: PLC0415
 
     state = _state(arguments, environ)
     wanted = Wanted(tuple(arguments.ranks))
     elsewhere = None if wanted.is_one_rank else harmless
-    shown = coloured if os.isatty(STDOUT) else elsewhere
-    logs = RankTails(wanted, out.put, shown, arguments.tail)
+    is_terminal = os.isatty(STDOUT)
+    in_colour = terminal_of(environ, arguments.color).has_colours(is_terminal=is_terminal)
+    on_terminal = coloured if in_colour else harmless
+    shown = on_terminal if is_terminal or in_colour else elsewhere
+    logs = RankTails(wanted, out.put, shown, arguments.tail, in_colour)
     if arguments.follow:
         follow_logs(logs, state, partial(read_state_file, state.path), out.say)
     else:

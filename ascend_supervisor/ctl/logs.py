@@ -9,8 +9,11 @@ from msgspec import Struct, field
 
 from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.text import spans
-from ascend_supervisor.output.file_tail import Label, Put, Tail, Tails, follow, print_all
+from ascend_supervisor.output.file_tail import Put, Tail, Tails, follow, print_all
+from ascend_supervisor.output.labelled_log import LabelledLog
+from ascend_supervisor.output.labels import Label, named_label, rank_label
 from ascend_supervisor.output.terminal_escapes import Shown
+from ascend_supervisor.output.text_lines import TextLines
 from ascend_supervisor.reporters.state_file import RankStatus, Status
 from ascend_supervisor.settings.values import RankSet
 from ascend_supervisor.untrusted_text import plain
@@ -52,14 +55,15 @@ class RankTails(Struct):
 
     ``shown`` makes their lines fit for a terminal; None prints one rank's bytes unchanged.
     ``last_lines`` is how many lines of each log are printed of what it holds at first; None for
-    all of them.
+    all of them. ``in_colour``: so are the labels.
     """
 
     wanted: Wanted
     put: Put
     shown: Shown | None
     last_lines: int | None = None
-    labels: list[Label] = field(default_factory=list)
+    in_colour: bool = False
+    labelled: list[LabelledLog] = field(default_factory=list)
     _by_path: dict[str, tuple[Tail, Put]] = field(default_factory=dict)
 
     @property
@@ -68,14 +72,20 @@ class RankTails(Struct):
 
     def name(self, status: Status) -> None:
         """Take in the logs that ``status`` names."""
+        digits = len(str(max((rank.rank or 0 for rank in status.ranks), default=0)))
         for rank in status.ranks:
             if self.wanted.holds(rank.rank) and rank.log not in self._by_path:
-                self._by_path[rank.log] = (self._tail_of(rank), self._put_of(rank))
+                self._by_path[rank.log] = (self._tail_of(rank), self._put_of(rank, digits))
+
+    def show_unfinished(self) -> None:
+        """Show lines that have been unfinished for long enough."""
+        for log in self.labelled:
+            log.show_unfinished()
 
     def finish(self) -> None:
         """End unfinished lines; raises StateUnknown if logs could not be read."""
-        for label in self.labels:
-            label.finish()
+        for log in self.labelled:
+            log.finish()
         troubles = [
             f"the log {plain(str(tail.path))} cannot be read: "
             f"{tail.trouble.strerror or tail.trouble}"
@@ -91,13 +101,19 @@ class RankTails(Struct):
             tail.skip_to_last(self.last_lines)
         return tail
 
-    def _put_of(self, rank: RankStatus) -> Put:
+    def _put_of(self, rank: RankStatus, digits: int) -> Put:
         if self.shown is None:
             return self.put
-        name = f"rank {rank.rank}" if rank.rank is not None else plain(Path(rank.log).name)
-        label = "" if self.wanted.is_one_rank else f"[{name}] "
-        self.labels.append(Label(label.encode(errors="backslashreplace"), self.put, self.shown))
-        return self.labels[-1].put
+        lines = TextLines(self._label_of(rank, digits), self.shown)
+        self.labelled.append(LabelledLog(lines, self.put))
+        return self.labelled[-1].put
+
+    def _label_of(self, rank: RankStatus, digits: int) -> Label:
+        if self.wanted.is_one_rank:
+            return Label("", "")
+        if rank.rank is None:
+            return named_label(Path(rank.log).name)
+        return rank_label(rank.rank, digits, in_colour=self.in_colour)
 
 
 def print_logs(logs: RankTails, state: State, tell: Callable[[str], None]) -> None:
@@ -125,6 +141,7 @@ def follow_logs(
         nonlocal latest
         latest = _renewed(latest, read)
         logs.name(latest.status)
+        logs.show_unfinished()
         return logs.tails, not latest.is_final
 
     look()

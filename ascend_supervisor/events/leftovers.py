@@ -1,4 +1,4 @@
-"""What holds up a start or an end: held devices, and processes that are still there."""
+"""What holds up a start or an end: held devices, a taken port, processes that are still there."""
 
 from __future__ import annotations
 
@@ -17,6 +17,26 @@ class ReleaseWaiting(Event, frozen=True):
     @property
     def sentence(self) -> str:
         return "the devices are still held by: " + "; ".join(self.remaining)
+
+
+class PortWaiting(Event, frozen=True):
+    """The ranks start when the limit has passed, whatever holds the port."""
+
+    name: ClassVar[str] = "port.waiting"
+    port: int
+    waited_seconds: float
+    limit_seconds: float
+
+    @property
+    def what(self) -> str:
+        return f"waiting for port {self.port}, where rank 0 is to listen"
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.what}: it is still held by connections of the last generation (for a minute, "
+            "if their listener has not set SO_REUSEADDR), or by a process that listens there"
+        )
 
 
 class StopWaiting(Event, frozen=True):

@@ -87,16 +87,15 @@ class LogRotated(Event, frozen=True):
 
 
 class Output(Event, frozen=True):
-    """A mirrored line of a rank; written by the console itself, far too often for a report."""
+    """A mirrored line of a rank, which is its ``msg``.
+
+    The console itself writes it, far too often for a report, and of the keys in every event only
+    ``seq``, ``ts`` and ``event``: what never changes stands in the first event.
+    """
 
     name: ClassVar[str] = "output"
     rank: int | None
-    local_rank: int | None
     generation: int
-    message: str
+    msg: str
     partial: bool
     program: str | None = None
-
-    @property
-    def sentence(self) -> str:
-        return f"{who(self.rank, self.program)} wrote a line"

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
 
-Json = TypeVar("Json", bytes, bytearray)
-
-_C1 = re.compile(rb"\xc2([\x80-\x9f])")
-"""Control characters that JSON does not escape, and that a terminal obeys."""
+_UNESCAPED = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+"""What JSON does not escape, in UTF-8: control characters of C1, which a terminal obeys, and U+2028
+and U+2029, which break lines, as U+0085 of C1 does."""
 
 
 def to_json(value: Any, *, indent: bool = False) -> bytes:
     """The JSON of ``value``: structs as objects, bytes that are not UTF-8 escaped, NUL left out.
 
-    NUL would end a line for log shippers that are written in C. All control characters are escaped.
+    NUL would end a line for log shippers that are written in C. All control characters and line
+    breaks are escaped.
     """
     option = orjson.OPT_INDENT_2 if indent else 0
     try:
@@ -30,11 +30,11 @@ def to_json(value: Any, *, indent: bool = False) -> bytes:
     return escaped(text)
 
 
-def escaped(json: Json) -> Json:
-    """``json`` with those control characters escaped that orjson leaves unchanged."""
-    if _C1.search(json) is None:
+def escaped(json: bytes) -> bytes:
+    """``json`` with those characters escaped that orjson leaves unchanged."""
+    if b"\xc2" not in json and b"\xe2\x80" not in json:  # this check is fast
         return json
-    return type(json)(_C1.sub(lambda found: b"\\u00%02x" % ord(found[1]), json))
+    return _UNESCAPED.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), json)
 
 
 def _clean(value: Any) -> Any:

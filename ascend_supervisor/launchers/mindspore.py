@@ -21,7 +21,7 @@ from ascend_supervisor.launchers.common_parts import (
     launcher_log_path,
     rank_spec,
 )
-from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec
+from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, port_of
 from ascend_supervisor.launchers.ranktable import master_port, platform_environ
 from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.untrusted_text import shown
@@ -89,6 +89,7 @@ class MindSporeLauncher(Struct, frozen=True):
             environ={**cluster, "MS_ROLE": "MS_SCHED", **place},
             significant=False,
             title="the scheduler",
+            port=port_of(scheduler_port(self.boot)),
             explanation=words(table, here, self.boot),
         )
 

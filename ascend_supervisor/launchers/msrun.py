@@ -30,7 +30,7 @@ from ascend_supervisor.launchers.mindspore import (
     scheduler_port,
     words,
 )
-from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
+from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog, port_of
 from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
@@ -87,6 +87,7 @@ class MsrunLauncher(Struct, frozen=True):
                 worker_logs=logs,
                 host_names=host_names(table, here, self.boot),
                 script=first if first.endswith(".py") else script_of(self.boot.command),
+                port=None if here.node_rank else port_of(scheduler_port(self.boot)),
             ),
         )
 

@@ -9,6 +9,9 @@ from msgspec import Struct, field
 
 from ascend_supervisor.launchers.testimony import Explanation, Testimony
 
+MOST_PORT = 65535
+MOST_DIGITS = 5
+
 
 class WorkerLog(Struct, frozen=True):
     """A log that a launcher's worker writes itself."""
@@ -50,6 +53,8 @@ class ProcessSpec(Struct, frozen=True):
     If it ``relays_ranks``, it starts ranks in a way that we do not follow, and its output is
     theirs.
 
+    ``port`` (TCP) is where it, or a rank that it starts, listens for the other ranks.
+
     If its words or variables hold ``host_names`` that its program may not understand, it is planned
     again with their addresses.
     """
@@ -74,6 +79,7 @@ class ProcessSpec(Struct, frozen=True):
     relays_ranks: bool = False
     host_names: tuple[HostName, ...] = ()
     script: str | None = None
+    port: int | None = None
 
     @property
     def name(self) -> str:
@@ -91,6 +97,13 @@ class ProcessSpec(Struct, frozen=True):
     def program(self) -> str | None:
         """What it is, if it is not a rank."""
         return self.name if self.rank is None else None
+
+
+def port_of(text: str) -> int | None:
+    """None if the text is no port: whoever is to listen there says so."""
+    if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS:
+        return int(text) if 0 < int(text) <= MOST_PORT else None
+    return None
 
 
 def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

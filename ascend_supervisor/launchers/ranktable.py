@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment.declared import Chief
 from ascend_supervisor.cluster.rank_table import RankTable
@@ -10,7 +11,7 @@ from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import master_address
 from ascend_supervisor.launchers.common_parts import rank_spec
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
 
 MASTER_PORT = "29500"
 """torch.distributed's default; the platform's MASTER_PORT, the same on all servers, wins."""
@@ -57,14 +58,11 @@ class RankTableLauncher(Struct, frozen=True):
     def _spec(
         self, table: RankTable, here: Here, generation: int, local_rank: int, rank: int
     ) -> ProcessSpec:
-        return rank_spec(
-            self.boot,
-            here,
-            generation,
-            rank=rank,
-            local_rank=local_rank,
-            environ=self._environ(table, here, local_rank, rank),
+        environ = self._environ(table, here, local_rank, rank)
+        spec = rank_spec(
+            self.boot, here, generation, rank=rank, local_rank=local_rank, environ=environ
         )
+        return spec if rank else replace(spec, port=port_of(environ.get("MASTER_PORT") or ""))
 
     def _environ(
         self, table: RankTable, here: Here, local_rank: int, rank: int

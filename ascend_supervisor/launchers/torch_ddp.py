@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import LOOPBACK, needed_address
 from ascend_supervisor.launchers.common_parts import rank_spec, table_file_unset
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
 from ascend_supervisor.launchers.ranktable import master_port
 
 
@@ -30,17 +31,17 @@ class TorchDdpLauncher(Struct, frozen=True):
         if servers > 1:
             address = needed_address("torch-ddp", table, self.boot.environ, self.boot.store)
         place = f"[{address}]" if ":" in address else address
-        words = ["--init_method", f"tcp://{place}:{master_port(self.boot)}"]
+        port = master_port(self.boot)
+        words = ["--init_method", f"tcp://{place}:{port}"]
         if servers > 1:
             words += ["--rank", str(rank), "--world_size", str(servers)]
-        return (
-            rank_spec(
-                self.boot,
-                here,
-                generation,
-                rank=rank,
-                local_rank=0,
-                environ=table_file_unset(self.boot, table),
-                more_words=words,
-            ),
+        spec = rank_spec(
+            self.boot,
+            here,
+            generation,
+            rank=rank,
+            local_rank=0,
+            environ=table_file_unset(self.boot, table),
+            more_words=words,
         )
+        return (spec if rank else replace(spec, port=port_of(port)),)

@@ -21,7 +21,7 @@ from ascend_supervisor.launchers.common_parts import (
     process_log,
     table_file_unset,
 )
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
 from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.launchers.torchrun_testimony import TorchrunTestimony
 from ascend_supervisor.settings.command_words import PYTHON
@@ -79,6 +79,7 @@ class TorchrunLauncher(Struct, frozen=True):
                 title="torchrun",
                 workers=workers,
                 script=None if words[0].startswith("-") else words[0],
+                port=None if here.node_rank or len(table.entries) == 1 else port_of(self._port),
                 testimony=TorchrunTestimony(
                     directory,
                     tuple(device.rank for device in here.entry.devices),

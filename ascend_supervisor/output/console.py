@@ -16,7 +16,7 @@ import anyio
 
 from ascend_supervisor.output.console_items import Dropped, Numbered, Plain, Render, Rendered, Said
 from ascend_supervisor.output.console_thread import ConsoleThread
-from ascend_supervisor.output.last_line import Words
+from ascend_supervisor.output.footer import Place, Words
 
 MIRROR_BYTES = 8 * 1024 * 1024
 """How much rank output may be queued for the reader."""
@@ -52,10 +52,10 @@ class Console:
             self._seq += 1
         self._queue.put(line, len(line.line))
 
-    def keep_last(self, words: Words | None) -> None:
-        """Show ``words`` below all lines of a terminal, until the next output; None: no more."""
-        if self._thread.last_line.change(words):
-            self._queue.put(self._thread.last_line)
+    def keep(self, place: Place, words: Words | None) -> None:
+        """Show ``words`` below all lines of a terminal, in this place there; None: no more."""
+        if self._thread.footer.change(place, words):
+            self._queue.put(self._thread.footer)
 
     def show(self, render: Render, ends: Callable[[Rendered], int], dropped: Dropped) -> Rendered:
         """Write rank output if there is no ``obstacle``; returns the rendered lines.
@@ -74,6 +74,11 @@ class Console:
         self._seq = next(numbers)
         self._queue.put(Said(shown, self._seq, ends, dropped), len(shown))
         return shown
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether ranks have to wait until more of the queue is written."""
+        return self._queue.queued > MIRROR_BYTES
 
     @property
     def obstacle(self) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ascend_supervisor.files.writer_thread import Writer
 from ascend_supervisor.output.console_items import Dropped, Numbered, Plain, Rendered, Said
-from ascend_supervisor.output.last_line import LastLine
+from ascend_supervisor.output.footer import Footer
 from ascend_supervisor.output.stream import Stream
 
 RETRY_SECONDS = 0.2
@@ -28,18 +28,18 @@ class ConsoleThread:
 
     def __init__(self, fd: int, refused: Callable[[str], None]) -> None:
         self.stream = Stream(fd)
-        self.last_line = LastLine(fd)
+        self.footer = Footer(fd)
         self.is_gone = False
         """Whether the reader is gone."""
         self._refused = refused
         self._next_seq = 0
         self._at_line_start = True
+        self._began_line: Dropped | None = None
+        """Whose line is not finished: each rank has its own."""
         self._is_refusing = False
         self._is_dropping = False
         self._dropped: Counter[Dropped] = Counter()
-        self.queue: Writer[Plain | Numbered | Said | LastLine] = Writer(
-            self._write, f"console {fd}"
-        )
+        self.queue: Writer[Plain | Numbered | Said | Footer] = Writer(self._write, f"console {fd}")
 
     @property
     def dropped(self) -> Counter[Dropped]:
@@ -50,11 +50,13 @@ class ConsoleThread:
         """Drop rank output that is not written yet, except the line that is being written."""
         self._is_dropping = True
 
-    def _write(self, item: Plain | Numbered | Said | LastLine) -> None:
-        if isinstance(item, LastLine):
-            self._steer(item.drawing(self._at_line_start))
-            return
-        self._steer(self.last_line.erasure())
+    def _write(self, item: Plain | Numbered | Said | Footer) -> None:
+        if not isinstance(item, Footer):
+            self._steer(self.footer.erasure())
+            self._write_line(item)
+        self._steer(self.footer.drawing(at_line_start=self._at_line_start))
+
+    def _write_line(self, item: Plain | Numbered | Said) -> None:
         if isinstance(item, Said):
             self._write_said(item)
             return
@@ -76,6 +78,9 @@ class ConsoleThread:
             view = view[self._write_some(view) :]
 
     def _write_said(self, said: Said) -> None:
+        if not self._at_line_start and self._began_line is not said.dropped:
+            self._insist(b"\n")  # another one's line is not finished
+        self._began_line = said.dropped
         view = memoryview(said.shown)
         done, end = 0, len(view)
         is_cut = False

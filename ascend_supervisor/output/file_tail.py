@@ -1,6 +1,6 @@
 """Logs that still grow: reads them from their beginning, through all rotations.
 
-Only one piece of a file, and one unfinished line per labelled log, is held in memory.
+Only one piece of a file is held in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ascend_supervisor.files.regular_file import open_regular_file
 from ascend_supervisor.files.standard_streams import closed_stdout
 from ascend_supervisor.output.last_lines import open_at_last_lines
 from ascend_supervisor.output.rotated_log import RotatedLog
-from ascend_supervisor.output.terminal_escapes import Shown, divided
 
 POLL_SECONDS = 0.2
 """How often to check for more; file events do not cross network file systems."""
@@ -101,37 +100,6 @@ class Tail:
             if newest.st_size and not os.path.samestat(newest, os.fstat(self._file)):
                 return self._log.opened_after(self._file)
         return -1
-
-
-class Label:
-    """Puts ``label`` before every line, as it is ``shown``.
-
-    A line without an end is printed in parts.
-    """
-
-    def __init__(self, label: bytes, put: Put, shown: Shown) -> None:
-        self._label = label
-        self._put = put
-        self._shown = shown
-        self._unfinished = b""
-
-    def put(self, piece: bytes) -> None:
-        lines, end, self._unfinished = (self._unfinished + piece).rpartition(b"\n")
-        if end:
-            self._put_lines(lines + end)
-        if len(self._unfinished) >= PIECE_BYTES:
-            part, self._unfinished = divided(self._unfinished)
-            self._put_lines(part)
-
-    def finish(self) -> None:
-        """End the unfinished line."""
-        if self._unfinished:
-            self._put_lines(self._unfinished)
-            self._unfinished = b""
-
-    def _put_lines(self, lines: bytes) -> None:
-        shown = self._shown(lines).removesuffix(b"\n")
-        self._put(b"%b%b\n" % (self._label, shown.replace(b"\n", b"\n" + self._label)))
 
 
 Tails = Collection[tuple[Tail, Put]]

@@ -1,9 +1,10 @@
-"""A rank's output as our stdout shows it: as JSON, with a name before each line, or as it is."""
+"""A rank's output as ``output`` events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
+from itertools import islice
 
 import orjson
 from msgspec import Struct
@@ -11,15 +12,12 @@ from msgspec import Struct
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.files.to_json import escaped, to_json
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.output.begun_line import PARTIAL_BYTES
 from ascend_supervisor.output.console_items import Rendered
-from ascend_supervisor.output.console_thread import CUT
-from ascend_supervisor.output.terminal_escapes import Shown, divided, harmless
 
-PARTIAL_BYTES = 16 * 1024
-"""An unfinished line that grows beyond this is shown in parts."""
-
-PARTIAL_END = b',"partial":true}\n'
+PARTIAL_END = b'","partial":true}\n'
 """Ends an event whose line goes on; within a message quotes are escaped."""
+END = b'"}\n'
 
 PIECE_CHARACTERS = 1024
 """Characters that surely fit into a line: JSON needs six bytes for one at the most."""
@@ -41,24 +39,13 @@ def timestamp(moment: datetime) -> str:
 class JsonLines:
     """A rank's output as ``output`` events. Made for millions of lines a second."""
 
-    def __init__(self, spec: ProcessSpec, generation: int, origin: Origin) -> None:
-        event = Output(
-            spec.rank, spec.local_rank, generation, "", partial=False, program=spec.program
-        )
-        keys = {
-            "level": event.level,
-            "event": event.name,
-            "msg": event.msg,
-            "job_id": origin.job_id,
-            "host": origin.host,
-            "pid": origin.pid,
-            "rank": event.rank,
-            "local_rank": event.local_rank,
-            "generation": event.generation,
-        }
-        if event.program is not None:
-            keys["program"] = event.program
-        self._constant = b"," + to_json(keys)[1:-1].replace(b"%", b"%%")
+    growth = 0.0
+
+    def __init__(self, spec: ProcessSpec, generation: int) -> None:
+        keys = {"event": Output.name, "rank": spec.rank, "generation": generation}
+        if spec.program is not None:
+            keys["program"] = spec.program
+        self._constant = b"%b" % to_json(keys)[1:-1]
         self._pending = b""
 
     def render(self, chunk: bytes, moment: float, numbers: Iterator[int]) -> Rendered:
@@ -66,21 +53,22 @@ class JsonLines:
             chunk = self._pending + chunk
         end = chunk.rfind(b"\n") + 1
         self._pending = chunk[end:]
-        lines = _text(chunk[:end]).split("\n")
-        lines.pop()
-        is_long = max(map(len, lines), default=0) > PIECE_CHARACTERS
-        shown = (_pieces if is_long else _whole)(lines, self._head(moment), numbers)
+        shown = _lines(_text(chunk[: end - 1]), self._head(moment), numbers) if end else b""
         if len(self._pending) > PARTIAL_BYTES:
             self._pending, begun = _before_character(self._pending)
             shown += self.rest(moment, numbers)
             self._pending = begun
-        return escaped(shown)
+        return shown
 
     def rest(self, moment: float, numbers: Iterator[int]) -> Rendered:
         pending, self._pending = self._pending, b""
         if not pending:
             return b""
-        return escaped(_pieces([_text(pending)], self._head(moment), numbers, unfinished=True))
+        pieces = _pieces(_text(pending))
+        return _joined(pieces, [PARTIAL_END] * len(pieces), self._head(moment), numbers)
+
+    def unfinished(self) -> Rendered:
+        return b""
 
     def cut(self) -> Rendered:
         """Nothing: the parts that were shown are marked as partial."""
@@ -91,100 +79,62 @@ class JsonLines:
         return shown.count(b"\n") - shown.count(PARTIAL_END)
 
     def _head(self, moment: float) -> bytes:
-        """Everything before the message, with a place for seq."""
+        """What is between the number of a line and its message."""
         ts = timestamp(datetime.fromtimestamp(moment, timezone.utc)).encode()
-        return b'{"seq":%%d,"ts":"%b"%b,"message":' % (ts, self._constant)
+        return b',"ts":"%b",%b,"msg":"' % (ts, self._constant)
 
 
 def _text(data: bytes) -> str:
     return data.replace(b"\0", b"").decode("utf-8", "backslashreplace")
 
 
-def _whole(lines: list[str], head: bytes, numbers: Iterator[int]) -> bytearray:
-    """Lines that each fit into one event; one bytearray that grows is by far the fastest way."""
-    shown = bytearray()
-    dumps = orjson.dumps
-    between = b"}\n" + head
-    glue = head
-    for line in lines:
-        shown += glue % next(numbers)
-        shown += dumps(line)
-        glue = between
-    if lines:
-        shown += b"}\n"
-    return shown
+def _lines(text: str, head: bytes, numbers: Iterator[int]) -> bytes:
+    """The lines of ``text``, which has no newline at its end."""
+    messages = _messages(text)
+    if max(map(len, messages)) <= PIECE_CHARACTERS:
+        return _joined(messages, [END] * len(messages), head, numbers)
+    pieces: list[bytes] = []
+    ends: list[bytes] = []
+    for line in text.split("\n"):
+        of_line = _pieces(line)
+        pieces += of_line
+        ends += [PARTIAL_END] * (len(of_line) - 1) + [END]
+    return _joined(pieces, ends, head, numbers)
 
 
-def _pieces(
-    lines: list[str], head: bytes, numbers: Iterator[int], *, unfinished: bool = False
-) -> bytearray:
-    """Lines, some too long for one event; all pieces but a line's last are partial."""
-    shown = bytearray()
-    for line in lines:
-        cuts = range(0, max(len(line), 1), PIECE_CHARACTERS)
-        for cut in cuts:
-            more = unfinished or cut != cuts[-1]
-            message = orjson.dumps(line[cut : cut + PIECE_CHARACTERS])
-            shown += head % next(numbers) + message + (PARTIAL_END if more else b"}\n")
-    return shown
+def _messages(text: str) -> list[bytes]:
+    r"""Each line as the inside of a JSON string.
+
+    One call for all is by far the fastest way. In its answer ``\n`` is a line break, unless there
+    are backslashes in the text itself.
+    """
+    if "\\" in text:
+        return [_message(line) for line in text.split("\n")]
+    return _message(text).split(b"\\n")
 
 
-class TextLines:
-    """A rank's output with its name before every line, as it is ``shown``."""
-
-    def __init__(self, spec: ProcessSpec, shown: Shown = harmless) -> None:
-        self._prefix = f"[{spec.name}] ".encode()
-        self._shown = shown
-        self._pending = b""
-        self._begun = False
-        """Whether a part of the incomplete line was shown."""
-
-    def render(self, chunk: bytes, moment: float, numbers: object) -> Rendered:  # noqa: ARG002  (no time, no number)
-        if self._pending:
-            chunk = self._pending + chunk
-        end = chunk.rfind(b"\n") + 1
-        if end:
-            self._begun = False
-        elif len(chunk) > PARTIAL_BYTES:
-            end = len(divided(chunk)[0])
-            self._begun = True
-        lines, self._pending = chunk[:end], chunk[end:]
-        return self._labelled(lines)
-
-    def rest(self, moment: float, numbers: object) -> Rendered:  # noqa: ARG002
-        lines, self._pending = self._pending, b""
-        return self._labelled(lines)
-
-    def _labelled(self, lines: bytes) -> bytes:
-        """``lines`` with the name before each; the last may have no end."""
-        if not lines:
-            return b""
-        shown = self._shown(lines).removesuffix(b"\n")
-        return b"%b%b\n" % (self._prefix, shown.replace(b"\n", b"\n" + self._prefix))
-
-    def cut(self) -> Rendered:
-        self._pending = b""
-        begun, self._begun = self._begun, False
-        return self._prefix + CUT if begun else b""
-
-    def ends(self, shown: Rendered) -> int:
-        return shown.count(b"\n")
+def _message(text: str) -> bytes:
+    message = orjson.dumps(text)[1:-1]
+    return message if text.isascii() else escaped(message)
 
 
-class RawLines:
-    """A rank's output as it is."""
+def _pieces(line: str) -> list[bytes]:
+    """A line that may be too long for one event."""
+    cuts = range(0, max(len(line), 1), PIECE_CHARACTERS)
+    return [_message(line[cut : cut + PIECE_CHARACTERS]) for cut in cuts]
 
-    def render(self, chunk: bytes, moment: float, numbers: object) -> Rendered:  # noqa: ARG002  (no time, no number)
-        return chunk
 
-    def rest(self, moment: float, numbers: object) -> Rendered:  # noqa: ARG002
-        return b""
-
-    def cut(self) -> Rendered:
-        return CUT
-
-    def ends(self, shown: Rendered) -> int:
-        return shown.count(b"\n")
+def _joined(
+    messages: list[bytes], ends: Iterable[bytes], head: bytes, numbers: Iterator[int]
+) -> bytes:
+    """The events: slices of one list, and one join, take a tenth of the time of a loop."""
+    count = len(messages)
+    parts = [b'{"seq":'] * (5 * count)
+    parts[1::5] = orjson.dumps([*islice(numbers, count)])[1:-1].split(b",")
+    parts[2::5] = [head] * count
+    parts[3::5] = messages
+    parts[4::5] = ends
+    return b"".join(parts)
 
 
 def _before_character(data: bytes) -> tuple[bytes, bytes]:

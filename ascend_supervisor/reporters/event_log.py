@@ -18,6 +18,7 @@ from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_items import Numbered, Plain
 from ascend_supervisor.output.line_formats import Origin, timestamp
+from ascend_supervisor.reporters.text_events import TextEvents
 
 # structlog imports rich, if it is installed, for tracebacks that we never print. That takes longer
 # than all of structlog, so it is hidden meanwhile: None makes an import fail.
@@ -40,9 +41,9 @@ def json_log(console: Console, origin: Origin, level: Level) -> Report:
     return _log(_Sink(console, Numbered), origin, level, [_render_json])
 
 
-def text_log(console: Console, origin: Origin, level: Level) -> Report:
+def text_log(console: Console, origin: Origin, level: Level, *, in_colour: bool = False) -> Report:
     """A report for people at a terminal: time, level and sentence."""
-    return _log(_Sink(console, Plain), origin, level, [_render_text])
+    return _log(_Sink(console, Plain), origin, level, [TextEvents(in_colour=in_colour)])
 
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], Any]
@@ -114,15 +115,3 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_shortened(value[0])] if len(value) == 1 else value[: len(value) // 2]
     return value
-
-
-def _render_text(_: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
-    moment = str(keys["ts"])[11:23]
-    level = "" if keys["level"] == "info" else f"{keys['level']}: "
-    text = f"{moment} {level}{keys['msg']}\n"
-    headline, _, details = (keys.get("root_cause") or "").partition("\n")
-    if headline not in keys["msg"]:
-        text += f"{headline}\n"
-    if details:
-        text += f"{details}\n"
-    return text.encode("utf-8", "backslashreplace")

@@ -5,21 +5,27 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal
 
 import anyio
 
-from ascend_supervisor.events import Report
+from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import OutputDropped
+from ascend_supervisor.events.rank_table import RankTableReady
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.events.words import who
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_items import Plain
-from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines
+from ascend_supervisor.output.labels import Label, named_label, rank_label
+from ascend_supervisor.output.line_formats import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines, Mirror
+from ascend_supervisor.output.terminal import Terminal
 from ascend_supervisor.output.terminal_escapes import coloured, harmless
+from ascend_supervisor.output.text_lines import RawLines, TerminalLines, TextLines
 from ascend_supervisor.reporters.event_log import json_log, text_log
+from ascend_supervisor.reporters.joiner import Joiner
 from ascend_supervisor.reporters.python_warnings import unshown
 from ascend_supervisor.reporters.wait_line import WaitLine
 from ascend_supervisor.settings.values import LogLevel, RankSet
@@ -28,8 +34,6 @@ from ascend_supervisor.tasks.race import first
 from ascend_supervisor.untrusted_text import printable
 
 Format = Literal["json", "text", "raw", "none"]
-PLAIN_TERMINALS = frozenset({"", "dumb"})
-"""Terminals that cannot erase, and those of which nothing is known."""
 HURRIED_SECONDS = 1.0
 """How long rank output is still written after an impatient signal."""
 
@@ -47,13 +51,15 @@ class Outlets:
         ranks: RankSet,
         level: LogLevel,
         origin: Origin,
-        terminal: str = "",
+        terminal: Terminal = Terminal(),  # noqa: B008  (a frozen value)
     ) -> None:
-        """``terminal``: the kind of terminal that stdout is, if it is one (TERM)."""
         self._format = console
         self._ranks = ranks
         self._origin = origin
+        self._terminal = terminal
         self._waits: WaitLine | None = None
+        self._joiner: Joiner | None = None
+        self._digits = 1
         if os.path.sameopenfile(1, 2):  # one thread writes, so lines stay whole
             self._stdout = self._stderr = Console(1)
         else:
@@ -63,7 +69,7 @@ class Outlets:
             self.report: Report = json_log(self._events, origin, level)
         else:
             quiet = console == "none" and level in {"debug", "info"}
-            self.report = self._for_people("warning" if quiet else level, terminal)
+            self.report = self._for_people("warning" if quiet else level)
 
     async def keep_current(self) -> None:
         """Keep the words of long waits current; returns if they are not kept in one line."""
@@ -81,7 +87,8 @@ class Outlets:
         def failed(error: Exception) -> None:
             self.report(unshown(who(spec.rank, spec.program), error))
 
-        return Mirror(self._stdout, self._lines(spec, generation), dropped, failed)
+        lines = self._lines(spec, generation)
+        return Mirror(self._stdout, lines, dropped, failed, self._tell_starts)
 
     @property
     def needs_sentence(self) -> bool:
@@ -138,19 +145,53 @@ class Outlets:
         await self._stdout.finish()
         await self._stderr.finish()
 
-    def _for_people(self, level: LogLevel, terminal: str) -> Report:
-        report = text_log(self._events, self._origin, level)
-        if self._format == "text" and terminal not in PLAIN_TERMINALS and os.isatty(1):
+    def _for_people(self, level: LogLevel) -> Report:
+        paints = self._paints(1 if self._events is self._stdout else 2)
+        report = text_log(self._events, self._origin, level, in_colour=paints)
+        if self._has_footer:
             self._waits = WaitLine(self._stdout, report, level, MonotonicClock())
-            return self._waits.report
-        return report
+            report = self._waits.report
+        self._joiner = Joiner(report)
+        return self._aligned(self._joiner.report)
+
+    def _aligned(self, report: Report) -> Report:
+        """``report``, which also learns how many digits the labels of ranks need."""
+
+        def note(event: Event) -> None:
+            if isinstance(event, RankTableReady) and event.local_ranks:
+                self._digits = len(str(max(event.local_ranks)))
+            report(event)
+
+        return note
+
+    @property
+    def _has_footer(self) -> bool:
+        """Whether lines can be drawn below all others."""
+        return self._format == "text" and self._terminal.can_erase and os.isatty(1)
+
+    def _paints(self, fd: int) -> bool:
+        return self._terminal.has_colours(is_terminal=os.isatty(fd))
+
+    def _tell_starts(self) -> None:
+        if self._joiner is not None:
+            self._joiner.tell_starts()
 
     def _refused(self, why: str) -> None:
         self.complain(f"stdout cannot be written: {why}; it is tried again until the end")
 
     def _lines(self, spec: ProcessSpec, generation: int) -> Lines:
         if self._format == "json":
-            return JsonLines(spec, generation, self._origin)
+            return JsonLines(spec, generation)
         if self._format == "raw":
             return RawLines()
-        return TextLines(spec, coloured if os.isatty(1) else harmless)
+        shown = coloured if self._paints(1) else harmless
+        label = self._label(spec)
+        if not self._has_footer:
+            return TextLines(label, shown)
+        place = (1, 0) if spec.rank is None else (0, spec.rank)
+        return TerminalLines(label, shown, partial(self._stdout.keep, place))
+
+    def _label(self, spec: ProcessSpec) -> Label:
+        if spec.rank is None or spec.title is not None:
+            return named_label(spec.name)
+        return rank_label(spec.rank, self._digits, in_colour=self._paints(1))

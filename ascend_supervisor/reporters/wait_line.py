@@ -10,6 +10,7 @@ import anyio
 from ascend_supervisor.events import Event, Level, Report
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.footer import WAIT
 from ascend_supervisor.reporters.event_log import LEVELS
 from ascend_supervisor.reporters.waits import Wait, is_only_a_wait, line, wait_after
 from ascend_supervisor.tasks.clock import Clock, whole_second
@@ -62,7 +63,8 @@ class WaitLine:
             self._begun.set()
 
     def _draw(self) -> None:
-        self._console.keep_last(None if self._wait is None else partial(self._line, self._wait))
+        words = None if self._wait is None else partial(self._line, self._wait)
+        self._console.keep(WAIT, words)
 
     def _line(self, wait: Wait, columns: int) -> str:
         return line(wait, self._clock.elapsed() - self._since, columns)

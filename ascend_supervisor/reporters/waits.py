@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import ceil
-from unicodedata import east_asian_width
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,17 +15,22 @@ from ascend_supervisor.events.generations import (
     ProcessExited,
     RestartScheduled,
 )
-from ascend_supervisor.events.leftovers import ReleaseWaiting, StopWaiting, WaitEnded
+from ascend_supervisor.events.leftovers import (
+    PortWaiting,
+    ReleaseWaiting,
+    StopWaiting,
+    WaitEnded,
+)
 from ascend_supervisor.events.own_etcd import EtcdWaiting
 from ascend_supervisor.events.peers import PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
+from ascend_supervisor.output.text_width import cut
 from ascend_supervisor.untrusted_text import printable
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 FEWEST_WORDS = 20
 """Columns; in a narrower window the time is left out."""
-CUT = "..."
 
 
 class Wait(Struct, frozen=True):
@@ -40,7 +44,7 @@ class Wait(Struct, frozen=True):
 def wait_after(wait: Wait | None, event: Event) -> Wait | None:
     """What is waited for after ``event``; None if nothing is."""
     match event:
-        case RankTableWaiting() | ClusterWaiting():
+        case RankTableWaiting() | ClusterWaiting() | PortWaiting():
             return Wait(event.what, event.waited_seconds, event.limit_seconds)
         case PeersWaiting():
             return Wait(event.what, event.waited_seconds, None)
@@ -75,7 +79,9 @@ def wait_after(wait: Wait | None, event: Event) -> Wait | None:
 def is_only_a_wait(event: Event) -> bool:
     """Whether ``event`` says nothing but what is waited for, and why."""
     match event:
-        case RankTableWaiting() | ClusterWaiting() | PeersWaiting() | ReleaseWaiting():
+        case RankTableWaiting() | ClusterWaiting() | PeersWaiting():
+            return True
+        case ReleaseWaiting() | PortWaiting():
             return True
         case EtcdWaiting():
             return True
@@ -108,23 +114,3 @@ def duration(seconds: int) -> str:
             rest = seconds % unit // part
             return f"{seconds // unit} {name}" + (f" {rest} {part_name}" if rest else "")
     raise AssertionError
-
-
-def cut(text: str, columns: int) -> str:
-    """The beginning of ``text``, at most ``columns`` wide, with dots where some is missing."""
-    if sum(map(_width, text)) <= columns:
-        return text
-    dots = CUT[: max(columns, 0)]
-    left = columns - len(dots)
-    shown = 0
-    for one in text:
-        left -= _width(one)
-        if left < 0:
-            break
-        shown += 1
-    return text[:shown] + dots
-
-
-def _width(character: str) -> int:
-    """In columns; 2 also where it depends on the font (A, ambiguous)."""
-    return 2 if east_asian_width(character) in {"W", "F", "A"} else 1

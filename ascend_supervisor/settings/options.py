@@ -22,7 +22,7 @@ from ascend_supervisor.settings.peers_options import PEERS
 from ascend_supervisor.settings.rank_variables import read_rank_variables, shown_variable
 from ascend_supervisor.settings.readers import read_path, read_paths, read_text
 from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS
-from ascend_supervisor.settings.values import Console, LogLevel, Method, RankDir
+from ascend_supervisor.settings.values import Color, Console, LogLevel, Method, RankDir
 
 METHODS: tuple[Method, ...] = get_args(Method)
 DEFAULT_METHOD: Method = "ranktable"
@@ -158,6 +158,13 @@ GROUPS: tuple[Group, ...] = (
                 RANKS,
                 "whose output stdout repeats: all, none, or a list such as 0,8-15",
                 default="all",
+            ),
+            Option(
+                "color",
+                choice("WHEN", get_args(Color)),
+                f"colours in text for people: {', '.join(get_args(Color))}; auto is on a terminal, "
+                "unless NO_COLOR is set",
+                default="auto",
             ),
             Option("log-max-size", SIZE, "a rank's log is rotated at this size", default="256MiB"),
             Option("log-keep", whole("N"), "rotated logs kept for each rank", default="3"),

@@ -26,7 +26,7 @@ from ascend_supervisor.settings.sources import (
     from_platform,
     split_command_line,
 )
-from ascend_supervisor.settings.values import Console, LogLevel, Method, RankDir, RankSet
+from ascend_supervisor.settings.values import Color, Console, LogLevel, Method, RankDir, RankSet
 
 NO_COMMAND = (
     "no command was given: write what each rank runs after the options, "
@@ -94,6 +94,7 @@ class Settings(Struct, frozen=True):
     hang_dump: HangDump
     console: Console
     console_ranks: RankSet
+    color: Color
     log_max_size: int
     log_keep: int
     log_level: LogLevel

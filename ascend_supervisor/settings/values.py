@@ -13,6 +13,7 @@ Console = Literal["auto", "json", "text", "raw", "none"]
 Method = Literal[
     "ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow", "once"
 ]
+Color = Literal["auto", "always", "never"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 RankDir = Literal["device", "rank", "same"]
 

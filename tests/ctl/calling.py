@@ -18,7 +18,7 @@ from tests.running import DEADLINE_SECONDS
 
 PROGRAM = (sys.executable, "-m", "ascend_supervisor.ctl")
 NEAR = re.compile(r"ascend-supervisorctl: (found instead: |and [0-9]+ more$|usage: )")
-ENVIRON = {"PATH": os.environ["PATH"]}
+ENVIRON = {"PATH": os.environ["PATH"], "TERM": "xterm"}
 
 
 class Answer(NamedTuple):

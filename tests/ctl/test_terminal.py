@@ -65,3 +65,22 @@ def test_status_steers_no_terminal_and_shows_a_ranks_lines_indented(tmp_path):
     assert "\x1b" not in text
     assert FORGED in text
     assert not [line for line in text.splitlines() if line.startswith(FORGED)]
+
+
+@pytest.mark.parametrize(
+    ("options", "label"),
+    [
+        ((), "\x1b[32m[rank  2]\x1b[0m up\n"),
+        (("--color", "never"), "[rank  2] up\n"),
+        (("--color", "auto"), "\x1b[32m[rank  2]\x1b[0m up\n"),
+    ],
+)
+def test_labels_on_a_terminal_are_aligned_and_coloured(tmp_path, options, label):
+    path = tmp_path / "state.json"
+    for rank in (2, 10):
+        (tmp_path / f"log-{rank}").write_bytes(b" 10%\rup\n")
+    ranks = [{**rank_of(tmp_path / f"log-{rank}"), "rank": rank} for rank in (2, 10)]
+    own_state(path, ranks=ranks)
+    text = on_screen(path, "logs", *options)
+    assert text.startswith(label)
+    assert "[rank 10]" in text

@@ -156,7 +156,7 @@ def digests(pod: Running, generation: int, ranks: int = CARDS) -> set[str]:
 
 def _said(pod: Running, generation: int, what: str, ranks: int = CARDS) -> set[str]:
     """Below torchrun the ranks of a pod share a pipe, and so lines."""
-    lines = (event["message"] for event in pod.all("output", generation=generation))
+    lines = (event["msg"] for event in pod.all("output", generation=generation))
     found = re.findall(what, "\n".join(lines))
     assert len(found) == ranks
     return set(found)

@@ -69,7 +69,7 @@ def test_a_worker_that_fails_ends_all_pods(reduce: Reduce):
 def test_a_scheduler_that_is_told_to_stop_ends_all_pods(reduce: Reduce):
     scheduler, *workers = reduce("stay")
     for rank, job in enumerate(workers):
-        job.wait_for("output", message=f"rank {rank} of 2: the sum is [3.]")
+        job.wait_for("output", msg=f"rank {rank} of 2: the sum is [3.]")
     scheduler.send(signal.SIGTERM)
     assert scheduler.end() == 143
     for job in workers:

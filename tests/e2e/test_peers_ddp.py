@@ -82,8 +82,8 @@ def digests(servers: Sequence[Running], generation: int) -> list[str]:
 
 def said(servers: Sequence[Running], generation: int, beginning: str) -> list[str]:
     return [
-        event["message"]
+        event["msg"]
         for server in servers
         for event in server.all("output", generation=generation)
-        if event["message"].startswith(beginning)
+        if event["msg"].startswith(beginning)
     ]

@@ -63,7 +63,7 @@ DIGEST = re.compile(r"parameters ([0-9a-f]{64})")
 
 def told(job: Running, what: re.Pattern[str]) -> list[str]:
     """What the pod's ranks said of this; below torchrun they share a pipe, and so lines."""
-    return what.findall("\n".join(event["message"] for event in job.all("output")))
+    return what.findall("\n".join(event["msg"] for event in job.all("output")))
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def begin(job: Training, servers: tuple[Server, ...], *options: str) -> tuple[Ru
     """Both pods, in the middle of a step, with all before it in the checkpoint."""
     job.files.complete_table(servers[:2], CARDS)
     first, second = job.pod(servers[0], *options), job.pod_that_stops(servers[1])
-    second.wait_for("output", message=f"SIGSTOP in step {STEP}")
+    second.wait_for("output", msg=f"SIGSTOP in step {STEP}")
     written = (event["message"] for event in first.each("output"))
     next(line for line in written if line.startswith(f"step {STEP}: "))
     return first, second

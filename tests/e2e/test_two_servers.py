@@ -103,7 +103,7 @@ def test_torchrun_adds_up_across_two_servers(torchrun):
     jobs = torchrun()
     assert [job.end() for job in jobs] == [0, 0]
     for index, job in enumerate(jobs):
-        said = {event["message"] for event in job.all("output")}
+        said = {event["msg"] for event in job.all("output")}
         for rank in (2 * index, 2 * index + 1):
             assert f"rank {rank} of 4: the sum is 10" in said
         assert not job.survivors()

@@ -145,7 +145,7 @@ def test_the_wait_before_a_restart_is_as_long_as_was_said(timed, wall_clock, by)
         *("--restarts", "1", "--restart-delay", "1", "--release-delay", "0.6"),
         *("--standalone", "1", "--", "sh", "-c", FAILS_WHEN_TOLD, "1"),
     )
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     began = time.monotonic()
     fail(job)
     before = job.wait_for("restart.scheduled")
@@ -173,7 +173,7 @@ def test_the_grace_is_as_long_as_was_said(timed, wall_clock, by):
     everybody_is_up(job)
     began = time.monotonic()
     job.send(signal.SIGTERM)
-    before = job.wait_for("output", rank=0, message="asked")
+    before = job.wait_for("output", rank=0, msg="asked")
     wall_clock.set(by)
     after = ended_untouched(job, 143)
     assert time.monotonic() - began >= 0.6
@@ -186,7 +186,7 @@ def test_the_rest_of_a_drain_is_not_lost_to_a_clock_set_forward(timed, wall_cloc
     rank_1_has_failed(job)
     wall_clock.set(HOUR)
     job.send(signal.SIGTERM)
-    job.wait_for("output", rank=0, message="asked")
+    job.wait_for("output", rank=0, msg="asked")
     make_room(job)
     ended_untouched(job, 143)
     assert job.wait_for("process.exited", rank=0)["status"] == 0
@@ -355,7 +355,7 @@ def test_a_grace_in_which_all_stood_still_is_no_shorter_for_it(bad_day):
     job = bad_day("--grace", str(WAITED), *CHECKPOINTS)
     everybody_is_up(job)
     job.send(signal.SIGTERM)
-    job.wait_for("output", rank=0, message="asked")
+    job.wait_for("output", rank=0, msg="asked")
     stand_still(job)
     has_saved(job)
     told_end(job, 143)
@@ -371,7 +371,7 @@ def test_a_grace_that_begins_while_all_stand_still_is_no_shorter_for_it(bad_day)
     job.send(signal.SIGTERM)
     time.sleep(STOOD)
     job.send(signal.SIGCONT)
-    job.wait_for("output", rank=0, message="asked")  # SIGTERM also continues the ranks
+    job.wait_for("output", rank=0, msg="asked")  # SIGTERM also continues the ranks
     has_saved(job)
     told_end(job, 143)
 
@@ -382,7 +382,7 @@ def test_a_drain_in_which_all_stood_still_is_no_shorter_for_it(bad_day):
     stand_still(job)
     has_saved(job)
     told_end(job, 137)
-    assert not job.all("output", rank=0, message="asked")
+    assert not job.all("output", rank=0, msg="asked")
 
 
 def test_a_table_is_waited_for_no_shorter_for_the_time_in_which_we_stood_still(bad_day, place):
@@ -403,7 +403,7 @@ time.sleep({4 * WAITED})
 
 def test_a_grace_is_over_in_time_where_nothing_stood_still(bad_day):
     job = bad_day("--grace", str(WAITED), "--standalone", "1", *python(ENDS_LATE))
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     job.send(signal.SIGTERM)
     told_end(job, 143)
     assert job.wait_for("process.exited")["signal"] == "SIGKILL"

@@ -229,7 +229,7 @@ def test_a_file_system_that_hangs_at_first_has_the_socket_later(bad_day, way, pl
         state = disk.target / "state.json"
         job = bad_day("--standalone", "1", "--state-file", str(state), *python(ASKS))
         # The ranks do not wait for it: they get a notify socket that needs no file.
-        assert job.wait_for("output", rank=0)["message"].startswith("@ascend_supervisor.")
+        assert job.wait_for("output", rank=0)["msg"].startswith("@ascend_supervisor.")
         told = job.wait_for("diagnostic", source="the control socket")
         assert told["message"] == (
             f"{state}.sock: the file system does not answer; it is there as soon as that does"

@@ -41,7 +41,7 @@ def test_eight_ranks_that_die_in_the_same_moment(bad_day, place, way):
     script.write_text(f"cd {place}\n{TOGETHER}")
     restarts = ("--restarts", str(GENERATIONS - 1), *ALWAYS)
     job = bad_day("--standalone", "8", *restarts, "--", "sh", str(script))
-    here = job.each("output", message="here")
+    here = job.each("output", msg="here")
     for generation, gate in enumerate(gates):
         assert {next(here)["generation"] for _ in range(8)} == {generation}
         assert zombies_of(job.pid) == []  # of the generation before: this one waits at its gate
@@ -82,7 +82,7 @@ def test_a_rank_that_made_the_supervisor_its_tracer_goes_on_and_its_end_is_heard
     """As anti-debug libraries do; it stops at once, and at every signal as long as it is traced."""
     job = bad_day("--standalone", "2", "--drain", "0", *python(TRACED))
     for rank in range(2):
-        job.wait_for("output", rank=rank, message="up")
+        job.wait_for("output", rank=rank, msg="up")
     if number == signal.SIGTERM:
         job.send(number)
     else:

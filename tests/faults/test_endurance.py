@@ -87,7 +87,7 @@ def test_a_thousand_restarts_leave_nothing_behind(bad_day, place, way):
 
 def wait_for_generation(job: Running, generation: int) -> None:
     for rank in range(RANKS):
-        job.wait_for("output", rank=rank, generation=generation, message="look")
+        job.wait_for("output", rank=rank, generation=generation, msg="look")
 
 
 def wait_until_the_same(job: Running, before: Traces) -> None:

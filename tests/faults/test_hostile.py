@@ -423,7 +423,7 @@ def test_an_error_file_that_is_a_pipe_keeps_no_thread(bad_day, way):
     job = bad_day("--standalone", "1", *budget, *words, str(RESTARTS))
     job.wait_for("process.exited")
     threads = job.threads
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     assert job.threads < threads + RESTARTS // 2
     job.send(signal.SIGTERM)
     assert job.end() == 143

@@ -106,7 +106,7 @@ def test_of_descendants_of_all_kinds_none_is_left(bad_day, place, way, end):
         options = ("--standalone", "2", "--grace", "0.5", "--drain", "30")
         job = bad_day(*options, "--", "sh", "-c", script, "sh", *words)
         for rank in range(2):
-            job.wait_for("output", rank=rank, message="all")
+            job.wait_for("output", rank=rank, msg="all")
         if code == 143:
             job.send(signal.SIGTERM)
         assert job.end() == code
@@ -139,7 +139,7 @@ def test_a_fork_bomb_ends_with_its_job(bad_day, place, told):
     with cgroup("pids", max="60") as group:
         options = ("--standalone", "2", "--grace", "0.2")
         job = bad_day(*options, *python(BOMB), str(place / "fuse"), before=inside(group))
-        job.wait_for("output", rank=0, message="lit")
+        job.wait_for("output", rank=0, msg="lit")
         other = job.seen_from_here(job.wait_for("process.started", rank=1)["child_pid"])
         while int((group / "pids.current").read_text()) < 60:
             assert job.process.poll() is None

@@ -178,7 +178,7 @@ def test_lines_of_all_kinds_are_in_the_log_byte_for_byte_and_whole_on_the_consol
     # Pieces of one line are joined by the mark that all but the last have.
     lines, line = [], ""
     for event in output:
-        line += event["message"]
+        line += event["msg"]
         if not event.get("partial"):
             lines.append(line)
             line = ""

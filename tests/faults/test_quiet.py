@@ -101,7 +101,7 @@ def test_a_call_is_known_for_what_it_is(way, call, writes, wakes):
 def silent(job: Running) -> list[int]:
     """The supervisor and its guardian, once all ranks are silent and the start is over."""
     for rank in (0, 1):
-        job.wait_for("output", rank=rank, message="up")
+        job.wait_for("output", rank=rank, msg="up")
     ours = [job.pid, *job.guardians]
     assert len(ours) == 2
     since, before = time.monotonic(), written(ours)

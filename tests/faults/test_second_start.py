@@ -41,7 +41,7 @@ def opened(gate: Path) -> None:
 def first(bad_day, gate) -> Running:
     """A supervisor whose rank says that it is up, does not hear SIGTERM, and ends at the gate."""
     job: Running = bad_day(*STANDALONE, *python(DEAF), str(gate))
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     wait_until(lambda: '"local_rank": 0' in state_of(job))
     wait_until(lambda: job.log(0).read_bytes().endswith(b"up\n"))
     return job
@@ -140,7 +140,7 @@ def test_where_no_lock_can_be_had_a_state_file_keeps_it_out(bad_day, way, place,
     first = bad_day(*STANDALONE, *python(DEAF), str(gate))
     told = first.wait_for("diagnostic", source="the lock of the state file")
     assert "cannot be locked: Is a directory" in told["message"]
-    first.wait_for("output", message="up")
+    first.wait_for("output", msg="up")
     wait_until(lambda: "running" in state_of(first))
     assert bad_day(*STANDALONE, *AGAIN).end() == 69
     opened(gate)

@@ -54,7 +54,7 @@ Reach = Callable[[Running], object]
 
 def everybody_is_up(job: Running, ranks: int = 2) -> None:
     for rank in range(ranks):
-        job.wait_for("output", rank=rank, message="up")
+        job.wait_for("output", rank=rank, msg="up")
 
 
 def rank_1_has_failed(job: Running) -> None:
@@ -66,7 +66,7 @@ def rank_1_has_failed(job: Running) -> None:
 
 def the_grace_runs(job: Running) -> None:
     rank_1_has_failed(job)
-    job.wait_for("output", rank=0, message="asked")
+    job.wait_for("output", rank=0, msg="asked")
 
 
 def it_records(job: Running) -> None:
@@ -299,7 +299,7 @@ def wait_until_they_are_asked(job: Running, state: State) -> None:
     """And the supervisor has heard: two signals that are pending together are one."""
     heard(job)
     for rank in state.saving:
-        job.wait_for("output", rank=rank, message="asked")
+        job.wait_for("output", rank=rank, msg="asked")
 
 
 def heard(job: Running, times: int = 1) -> None:
@@ -669,7 +669,7 @@ def test_mpirun_that_does_not_listen_yet_does_not_die_of_a_signal_for_its_ranks(
     job = launching("mpirun")
     job.send(signal.SIGUSR1)
     dropped = "ascend_supervisor: SIGUSR1 is dropped: mpirun does not listen to it"
-    job.wait_for("output", message=dropped)
+    job.wait_for("output", msg=dropped)
     (place / "go").touch()
     assert job.end() == 0
 

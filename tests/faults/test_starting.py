@@ -239,7 +239,7 @@ def test_nobody_is_taken_for_gone_while_no_file_can_be_opened_to_look(bad_day, w
     """The same where the machine has none left (ENFILE), or no memory for one (ENOMEM)."""
     job = bad_day("--standalone", "2", "--", "sh", "-c", LEAVES)
     for rank in range(2):
-        job.wait_for("output", rank=rank, message="away")
+        job.wait_for("output", rank=rank, msg="away")
     limit_files(job, way, 3)
     job.send(signal.SIGTERM)
     for rank in range(2):

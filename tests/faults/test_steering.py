@@ -37,11 +37,18 @@ def assert_nothing_is_forged(text: str) -> None:
 def test_the_text_console_is_not_steered_and_shows_no_forged_line(bad_day, place):
     screen = Screen()
     options = ("--standalone", "1", "--termination-log", str(place / "termination"))
-    job = bad_day(*options, "--console", "text", *python(STEERS), stdout=screen.stdout)
+    job = bad_day(
+        *options,
+        "--console",
+        "text",
+        *python(STEERS),
+        stdout=screen.stdout,
+        environ={"TERM": "xterm"},
+    )
     assert job.end() == 3
     text = screen.text()
     assert_nothing_is_forged(text)
-    assert "[rank 0] \x1b[32mgreen\x1b[0m\x1b[0m\n" in text
+    assert "\x1b[36m[rank 0]\x1b[0m \x1b[32mgreen\x1b[0m\x1b[0m\n" in text
     assert_nothing_is_forged((place / "termination").read_text())
 
 

@@ -32,7 +32,7 @@ US = f"process {os.getpid()} of user {pwd.getpwuid(os.geteuid()).pw_name}"
 
 def until_up(job, ranks: int = 1, generation: int = 0) -> None:
     for rank in range(ranks):
-        job.wait_for("output", rank=rank, generation=generation, message="up")
+        job.wait_for("output", rank=rank, generation=generation, msg="up")
 
 
 def test_ping_names_the_supervisor(supervised):
@@ -69,7 +69,7 @@ def test_a_job_is_ready_while_all_of_its_ranks_run(supervised):
     until_up(job, 2)
     assert ask_job(job, "ready")["ready"] is True
     ask_job(job, "restart")
-    job.wait_for("output", message="saving")
+    job.wait_for("output", msg="saving")
     assert ask_job(job, "ready") == {
         "version": 1,
         "ok": True,
@@ -115,7 +115,7 @@ def test_a_stop_keeps_the_grace_of_the_job(supervised):
     job = supervised("--standalone", "1", "--grace", "300", *python(SAVES))
     until_up(job)
     ask_job(job, "stop")
-    job.wait_for("output", message="saving")
+    job.wait_for("output", msg="saving")
     answer = ask_job(job, "status")
     assert answer["status"]["phase"] == "stopping"
     assert ask_job(job, "stop")["effect"] == "stopping already; this changes nothing"
@@ -156,7 +156,7 @@ def test_a_restart_asked_for_twice_happens_once(supervised):
     job = supervised("--standalone", "1", "--grace", "1", "--restart-delay", "0", *python(SAVES))
     until_up(job)
     ask_job(job, "restart")
-    job.wait_for("output", message="saving")
+    job.wait_for("output", msg="saving")
     assert ask_job(job, "restart")["error"] == "generation 0 is being ended already"
     until_up(job, generation=1)
     ask_job(job, "stop", grace=0)

@@ -153,7 +153,7 @@ def test_a_grace_is_not_taken_for_a_hang(supervised):
         "while True:\n    os.write(1, b'step\\n')\n    time.sleep(0.1)"
     )
     job = supervised("--standalone", "1", *LIMITS, *python(source))
-    job.wait_for("output", message="ready")
+    job.wait_for("output", msg="ready")
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert job.all("hang.noticed") == []
@@ -277,7 +277,7 @@ def test_a_hang_is_the_root_cause_of_a_job_that_is_stopped_while_it_is_ended(sup
 def test_stacks_can_be_asked_for_while_the_job_is_stopped(supervised):
     job = supervised("--standalone", "2", "--grace", "20", *python(IGNORES_SIGTERM))
     for rank in (0, 1):
-        job.wait_for("output", rank=rank, message="begun")
+        job.wait_for("output", rank=rank, msg="begun")
     assert ask_job(job, "stop")["ok"]
     # Right after their line, the ranks may still run instead of waiting.
     seen = ask_job(job, "dump")["summary"]

@@ -55,7 +55,7 @@ def test_3_nothing_is_left_whatever_the_ranks_forked(supervised, last_words):
     options = ("--standalone", "2", "--drain", "30", "--grace", "0.5")
     job = supervised(*options, *python(ESCAPES + last_words))
     for rank in range(2):
-        job.wait_for("output", rank=rank, message="forked")
+        job.wait_for("output", rank=rank, msg="forked")
     if last_words == WAIT:
         job.send(signal.SIGTERM)
     assert job.end() == {"os._exit(0)": 0, "os._exit(3)": 3, WAIT: 143}[last_words]
@@ -236,7 +236,7 @@ def test_6_nor_does_what_a_rank_has_forked(supervised):
     """Unless whoever killed us has killed the guardian, too."""
     job = supervised("--standalone", "2", *python(FORKS + SAYS_SO + WAIT))
     for rank in range(2):
-        job.wait_for("output", rank=rank, message="forked")
+        job.wait_for("output", rank=rank, msg="forked")
     job.send(signal.SIGKILL)
     assert job.end() == 137
     wait_until(lambda: not job.survivors())
@@ -393,7 +393,7 @@ def test_12_what_was_there_before_is_never_signalled(supervised, tmp_path, end):
     )
     if end == WAIT:
         for rank in range(2):
-            job.wait_for("output", rank=rank, message="forked")
+            job.wait_for("output", rank=rank, msg="forked")
         for number in (signal.SIGUSR1, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM):
             job.send(number)
     assert job.end() == {"raise SystemExit(1)": 1, WAIT: 143}[end]
@@ -420,10 +420,10 @@ def test_user_signals_are_forwarded(supervised):
     )
     job = supervised("--standalone", "2", *python(source))
     for rank in range(2):
-        job.wait_for("output", rank=rank, message="up")
+        job.wait_for("output", rank=rank, msg="up")
     job.send(signal.SIGUSR1)
     for rank in range(2):
-        job.wait_for("output", rank=rank, message="checkpoint")
+        job.wait_for("output", rank=rank, msg="checkpoint")
 
 
 def test_as_pid_1_strangers_are_reaped_and_nothing_is_left(supervised):

@@ -120,11 +120,11 @@ def train(method: Method, supervised: Start, tmp_path: Path) -> Start:
 
 
 def lines(job: Running) -> list[str]:
-    return [event["message"] for event in job.all("output")]
+    return [event["msg"] for event in job.all("output")]
 
 
 def wait_for_line(job: Running, line: str) -> None:
-    job.wait_for("output", message=line)
+    job.wait_for("output", msg=line)
 
 
 def last(job: Running) -> Event:

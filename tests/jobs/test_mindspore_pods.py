@@ -26,7 +26,7 @@ def test_the_pod_of_the_scheduler_ends_as_its_command_does(supervised, tmp_path,
     (started,) = job.all("process.started")
     assert (started["rank"], started["program"]) == (None, "the scheduler")
     (line,) = job.all("output")
-    assert line["message"] == "MS_SCHED 172.16.0.5 0 None None"
+    assert line["msg"] == "MS_SCHED 172.16.0.5 0 None None"
     assert job.wait_for("supervisor.started")["cluster"] == "operator"
 
 

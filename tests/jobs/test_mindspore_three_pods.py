@@ -74,7 +74,7 @@ def train(supervised, tmp_path):
 
 
 def begun(job: Running) -> set[str]:
-    return {event["message"] for event in job.all("output")}
+    return {event["msg"] for event in job.all("output")}
 
 
 def test_the_workers_of_both_pods_join_the_scheduler(train: Start):
@@ -101,7 +101,7 @@ def test_a_worker_that_fails_ends_all_pods_and_none_restarts_alone(train: Start)
 def test_a_scheduler_that_is_told_to_stop_ends_all_pods(train: Start):
     scheduler, *workers = train("stay")
     for job, rank in zip(workers, (1, 3), strict=True):
-        job.wait_for("output", message=f"rank {rank} begins")
+        job.wait_for("output", msg=f"rank {rank} begins")
     scheduler.send(signal.SIGTERM)
     assert scheduler.end() == 143
     assert scheduler.all("process.exited")[0]["signal"] == "SIGTERM"

@@ -110,7 +110,7 @@ def cluster(
 
 
 def lines(job: Running) -> set[str]:
-    return {event["message"] for event in job.all("output")}
+    return {event["msg"] for event in job.all("output")}
 
 
 def test_a_job_that_ends_well_ends_well_on_both(cluster):
@@ -135,7 +135,7 @@ def test_a_failure_is_that_of_the_rank_and_the_exit_code_of_both(cluster):
 def test_told_to_stop_nothing_is_left_on_either(cluster):
     head, other = cluster.start("time.sleep(600)\n")
     for rank in range(4):
-        head.wait_for("output", message=f"rank {rank} of 4 on {cluster.servers[rank // 2].address}")
+        head.wait_for("output", msg=f"rank {rank} of 4 on {cluster.servers[rank // 2].address}")
     for job in (other, head):
         job.send(signal.SIGTERM)
     assert [head.end(), other.end()] == [143, 143]
@@ -144,8 +144,8 @@ def test_told_to_stop_nothing_is_left_on_either(cluster):
 
 def test_where_node_0_has_vanished_the_other_does_not_end_well(cluster):
     head, other = cluster.start("time.sleep(600)\n")
-    head.wait_for("output", message=f"rank 3 of 4 on {cluster.servers[1].address}")
-    other.wait_for("output", message=f"ascend_supervisor: {cluster.servers[0].address} has begun")
+    head.wait_for("output", msg=f"rank 3 of 4 on {cluster.servers[1].address}")
+    other.wait_for("output", msg=f"ascend_supervisor: {cluster.servers[0].address} has begun")
     head.send(signal.SIGKILL)
     assert other.end() == 69
     cause = other.events[-1]["root_cause"]
@@ -163,7 +163,7 @@ def test_a_server_that_never_answers_is_named(cluster):
 
 def test_where_another_server_has_vanished_node_0_does_not_end_well(cluster):
     head, other = cluster.start("time.sleep(600)\n")
-    head.wait_for("output", message=f"rank 3 of 4 on {cluster.servers[1].address}")
+    head.wait_for("output", msg=f"rank 3 of 4 on {cluster.servers[1].address}")
     cluster.servers[1].kill_all()
     assert head.end() not in {0, 143}
     lost = f"{cluster.servers[1].address} was lost: its sshd does not answer any more"

@@ -96,7 +96,7 @@ def start(
 
 
 def told(job: Running) -> list[str]:
-    return [event["message"] for event in job.all("output")]
+    return [event["msg"] for event in job.all("output")]
 
 
 def test_each_server_gets_an_address_that_suits_it(start, hosts, servers):

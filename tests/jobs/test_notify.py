@@ -64,7 +64,7 @@ def test_a_command_keeps_its_environment_unless_an_option_needs_messages(
 ):
     job = supervised("--method", "once", *options, *SHOWS, environ=INHERITED)
     assert job.end() == 0
-    (line,) = [event["message"] for event in job.all("output")]
+    (line,) = [event["msg"] for event in job.all("output")]
     usual = list(INHERITED.values())
     found = json.loads(line)
     assert (found != usual) == is_told
@@ -89,7 +89,7 @@ def test_a_watchdog_is_refused_where_ranks_cannot_reach_the_socket(check: Check)
 def test_only_its_user_may_write_to_its_file(short, supervised):
     before = ("sh", "-c", 'umask 0; exec "$@"', "sh")
     job = supervised("--standalone", "1", *UP, root=short, before=before)
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     assert stat.S_IMODE(socket_of(job).stat().st_mode) == 0o600
     job.send(signal.SIGTERM)
     assert job.end() == 143
@@ -116,7 +116,7 @@ def test_the_file_of_the_socket_is_removed_at_every_end(short, supervised, optio
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_is_removed_when_we_are_told_to_stop(short, supervised, number):
     job = supervised("--standalone", "1", *UP, root=short)
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     assert socket_of(job).is_socket()
     job.send(number)
     assert job.end() == 128 + number
@@ -125,7 +125,7 @@ def test_it_is_removed_when_we_are_told_to_stop(short, supervised, number):
 
 def test_what_a_killed_supervisor_left_is_replaced(short, supervised):
     job = supervised("--standalone", "1", *UP, root=short)
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     left = socket_of(job)
     job.send(signal.SIGKILL)
     job.end()
@@ -175,7 +175,7 @@ for _ in range(50):
 
 def test_messages_are_read_while_a_generation_is_ended(supervised):
     job = supervised("--standalone", "1", "--grace", "60", *python(LAST_WORDS))
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert job.said(0).count("read") == 50
@@ -197,7 +197,7 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
 def test_a_flood_keeps_no_signal_from_acting(supervised, number):
     job = supervised("--standalone", "2", *python(FLOOD))
     for rank in range(2):
-        job.wait_for("output", rank=rank, message="floods")
+        job.wait_for("output", rank=rank, msg="floods")
     job.send(number)
     assert job.end() == 128 + number
     job.wait_for("signal.received", signal=number.name)
@@ -218,7 +218,7 @@ print("sent", flush=True)
 
 def test_ranks_that_waited_for_a_stopped_supervisor_go_on_with_it(supervised):
     job = supervised("--standalone", "1", "--rank-dir", "same", *python(WAITS))
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     job.send(signal.SIGSTOP)
     (job.root / "go").touch()
     job.send(signal.SIGCONT)

@@ -70,7 +70,7 @@ def train_start(supervised: Callable[..., Running], tmp_path: Path) -> TrainStar
 
 
 def lines(job: Running) -> list[str]:
-    return [event["message"] for event in job.all("output")]
+    return [event["msg"] for event in job.all("output")]
 
 
 def test_a_script_that_starts_its_ranks_ends_well(train_start):
@@ -127,7 +127,7 @@ def test_told_to_stop_all_ranks_have_the_grace(train_start):
     """The shell has no trap, so it is gone at once."""
     job = train_start(f"say('is ready')\n{STAY}")
     for rank in range(2):
-        job.wait_for("output", message=f"{rank} is ready")
+        job.wait_for("output", msg=f"{rank} is ready")
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert {"0 has saved", "1 has saved"} <= set(lines(job))
@@ -240,7 +240,7 @@ def test_a_rank_in_a_session_of_its_own_has_the_grace(supervised, before):
     if before and os.geteuid():
         pytest.skip("a PID namespace needs root")
     job = supervised("--method", "once", *away(IN_A_SESSION_OF_ITS_OWN, "wait"), before=before)
-    job.wait_for("output", message="is ready")
+    job.wait_for("output", msg="is ready")
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert lines(job) == ["is ready", "saves", "has saved"]
@@ -269,9 +269,9 @@ def test_a_signal_for_the_command_does_not_reach_other_sessions(supervised):
     """A process without a handler would die of it."""
     asks = 'trap "echo asked" USR1; while :; do sleep 0.05; done'
     job = supervised("--method", "once", *away(IN_A_SESSION_OF_ITS_OWN, asks))
-    job.wait_for("output", message="is ready")
+    job.wait_for("output", msg="is ready")
     job.send(signal.SIGUSR1)
-    job.wait_for("output", message="asked")
+    job.wait_for("output", msg="asked")
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert lines(job)[-1] == "has saved"

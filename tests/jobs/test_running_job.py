@@ -98,7 +98,7 @@ def test_secrets_of_command_and_environment_are_told_nowhere(supervised):
 
 def test_no_port_is_opened(supervised):
     job = supervised("--standalone", "1", *python(WAITING))
-    job.wait_for("output", message="up")
+    job.wait_for("output", msg="up")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         ports = network_sockets()
         assert os.fstat(listening.fileno()).st_ino in ports

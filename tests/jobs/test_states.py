@@ -87,7 +87,7 @@ def test_hangup_opens_the_logs_anew(supervised):
         "print('after')"
     )
     job = supervised("--standalone", "1", *python(source))
-    job.wait_for("output", message="before")
+    job.wait_for("output", msg="before")
     moved = job.log_dir / "moved.txt"
     job.log(0).rename(moved)
     job.send(signal.SIGHUP)

@@ -57,7 +57,7 @@ def start(supervised, tmp_path, **environ: str):
 def test_the_job_is_done_when_the_workers_are(supervised, tmp_path):
     first, second = start(supervised, tmp_path)
     for index, job in enumerate((first, second)):
-        job.wait_for("output", rank=index, message=f"worker {index} heard 0 1")
+        job.wait_for("output", rank=index, msg=f"worker {index} heard 0 1")
         job.wait_for("process.exited", program=f"ps {index}", signal="SIGTERM")
     assert [first.end(), second.end()] == [0, 0]
     assert not first.survivors() + second.survivors()

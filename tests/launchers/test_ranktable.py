@@ -102,6 +102,7 @@ def test_one_card_gets_exactly_what_is_promised():
                 PurePath("/mnt/log/modelarts-job-7/errors/rank_0"),
             ),
             error_file=PurePath("/mnt/log/modelarts-job-7/errors/rank_0/generation_2.json"),
+            port=29500,
         ),
     )
 

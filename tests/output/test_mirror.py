@@ -22,8 +22,10 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import MIRROR_BYTES, SLOW_READER, Console
 from ascend_supervisor.output.console_items import Plain
 from ascend_supervisor.output.console_thread import CUT
-from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines
+from ascend_supervisor.output.labels import rank_label
+from ascend_supervisor.output.line_formats import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines, Mirror
+from ascend_supervisor.output.text_lines import RawLines, TextLines
 from ascend_supervisor.reporters.event_log import json_log
 from tests.running import wait_until
 
@@ -31,8 +33,8 @@ DEADLINE = 30.0
 ORIGIN = Origin("job", "host", 7)
 SPEC = ProcessSpec(("python",), PurePath("/w"), PurePath("/l"), rank=3, local_rank=1)
 FORMS: dict[str, Callable[[], Lines]] = {
-    "json": lambda: JsonLines(SPEC, 0, ORIGIN),
-    "text": lambda: TextLines(SPEC),
+    "json": lambda: JsonLines(SPEC, 0),
+    "text": lambda: TextLines(rank_label(3, 1, in_colour=False)),
     "raw": RawLines,
 }
 
@@ -117,7 +119,7 @@ def whole_lines(form: str, shown: bytes) -> list[bytes]:
     found, begun = [], bytearray()
     for event in map(json.loads, shown.splitlines()):
         if event["event"] == "output":
-            begun += event["message"].encode()
+            begun += event["msg"].encode()
             if not event.get("partial"):
                 found.append(bytes(begun))
                 begun.clear()
@@ -234,3 +236,69 @@ def unread(console: Console) -> int:
     """Bytes in the pipe."""
     content = fcntl.ioctl(console._stream._fd, termios.FIONREAD, bytes(4))
     return int.from_bytes(content, sys.byteorder)
+
+
+async def shown_by(*acts: Callable[[Mirror, Mirror], object]) -> bytes:
+    """What is shown of two ranks, raw, after these acts, one after the other has been shown."""
+    with console_and_reader() as (console, reader):
+        reader.start()
+        first, second = (Mirror(console, RawLines(), drops_nothing(), unexpected) for _ in "12")
+        with anyio.fail_after(DEADLINE):
+            for act in acts:
+                before = len(reader.data)
+                act(first, second)
+                while act is not acts[-1] and len(reader.data) == before:
+                    await anyio.sleep(0.001)
+            first.end()
+            second.end()
+            assert await console.finish()
+    return reader.join()
+
+
+def drops_nothing() -> Callable[[int, str], None]:
+    """A function of its own for each rank."""
+
+    def dropped(count: int, why: str) -> None:
+        raise AssertionError(count, why)
+
+    return dropped
+
+
+async def test_an_unfinished_line_is_shown_and_no_other_is_joined_to_it():
+    shown = await shown_by(
+        lambda one, _: one.take(b"whole\ncompiling"),
+        lambda *_: None,  # " ..." comes while it is shown
+        lambda one, _: one.take(b" ..."),
+        lambda _, two: two.take(b"of another\n"),
+        lambda one, _: one.take(b" done\n"),
+        lambda one, _: one.take(b"the end"),
+    )
+    assert shown == b"whole\ncompiling ...\nof another\n done\nthe end"
+
+
+async def test_halves_of_lines_of_several_ranks_are_never_joined():
+    with console_and_reader() as (console, reader):
+        mirrors = [Mirror(console, RawLines(), drops_nothing(), unexpected) for _ in range(8)]
+        lines = [b"line %d of rank %d" % (line, rank) for line in range(20) for rank in range(8)]
+        for begin in range(0, len(lines), 8):
+            for mirror, line in zip(mirrors, lines[begin : begin + 8], strict=True):
+                mirror.take(line[:9])
+            for mirror, line in zip(mirrors, lines[begin : begin + 8], strict=True):
+                mirror.take(line[9:] + b"\n")
+        reader.start()
+        with anyio.fail_after(DEADLINE):
+            assert await console.finish()
+    assert reader.join().splitlines() == lines
+
+
+async def test_text_shows_an_unfinished_line_again_when_it_ends():
+    with console_and_reader() as (console, reader):
+        reader.start()
+        mirror = Mirror(console, FORMS["text"](), drops_nothing(), unexpected)
+        mirror.take(b"compiling ...")
+        with anyio.fail_after(DEADLINE):
+            while not reader.data:
+                await anyio.sleep(0.001)
+            mirror.take(b" done\n")
+            assert await console.finish()
+    assert reader.join() == b"[rank 3] compiling ...\n[rank 3] compiling ... done\n"

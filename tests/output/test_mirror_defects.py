@@ -25,6 +25,8 @@ from ascend_supervisor.tasks.clock import MonotonicClock
 class Upset:
     """Shows lines as they are, with numbers, but not those that hold what it is ``upset_by``."""
 
+    growth = 1.0
+
     def __init__(self, upset_by: bytes) -> None:
         self._upset_by = upset_by
         self._pending = b""
@@ -32,6 +34,9 @@ class Upset:
     def render(self, chunk: bytes, moment: float, numbers: Iterator[int]) -> Rendered:
         *lines, self._pending = (self._pending + chunk).split(b"\n")
         return b"".join(b"%d %b\n" % (next(numbers), self._looked_at(line)) for line in lines)
+
+    def unfinished(self) -> Rendered:
+        return b""
 
     def rest(self, moment: float, numbers: Iterator[int]) -> Rendered:
         pending, self._pending = self._pending, b""

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ascend_supervisor.output.file_tail import Label
+from ascend_supervisor.output.carriage_returns import visible
+from ascend_supervisor.output.labelled_log import LabelledLog
+from ascend_supervisor.output.labels import Label, rank_label
 from ascend_supervisor.output.terminal_escapes import coloured, divided, harmless
+from ascend_supervisor.output.text_lines import TextLines
 from tests.terminals import COLOUR, WORDS, steering
 
 PARTS = st.one_of(
@@ -94,22 +97,39 @@ def test_a_cut_is_never_within_a_character_or_a_colour(place):
 def test_labelled_lines_are_the_same_however_the_pieces_were_cut(data, places):
     edges = [0, *sorted(min(place, len(data)) for place in places), len(data)]
     put: list[bytes] = []
-    label = Label(b"[rank 3] ", put.append, coloured)
+    log = LabelledLog(TextLines(rank_label(3, 1, in_colour=False), coloured), put.append)
     for start, end in pairwise(edges):
-        label.put(data[start:end])
-    label.finish()
-    end = b"\n" if data and not data.endswith(b"\n") else b""
-    lines = (coloured(data) + end).split(b"\n")[:-1]
+        log.put(data[start:end])
+    log.finish()
+    seen = visible(data.replace(b"\0", b""))
+    whole, begun = seen[: seen.rfind(b"\n") + 1], seen[seen.rfind(b"\n") + 1 :]
+    lines = coloured(whole + (begun + b"\n" if begun.strip() else b"")).split(b"\n")[:-1]
     assert b"".join(put) == b"".join(b"[rank 3] %b\n" % line for line in lines)
 
 
 def test_a_line_without_an_end_is_put_in_parts_that_cut_no_character():
     put: list[bytes] = []
-    label = Label(b"", put.append, harmless)
+    log = LabelledLog(TextLines(Label("", ""), harmless), put.append)
     text = "x训练" * 40_000
     data = text.encode()
     for start in range(0, len(data), 10_001):
-        label.put(data[start : start + 10_001])
-    label.finish()
+        log.put(data[start : start + 10_001])
+    log.finish()
     assert len(put) > 2
     assert b"".join(put).decode().replace("\n", "") == text
+
+
+def test_an_unfinished_line_is_put_after_half_a_second_and_then_ever_less_often():
+    put: list[bytes] = []
+    now = [0.0]
+    log = LabelledLog(TextLines(Label("", ""), harmless), put.append, lambda: now[0])
+    shown_at = []
+    for tick in range(100):
+        now[0] = tick / 10
+        log.put(b"\r%d%%" % tick)
+        before = len(put)
+        log.show_unfinished()
+        shown_at += [now[0]] * (len(put) - before)
+    assert shown_at == [0.5, 1.6, 3.7, 7.8]
+    log.put(b"\n")
+    assert put == [b"5%\n", b"16%\n", b"37%\n", b"78%\n", b"99%\n"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.etcd.servers import PROGRAM, EtcdServer
 from tests.running import Running
-from tests.two_servers import Server, lose_packets, switch_and_servers
+from tests.two_servers import Server, lose_packets, pin_neighbour, switch_and_servers
 
 TTL, FENCE = 4, 15
 ETCD_PORT = 2379
@@ -40,6 +40,7 @@ class Cluster:
         index: int,
         *words: str,
         job: str = "test",
+        fence: int = FENCE,
         environ: Mapping[str, str] | None = None,
         deadline: float = 100.0,
     ) -> Running:
@@ -51,7 +52,7 @@ class Cluster:
             *("--rank-table", str(self._table), "--node-rank", str(index)),
             *("--restarts", "3", "--restart-delay", "0", "--release-delay", "0", "--grace", "5"),
             *("--peers", self.etcd.url, "--peers-job", job),
-            *("--peers-ttl", str(TTL), "--peers-fence", str(FENCE), "--peers-timeout", "90"),
+            *("--peers-ttl", str(TTL), "--peers-fence", str(fence), "--peers-timeout", "90"),
             *words,
             root=root,
             before=server.within,
@@ -61,6 +62,7 @@ class Cluster:
 
     def cut(self, index: int) -> None:
         """From now on its packets are lost, and those to it; nobody is told."""
+        pin_neighbour(self.servers[index], self._switch)
         lose_packets(self._switch, index, all_of_them=True)
 
     def mend(self, index: int) -> None:

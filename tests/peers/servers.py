@@ -114,7 +114,7 @@ class Job:
 
     def up(self, index: int, generation: int = 0) -> None:
         """Until the rank of this server runs in this generation."""
-        self.servers[index].wait_for("output", generation=generation, message=f"rank {index} runs")
+        self.servers[index].wait_for("output", generation=generation, msg=f"rank {index} runs")
 
     def all_up(self, generation: int) -> None:
         for index in range(len(self.servers)):
@@ -126,7 +126,7 @@ class Job:
 
     def make_deaf(self, index: int) -> None:
         self.signal_rank(index, signal.SIGHUP)
-        self.servers[index].wait_for("output", message="deaf")
+        self.servers[index].wait_for("output", msg="deaf")
 
     def succeed(self, generation: int) -> None:
         """All ranks end with 0, and so does every server."""

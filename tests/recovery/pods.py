@@ -85,7 +85,7 @@ class Pod:
         """What the ranks of a generation say first, once all of them have."""
         ready = next(islice(self.job.each("rank_table.ready"), generation, None))
         said = self.job.each("output", generation=generation)
-        mine = (event["message"] for event in said if event["message"].startswith("rank "))
+        mine = (event["msg"] for event in said if event["msg"].startswith("rank "))
         return set(islice(mine, len(ready["local_ranks"])))
 
     def signal(self, rank: int, number: signal.Signals, generation: int = 0) -> None:

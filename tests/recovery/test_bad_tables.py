@@ -140,11 +140,11 @@ def test_only_the_reset_file_is_followed_where_variables_declare_the_cluster(
         program=PROGRAM,
         environ={**pytorch(2, 2, 0), moved_clock.CLOCK: str(clock.place)},
     )
-    job.wait_for("output", generation=0, message="up")
+    job.wait_for("output", generation=0, msg="up")
     for _ in range(9):
         clock.order("+7")
         clock.wait(job.process)
     reset.write({RESET: reset_file(retry_time=1)})
     job.wait_for("cluster.incident", trigger="retry_time")
     job.wait_for("restart.scheduled", free=True)
-    job.wait_for("output", generation=1, message="up")
+    job.wait_for("output", generation=1, msg="up")

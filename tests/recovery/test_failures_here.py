@@ -208,10 +208,10 @@ def test_survivors_of_a_failure_under_process_level_recovery_are_left_alone(clus
     cluster.move(10)
     cluster.write_table(moved(job, 1, host=9))
     cluster.move(170)
-    assert not pod.job.all("output", rank=1, message="asked to end")
+    assert not pod.job.all("output", rank=1, msg="asked to end")
     assert not pod.job.all("process.exited", rank=1)
     cluster.move(15)
-    pod.job.wait_for("output", rank=1, message="asked to end")
+    pod.job.wait_for("output", rank=1, msg="asked to end")
     pod.make_room()
     assert pod.ends_with(1) == Story([4], [], [], 1)
 

@@ -87,9 +87,9 @@ def test_a_fault_during_the_drain_makes_the_restart_free_and_touches_no_rank_bef
     cluster.write_reset(reset_file(retry_time=1))
     there.then("cluster.incident", trigger="retry_time")
     cluster.move(30)
-    assert not here.job.all("output", rank=1, message="asked to end")
+    assert not here.job.all("output", rank=1, msg="asked to end")
     cluster.move(35)
-    here.job.wait_for("output", rank=1, message="asked to end")
+    here.job.wait_for("output", rank=1, msg="asked to end")
     for pod in (here, there):
         pod.make_room()
         pod.then("restart.scheduled", free=True)
@@ -105,9 +105,9 @@ def test_ranks_have_their_drain_when_pods_are_replaced(cluster):
     cluster.write_reset(reset_file(retry_time=1))
     pod.then("cluster.incident", trigger="retry_time")
     cluster.move(30)
-    assert not pod.job.all("output", message="asked to end")
+    assert not pod.job.all("output", msg="asked to end")
     cluster.move(35)
-    pod.job.wait_for("output", message="asked to end")
+    pod.job.wait_for("output", msg="asked to end")
     pod.make_room()
     pod.then("restart.scheduled", free=True)
 
@@ -151,7 +151,7 @@ def test_a_fault_while_the_ranks_are_being_ended_is_the_same_incident(cluster):
     cluster.move(8)
     for pod in pods:
         pod.then("cluster.incident", trigger="table_withdrawn")
-        pod.job.wait_for("output", rank=pod.member.index * 2, message="asked to end")
+        pod.job.wait_for("output", rank=pod.member.index * 2, msg="asked to end")
     cluster.write_reset(reset_file(retry_time=1))
     cluster.move(10)
     cluster.write_table(moved(job, 1, host=9))
@@ -168,7 +168,7 @@ def test_a_sigterm_while_the_ranks_are_being_ended_ends_the_job(cluster):
     cluster.withdraw_table()
     cluster.move(8)
     for pod in pods:
-        pod.job.wait_for("output", message="asked to end")
+        pod.job.wait_for("output", msg="asked to end")
         pod.job.send(signal.SIGTERM)
         pod.then("signal.received", signal="SIGTERM")
         pod.make_room()
@@ -184,7 +184,7 @@ def test_a_reset_of_an_npu_here_ends_a_grace_that_runs_already(cluster):
     cluster.move(8)
     for pod in (here, there):
         pod.then("cluster.incident", trigger="table_withdrawn")
-    here.job.wait_for("output", rank=1, message="asked to end")
+    here.job.wait_for("output", rank=1, msg="asked to end")
     cluster.write_reset(reset_file(listed(r0="unrecovered")))
     cluster.move(3)
     here.then("generation.ended")
@@ -239,7 +239,7 @@ def test_tables_that_follow_each_other_quickly_lead_to_the_last_one(cluster):
         cluster.write_reset(reset_file(retry_time=number))
         cluster.move(1)
     for rank, pod in enumerate(pods):
-        pod.job.wait_for("output", message=f"rank {rank} of 2 among 10.0.0.1 10.0.0.15")
+        pod.job.wait_for("output", msg=f"rank {rank} of 2 among 10.0.0.1 10.0.0.15")
     for story in cluster.stop():
         assert all(story.free)
 

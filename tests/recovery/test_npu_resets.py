@@ -112,7 +112,7 @@ def test_healthy_ranks_may_save_while_the_listed_one_is_killed_first(cluster):
         cluster.move(1)
         waits_for_reset([here])
         for rank in (0, 1):
-            here.job.wait_for("output", rank=rank, message="asked to end")
+            here.job.wait_for("output", rank=rank, msg="asked to end")
         cluster.move(11)
         assert here.then("process.exited")["rank"] == 0
         cluster.move(28)
@@ -127,7 +127,7 @@ def test_healthy_ranks_that_have_saved_are_not_waited_for(cluster):
         cluster, members(1, cards=2), *FOREVER, "--reset-grace", "50", on_term="saves"
     )
     cluster.write_reset(reset_file(listed(r0="unrecovered")))
-    here.job.wait_for("output", rank=1, message="asked to end")
+    here.job.wait_for("output", rank=1, msg="asked to end")
     here.make_room()
     here.then("generation.ended")
     assert here.job.wait_for("process.exited", rank=1)["status"] == 0
@@ -140,7 +140,7 @@ def test_a_reset_elsewhere_leaves_the_ranks_here_their_grace(cluster):
     cluster.write_reset(reset_file(listed(r2="unrecovered")))
     there.then("generation.ended")
     for rank in (0, 1):
-        here.job.wait_for("output", rank=rank, message="asked to end")
+        here.job.wait_for("output", rank=rank, msg="asked to end")
     cluster.move(20)
     assert not here.job.all("process.exited")
     here.make_room()
@@ -162,7 +162,7 @@ def test_a_graceful_exit_and_a_sigterm_are_one_stop(cluster):
     cluster.write_reset(reset_file(graceful_exit=1))
     for pod in pods:
         pod.then("cluster.incident", trigger="graceful_exit")
-        pod.job.wait_for("output", message="asked to end")
+        pod.job.wait_for("output", msg="asked to end")
     cluster.move(3)
     for pod in pods:
         pod.job.send(signal.SIGTERM)
@@ -177,7 +177,7 @@ def test_a_graceful_exit_ends_non_zero_though_all_ranks_end_well(cluster):
     pods = started(cluster, members(2), *FOREVER, on_term="saves")
     cluster.write_reset(reset_file(graceful_exit=1))
     for pod in pods:
-        pod.job.wait_for("output", message="asked to end")
+        pod.job.wait_for("output", msg="asked to end")
         pod.make_room()
         assert pod.ends_with(69).triggers == ["graceful_exit"]
 

@@ -30,10 +30,13 @@ from ascend_supervisor.events.supervisor import (
     SupervisorStarted,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.output.carriage_returns import visible
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.line_formats import JsonLines, Origin, RawLines, TextLines
+from ascend_supervisor.output.labels import named_label, rank_label
+from ascend_supervisor.output.line_formats import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines
 from ascend_supervisor.output.terminal_escapes import coloured, harmless
+from ascend_supervisor.output.text_lines import RawLines, TextLines
 from ascend_supervisor.reporters.event_log import json_log, text_log
 from tests.terminals import steering
 
@@ -44,6 +47,9 @@ COMMON = ["seq", "ts", "level", "event", "msg", "job_id", "host", "pid"]
 MOMENT = datetime(2024, 2, 29, 12, 0, tzinfo=timezone.utc).timestamp()
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 SPEC = ProcessSpec(("python",), PurePath("/w"), PurePath("/l"), rank=3, local_rank=1)
+
+TIME = r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d\d\d (?:UTC |[+-]\d\d:\d\d )?"
+LABEL = rank_label(3, 1, in_colour=False)
 
 Log = Callable[[Console, Origin, Any], Report]
 
@@ -203,14 +209,14 @@ def test_a_key_keeps_its_type_when_it_is_cut(shown, event):
 def test_people_read_time_level_and_sentence(shown):
     cause = "rank 3 failed first\nthe last lines of its log:\n  ValueError"
     text = shown(text_log, *EVENTS, SupervisorExited(1, "no restarts", 1, cause)).decode()
-    assert re.sub(r"^\d\d:\d\d:\d\d\.\d\d\d ", "", text, flags=re.MULTILINE).splitlines() == [
+    assert re.sub(rf"^{TIME}", "", text, flags=re.MULTILINE).splitlines() == [
         EVENTS[0].msg,
         f"warning: {EVENTS[1].msg}",
         f"error: {EVENTS[2].msg}",
         "error: no restarts; ending with exit code 1",
         *cause.splitlines(),
     ]
-    assert len(re.findall(r"^\d\d:\d\d:\d\d\.\d\d\d ", text, re.MULTILINE)) == 4
+    assert len(re.findall(rf"^{TIME}", text, re.MULTILINE)) == 4
 
 
 def test_people_read_the_headline_once(shown):
@@ -231,13 +237,13 @@ def fed(lines: Lines, chunks: Sequence[bytes], first_seq: int = 0) -> bytes:
     return shown + lines.rest(MOMENT, numbers)
 
 
-def json_lines(origin: Origin = ORIGIN, spec: ProcessSpec = SPEC) -> JsonLines:
-    return JsonLines(spec, 2, origin)
+def json_lines(spec: ProcessSpec = SPEC) -> JsonLines:
+    return JsonLines(spec, 2)
 
 
 def joined(shown: bytes) -> str:
     """The text that the messages make together; a partial one is continued by the next."""
-    messages = [(line["message"], line.get("partial", False)) for line in read(bytes(shown))]
+    messages = [(line["msg"], line.get("partial", False)) for line in read(bytes(shown))]
     return "".join(message + ("" if partial else "\n") for message, partial in messages)
 
 
@@ -256,28 +262,25 @@ def reads(data: bytes, size: int) -> list[bytes]:
 
 def test_a_line_is_an_output_event():
     (event,) = read(fed(json_lines(), [b"loss 0.5\n"], 41))
-    assert list(event) == [*COMMON, "rank", "local_rank", "generation", "message"]
+    assert list(event) == ["seq", "ts", "event", "rank", "generation", "msg"]
     assert event == {
         "seq": 41,
         "ts": "2024-02-29T12:00:00.000000Z",
-        "level": "info",
         "event": "output",
-        "msg": "rank 3 wrote a line",
-        "job_id": "modelarts-job-7",
-        "host": "pod-0",
-        "pid": 4711,
         "rank": 3,
-        "local_rank": 1,
         "generation": 2,
-        "message": "loss 0.5",
+        "msg": "loss 0.5",
     }
 
 
 def test_control_characters_are_escaped_in_json(shown):
-    """Those of one byte, and those of C1, which JSON lets pass and a terminal obeys."""
-    every = bytes(range(0x20)).replace(b"\n", b"") + "".join(map(chr, range(0x80, 0xA1))).encode()
+    """Those of one byte, and those that JSON lets pass: C1, and two that break lines."""
+    every = (
+        bytes(range(0x20)).replace(b"\n", b"")
+        + "".join(map(chr, [*range(0x80, 0xA1), *range(0x2027, 0x202A)])).encode()
+    )
     for data in (fed(json_lines(), [every + b"\n"]), fed(json_lines(), [every])):
-        assert not steering(data.decode())
+        assert not steering(bytes(data).decode())
         assert joined(data).removesuffix("\n") == expected(every)
     event = Diagnostic("a library", every.decode(), None)
     told = shown(json_log, event)
@@ -286,15 +289,22 @@ def test_control_characters_are_escaped_in_json(shown):
 
 
 def test_a_process_without_a_rank_writes_output_as_well():
-    (event,) = read(fed(json_lines(spec=replace(SPEC, rank=None, local_rank=None)), [b"x\n"]))
-    assert (event["rank"], event["local_rank"], event["message"]) == (None, None, "x")
+    spec = replace(SPEC, rank=None, local_rank=None)
+    (event,) = read(fed(json_lines(spec), [b"x\n"]))
+    assert (event["rank"], event["program"], event["msg"]) == (None, "python", "x")
+
+
+def test_a_short_line_is_a_short_event():
+    shown = fed(json_lines(), [b"step 1000, loss 0.73\n"], 999_999)
+    assert len(shown) <= 120
 
 
 @pytest.mark.parametrize("name", ["100%", "%d%s%%", "%(x)b", 'a"b\\c', "训练", "{}", "a\0b"])
 def test_any_name_can_be_part_of_a_line(name):
-    (event,) = read(fed(json_lines(Origin(name, name, 1)), [b"50% done %s\n"], 7))
-    assert (event["job_id"], event["host"]) == (name.replace("\0", ""),) * 2
-    assert (event["seq"], event["message"]) == (7, "50% done %s")
+    spec = replace(SPEC, rank=None, title=name)
+    (event,) = read(fed(json_lines(spec), [b"50% done %s\n"], 7))
+    assert event["program"] == name.replace("\0", "")
+    assert (event["seq"], event["msg"]) == (7, "50% done %s")
 
 
 TEXTS = {
@@ -316,6 +326,9 @@ TEXTS = {
     "as long as is pending": b"z" * 16_384 + b"\n" + b"z" * 16_385 + b"\n",
     "worst for JSON": b"\x01" * 50_000 + b"\n" + b'"\\' * 9999,
     "not UTF-8": b"\xff\xfe\xc0\x80\xed\xa0\x80" * 5000,
+    "backslashes": rb"C:\new\table \u0041 \\n \"'" * 300 + b"\n\\n\n\\\n" + b'",' * 9,
+    "quotes and commas": b'x",\n",y\n","\n' * 99,
+    "other line ends in short lines": "a\u2028b\u2029c\x85d\n\u2027\u202a\xc2\n".encode() * 9,
     "many lines": b"step 1 loss 0.5\n" * 20_000,
 }
 
@@ -331,13 +344,13 @@ def test_the_messages_together_are_the_text_and_are_numbered_without_a_gap(data,
 
 @pytest.mark.parametrize("data", TEXTS.values(), ids=TEXTS)
 def test_a_line_stays_short_whatever_a_rank_writes(data):
-    worst = json_lines(Origin('"' * 150, "\\" * 150, 4_194_304))
+    worst = json_lines(replace(SPEC, rank=None, title='"\\' * 150))
     read(fed(worst, reads(data, 1 << 18), 10**12))
 
 
 def test_only_what_goes_on_is_partial():
     shown = fed(json_lines(), [b"a\n" + b"x" * 2500 + b"\n\nb\n", b"c", b"d\n", b"end"])
-    told = [(len(event["message"]), event.get("partial")) for event in read(bytes(shown))]
+    told = [(len(event["msg"]), event.get("partial")) for event in read(bytes(shown))]
     assert told == [
         *[(1, None), (1024, True), (1024, True), (452, None)],
         *[(0, None), (1, None), (2, None), (3, True)],
@@ -351,7 +364,7 @@ def test_an_unfinished_line_is_shown_once_it_is_long():
     assert {event["partial"] for event in read(bytes(shown))} == {True}
     shown = lines.render(b"\n", MOMENT, numbers)
     (event,) = read(bytes(shown))
-    assert event["message"] == ""
+    assert event["msg"] == ""
     assert "partial" not in event
     assert lines.rest(MOMENT, numbers) == b""
 
@@ -378,7 +391,7 @@ def shown_text(form: str, chunks: Sequence[bytes]) -> str:
     if form == "json":
         return joined(fed(json_lines(), chunks))
     if form == "text":
-        return unprefixed(fed(TextLines(SPEC), chunks)).decode("utf-8", "backslashreplace")
+        return unprefixed(fed(TextLines(LABEL), chunks)).decode("utf-8", "backslashreplace")
     return fed(RawLines(), chunks).decode("utf-8", "backslashreplace")
 
 
@@ -411,14 +424,16 @@ def test_json_gives_back_the_text_however_it_was_cut(data, cuts):
 @given(data=WRITTEN, cuts=CUTS)
 @pytest.mark.parametrize("as_shown", [harmless, coloured])
 def test_text_is_the_same_however_it_was_cut(as_shown, data, cuts):
-    end = b"\n" if data and not data.endswith(b"\n") else b""
-    shown = fed(TextLines(SPEC, as_shown), cut(data, *cuts))
-    assert unprefixed(shown) == as_shown(data) + end
+    seen = visible(data.replace(b"\0", b""))
+    begun = seen.rpartition(b"\n")[2]
+    end = b"\n" if begun.strip() else b""
+    shown = fed(TextLines(LABEL, as_shown), cut(data, *cuts))
+    assert unprefixed(shown) == as_shown(seen if end else seen[: len(seen) - len(begun)]) + end
 
 
 @given(data=WRITTEN, cuts=CUTS)
 def test_nothing_in_text_steers_a_terminal(data, cuts):
-    assert not steering(fed(TextLines(SPEC, coloured), cut(data, *cuts)).decode())
+    assert not steering(fed(TextLines(LABEL, coloured), cut(data, *cuts)).decode())
 
 
 @given(data=WRITTEN, cuts=CUTS)
@@ -429,19 +444,20 @@ def test_raw_gives_back_the_bytes_however_they_were_cut(data, cuts):
 @pytest.mark.parametrize("size", [1 << 18, 4096, 1000])
 @pytest.mark.parametrize("data", TEXTS.values(), ids=TEXTS)
 def test_text_keeps_every_character_of_a_long_line(data, size):
-    shown = unprefixed(fed(TextLines(SPEC), reads(data, size)))
-    assert shown.replace(b"\n", b"") == harmless(data).replace(b"\n", b"")
+    shown = unprefixed(fed(TextLines(LABEL), reads(data, size)))
+    seen = visible(data.replace(b"\0", b""))
+    assert shown.replace(b"\n", b"") == harmless(seen).replace(b"\n", b"")
 
 
 def test_a_colour_that_is_cut_between_two_reads_is_a_colour():
     line = b"x" * 20_000 + b"\x1b[38;5;208morange\n"
     for place in range(20_000, 20_011):
-        shown = unprefixed(fed(TextLines(SPEC, coloured), cut(line, place)))
+        shown = unprefixed(fed(TextLines(LABEL, coloured), cut(line, place)))
         assert shown.replace(b"\n", b"") == line[:-1] + b"\x1b[0m"
 
 
 def test_without_a_rank_the_program_is_named():
-    assert fed(TextLines(replace(SPEC, rank=None)), [b"x"]) == b"[python] x\n"
+    assert fed(TextLines(named_label("python")), [b"x"]) == b"[python] x\n"
 
 
 def test_rich_is_not_loaded_and_can_be_loaded_later(tmp_path):

@@ -13,14 +13,21 @@ from ascend_supervisor.events.generations import (
     ProcessExited,
     RestartScheduled,
 )
-from ascend_supervisor.events.leftovers import ReleaseWaiting, StopWaiting, WaitEnded
+from ascend_supervisor.events.leftovers import (
+    PortWaiting,
+    ReleaseWaiting,
+    StopWaiting,
+    WaitEnded,
+)
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SignalReceived, SupervisorExited
-from ascend_supervisor.reporters.waits import Wait, cut, duration, is_only_a_wait, line, wait_after
+from ascend_supervisor.output.text_width import cut
+from ascend_supervisor.reporters.waits import Wait, duration, is_only_a_wait, line, wait_after
 
 TABLE = RankTableWaiting("/t", "status is 'initializing'", 130.0, 1800.0)
 RELEASE = ReleaseWaiting(("7 (state S): python", "8 (state D): python"), 10.0, 600.0)
 CLUSTER = ClusterWaiting("no new rank table since the pods were replaced", 3.0, 120.0)
+PORT = PortWaiting(29500, 0.0, 75.0)
 STOP = StopWaiting(("7 (state S): python",), 5.0, 30.0)
 RESTART = RestartScheduled(12.5, 1)
 EXITED = ProcessExited(0, 0, 0, 7, 1, None, 1.0, first_failure=True, oom_killed=False)
@@ -43,6 +50,7 @@ WAIT = Wait("waiting for the end of 7 (state S): python", 5.0, 30.0)
             3.0,
             120.0,
         ),
+        (PORT, "waiting for port 29500, where rank 0 is to listen", 0.0, 75.0),
         (STOP, "waiting for the end of 7 (state S): python", 5.0, 30.0),
         (RESTART, "waiting before the restart of all ranks", 0.0, 12.5),
         (

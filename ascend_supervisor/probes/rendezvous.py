@@ -1,0 +1,69 @@
+"""The port at which the other ranks meet rank 0: no generation starts before it can be bound again.
+
+The platform fixes this port, so the next generation uses it once more. Connections that the last
+one has closed hold it for a minute (TIME_WAIT), unless its listener had set SO_REUSEADDR.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.leftovers import PortWaiting, WaitEnded
+from ascend_supervisor.life import Plan
+from ascend_supervisor.probes import Probe
+from ascend_supervisor.tasks.clock import Clock
+
+LOOK_AGAIN_SECONDS = 0.2
+MOST_SECONDS = 75.0
+"""Linux keeps TIME_WAIT for 60 s. After this the ranks start, and say themselves what they find."""
+
+
+class Rendezvous(Probe):
+    """Waits before each restart. A port that was taken before the first generation is not ours."""
+
+    def __init__(self, clock: Clock, report: Report) -> None:
+        self._clock = clock
+        self._report = report
+        self._port: int | None = None
+        """That of the generation before."""
+        self._others: set[int] = set()
+        """Ports that were taken before any rank had run."""
+
+    async def released(self) -> None:
+        """Before other servers are told that this one is ready."""
+        await self._free(self._port)
+
+    async def ready(self, plan: Plan) -> None:
+        """A supervisor that has taken the place of another one did not see the port before."""
+        self._port = next((spec.port for spec in plan.specs if spec.port is not None), None)
+        if self._port is not None and not plan.start.generation and not can_bind(self._port):
+            self._others.add(self._port)
+        await self._free(self._port)
+
+    async def _free(self, port: int | None) -> None:
+        """Return when it can be bound, or after MOST_SECONDS."""
+        if port is None or port in self._others or can_bind(port):
+            return
+        self._report(PortWaiting(port, 0.0, MOST_SECONDS))
+        began, told_from = self._clock.now(), self._clock.elapsed()
+        try:
+            while not can_bind(port) and self._clock.now() - began < MOST_SECONDS:
+                await self._clock.sleep(LOOK_AGAIN_SECONDS)
+        finally:
+            self._report(WaitEnded(round(self._clock.elapsed() - told_from, 3)))
+
+
+def can_bind(port: int) -> bool:
+    """Whether a program that sets SO_REUSEADDR could listen there, as those of torch do.
+
+    It could not while one that did not set it has left connections in TIME_WAIT, or still runs.
+    """
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("", port))
+    except OSError as error:
+        return error.errno != errno.EADDRINUSE
+    return True

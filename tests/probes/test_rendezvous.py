@@ -1,0 +1,98 @@
+"""The next generation waits for the port of rank 0; sockets are real, time is not."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import PurePath
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.leftovers import PortWaiting, WaitEnded
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.life import Plan
+from ascend_supervisor.probes.rendezvous import MOST_SECONDS, Rendezvous, can_bind
+from ascend_supervisor.tasks.clock import MonotonicClock
+from tests.clocks import LeapingClock
+from tests.probes.lives import life
+
+
+def listener(*, reuses: bool, port: int = 0) -> socket.socket:
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(reuses))
+    made.bind(("127.0.0.1", port))
+    made.listen()
+    return made
+
+
+def port_of(made: socket.socket) -> int:
+    port: int = made.getsockname()[1]
+    return port
+
+
+def plan(port: int, generation: int) -> Plan:
+    start = replace(life().plan.start, generation=generation)
+    here = PurePath("/")
+    return Plan(start, (ProcessSpec((), here, here), ProcessSpec((), here, here, port=port)))
+
+
+@pytest.mark.parametrize("reuses", [True, False])
+def test_a_port_with_closed_connections_can_be_bound_if_their_listener_allows_it(reuses):
+    with listener(reuses=reuses) as listening:
+        port = port_of(listening)
+        with socket.create_connection(("127.0.0.1", port)) as other:
+            ours, _ = listening.accept()
+            ours.close()
+            listening.close()
+            assert other.recv(1) == b""
+    assert can_bind(port) == reuses
+
+
+async def test_a_port_is_waited_for_before_a_restart_and_told():
+    events: list[Event] = []
+    with listener(reuses=True) as before:
+        port = port_of(before)
+
+    def report(event: Event) -> None:
+        events.append(event)
+        taken.close()
+
+    rendezvous = Rendezvous(MonotonicClock(), report)
+    await rendezvous.ready(plan(port, 0))
+    assert events == []
+    with listener(reuses=True, port=port) as taken, anyio.fail_after(20):
+        await rendezvous.released()
+    waiting, ended = events
+    assert isinstance(waiting, PortWaiting)
+    assert waiting.port == port
+    assert isinstance(ended, WaitEnded)
+
+
+async def test_who_takes_the_place_of_another_supervisor_waits_before_its_first_start():
+    events: list[Event] = []
+    with listener(reuses=True) as listening:
+        rendezvous = Rendezvous(LeapingClock(), events.append)
+        await rendezvous.ready(plan(port_of(listening), 1))
+    assert [type(event) for event in events] == [PortWaiting, WaitEnded]
+
+
+async def test_a_port_that_is_never_released_is_waited_for_until_the_limit():
+    events: list[Event] = []
+    with listener(reuses=True) as listening:
+        rendezvous = Rendezvous(LeapingClock(), events.append)
+        await rendezvous.ready(plan(port_of(listening), 1))
+    ended = events[-1]
+    assert isinstance(ended, WaitEnded)
+    assert MOST_SECONDS <= ended.waited_seconds < MOST_SECONDS + 1
+
+
+async def test_a_port_that_was_taken_before_the_first_generation_is_not_waited_for():
+    events: list[Event] = []
+    with listener(reuses=True) as listening:
+        rendezvous = Rendezvous(LeapingClock(), events.append)
+        await rendezvous.ready(plan(port_of(listening), 0))
+        await rendezvous.released()
+        await rendezvous.ready(plan(port_of(listening), 1))
+    assert events == []
