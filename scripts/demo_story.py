@@ -20,8 +20,6 @@ class Story:
         self._heard: dict[object, set[int]] = defaultdict(set)
         self.causes: set[str] = set()
         """Of the restarts, as the servers named them."""
-        self.resumed_at: dict[int, set[str]] = defaultdict(set)
-        """The steps at which the ranks of a generation went on; one, if all agree."""
         self.results: dict[int, str] = {}
         """The last line of each rank that has trained to the end."""
 
@@ -32,11 +30,13 @@ class Story:
                 yield "all supervisors have found the etcd, and look whether the job runs already"
         elif name == "generation.started":
             if self._completes((name, generation), server, self._servers):
-                yield f"generation {generation} has started on all servers: {self._ranks} ranks"
+                where = ", ".join(map(str, sorted(self._heard[name, generation])))
+                yield f"generation {generation} has started on servers {where}: {self._ranks} ranks"
+        elif name == "peers.waiting":
+            if "spare" in event["reason"] and self._completes("spare", server, 1):
+                yield f"server {server} waits as a spare"
         elif name == "output":
             yield from self._said(event["rank"], generation, event["msg"])
-        elif name == "process.exited" and event["first_failure"]:
-            yield f"server {server}: rank {event['rank']} was killed by {event['signal']}"
         elif name == "restart.scheduled":
             yield from self._restart(server, event)
         elif event["level"] in ("warning", "error"):
@@ -45,7 +45,6 @@ class Story:
     def _said(self, rank: int, generation: int, line: str) -> Iterator[str]:
         if line.startswith(RESUMED):
             step = line.removeprefix(RESUMED)
-            self.resumed_at[generation].add(step)
             if self._completes((RESUMED, generation), rank, self._ranks):
                 yield f"every rank goes on from the checkpoint of step {step}"
         elif line.startswith(TRAINED):
