@@ -59,7 +59,7 @@ types: environment
 	MYPYPATH=scripts $(PYTHON) -m mypy --scripts-are-modules $(PROGRAMS)
 
 tests: environment
-	@scripts/debian-packages iproute2 openmpi-bin openssh-client openssh-server $(ETCD)
+	@scripts/debian-packages groff iproute2 openmpi-bin openssh-client openssh-server zsh $(ETCD)
 	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 parts: environment

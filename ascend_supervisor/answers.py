@@ -14,6 +14,7 @@ from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.table_source import identity, table_now
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.exit import refused
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
 from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.choice import launcher_of
@@ -22,15 +23,14 @@ from ascend_supervisor.notify.addresses import planned_address
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.line_formats import Origin
 from ascend_supervisor.plan_as_json import plan_as_json
+from ascend_supervisor.planning import planner
 from ascend_supervisor.received_signals import Listen
 from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.values import ALL_RANKS, Console
 from ascend_supervisor.sourced_files import sourced_alone
-from ascend_supervisor.supervisor import refused
 from ascend_supervisor.untrusted_text import printable
-from ascend_supervisor.wiring import planner
 from ascend_supervisor.workers.command import check_command, check_script
 
 

@@ -9,12 +9,13 @@ import anyio
 
 from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
+from ascend_supervisor.exit import Exit, refused
 from ascend_supervisor.parts import Parts
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread, scarcity
-from ascend_supervisor.supervisor import Broken, Exit, Job, refused, supervise
+from ascend_supervisor.supervisor import Broken, Job, supervise
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.runtime import Runtime
 

@@ -21,13 +21,12 @@ from ascend_supervisor.events.generations import (
 )
 from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.rank_table import RankTableReady
-from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.exit import Exit, exit_by, refused
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
     Ended,
-    Failure,
     Fault,
     Interrupted,
     NotStarted,
@@ -38,14 +37,10 @@ from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop, stopped_by
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first
-from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.generation import Company, Look
 from ascend_supervisor.workers.root_cause import (
-    cause_first,
     cause_in_short,
-    failure_text,
     headline,
-    root_cause,
 )
 
 T = TypeVar("T")
@@ -72,26 +67,6 @@ class Job(Struct, frozen=True):
     report: Report
 
 
-class Exit(Struct, frozen=True):
-    """The end: its event, and ``refusal``, a sentence, if the root cause is not a failed process.
-
-    The sentence also goes to stderr, for people who do not read events. ``is_retryable``: a
-    controller may try again. ``start`` is that of the last generation, None if there was none.
-    """
-
-    event: SupervisorExited
-    refusal: str | None = None
-    is_retryable: bool = False
-    start: Start | None = None
-
-    def with_retryable_code(self, code: int | None) -> Exit:
-        """The same end with the exit ``code`` of --retryable-exit-code, if it is retryable."""
-        own = self.event.exit_code
-        if code is None or code == own or not self.is_retryable:
-            return self
-        return replace(self, event=replace(self.event, exit_code=code, own_exit_code=own))
-
-
 class Broken(Exception):
     """The job has ended by an ``error`` that nobody expected, after so many ``generations``."""
 
@@ -116,24 +91,17 @@ async def supervise(job: Job) -> Exit:
             while True:
                 plan = await _or_stopped(job, partial(_get_ready, job, servers))
                 if isinstance(plan, Stop):
-                    return _exited(plan, generations, ended, start)
+                    return exit_by(plan, generations, ended, start)
                 start = plan.start
                 generations = start.generation + 1
                 decision, ended = await _generation(job, servers, plan)
                 if isinstance(decision, Stop):
-                    return _exited(decision, generations, ended, start)
+                    return exit_by(decision, generations, ended, start)
                 await _back_off(job, decision, decision.cause or cause_in_short(ended))
     except Refusal as refusal:
         return replace(refused(refusal, generations), start=start)
     except Exception as error:
         raise Broken(error, generations) from error
-
-
-def refused(refusal: Refusal, generations: int = 0) -> Exit:
-    """The end by a refusal: it is its own root cause."""
-    sentence = printable(str(refusal))
-    event = SupervisorExited(refusal.exit_code, sentence, generations, sentence)
-    return Exit(event, sentence, refusal.is_retryable)
 
 
 async def _or_stopped(job: Job, act: Callable[[], Awaitable[T]]) -> T | Stop:
@@ -241,12 +209,3 @@ _OUTCOMES: dict[type[Outcome], str] = {
     Fault: "fault",
     Interrupted: "interrupted",
 }
-
-
-def _exited(stop: Stop, generations: int, ended: Ended | None, start: Start | None) -> Exit:
-    cause = stop.cause or (None if ended is None else root_cause(ended))
-    text = failure_text(cause, stop.server) if isinstance(cause, Failure) else cause
-    reason = cause_first(cause, stop.reason)
-    event = SupervisorExited(stop.exit_code, reason, generations, text, peers_server=stop.server)
-    is_told = isinstance(cause, Failure) or not stop.exit_code
-    return Exit(event, None if is_told else text, stop.is_retryable, start)

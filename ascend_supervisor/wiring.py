@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,16 +21,13 @@ from ascend_supervisor.errors import (
 )
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
-from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.launchers import Here, Launcher
-from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.launchers.choice import launcher_of, meeting_here
 from ascend_supervisor.launchers.common_parts import launcher_log_path
-from ascend_supervisor.life import Equip, Life, Plan, Start
-from ascend_supervisor.notify.environment import notify_variables
+from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.parts import Parts
+from ascend_supervisor.planning import Planner, planner, prepared
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.limits import Limits
@@ -40,25 +37,16 @@ from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
-from ascend_supervisor.rank_environment import rank_variables, sourced_variables
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.sourced_files import sourced_files
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, Look, run_generation
-from ascend_supervisor.workers.host_addresses import addresses_of
-from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.shutdown import waiting_for
 
 if TYPE_CHECKING:
     from ascend_supervisor.stacks.look import Stacks
-
-
-class Planner(Protocol):
-    """Plans a generation; ``addresses`` are those of the plan's host names, once they are known."""
-
-    def __call__(self, start: Start, addresses: Mapping[str, str] | None = None) -> Plan: ...
 
 
 class Given(Struct, frozen=True):
@@ -116,7 +104,7 @@ async def job_of(given: Given, parts: Parts) -> Job:
         ],
         sweep=partial(_end_leftovers, runtime),
         plan=plan,
-        prepare=partial(_prepare, given.place, runtime, plan),
+        prepare=partial(prepared, given.place, runtime, plan),
         run=run,
         look=look,
         release=_release_seconds(settings, devices),
@@ -230,51 +218,3 @@ async def _end_leftovers(runtime: Runtime) -> None:
         left = swept.left or await earlier_guardians(mark, LEFTOVER_SECONDS, tell_left)
     if left:
         raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
-
-
-def planner(
-    settings: Settings, launcher: Launcher, place: Place, changes: Changes, notify: str | None
-) -> Planner:
-    """A function that plans a generation, with what the options add to every process.
-
-    ``notify`` is the address of the notify socket.
-    """
-
-    def plan(start: Start, addresses: Mapping[str, str] | None = None) -> Plan:
-        equips = (
-            sourced_variables(changes),
-            notify_variables(settings, notify, start),
-            rank_variables(settings.rank_env, place, start),
-        )
-        return plan_of(launcher, place, equips, start, addresses)
-
-    return plan
-
-
-def plan_of(
-    launcher: Launcher,
-    place: Place,
-    equips: Sequence[Equip],
-    start: Start,
-    addresses: Mapping[str, str] | None = None,
-) -> Plan:
-    """The processes to start here; each of ``equips`` changes every one of them.
-
-    ``addresses`` are those of the plan's host names, once they are known.
-    """
-    here = Here(start.node_rank, start.entry, place, addresses or {})
-    specs = launcher.plan(start.found.table, here, start.generation)
-    for equip in equips:
-        specs = tuple(map(equip, specs))
-    return Plan(start, specs)
-
-
-async def _prepare(place: Place, runtime: Runtime, again: Planner, plan: Plan) -> Plan:
-    """Prepare the plan, made ``again`` with addresses if it holds host names."""
-    hosts = {host for spec in plan.specs for host in spec.host_names}
-    if hosts:
-        addresses = await addresses_of(hosts, runtime.clock, runtime.report)
-        plan = again(plan.start, addresses)
-    if plan.start.generation == 0 and without_address(plan.specs):
-        runtime.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
-    return await prepare(plan, place.table_file, runtime)

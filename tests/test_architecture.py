@@ -29,6 +29,7 @@ PURE = (
         "job_files",
         "signal_meaning",
         "life",
+        "exit",
         "rank_environment",
     ),
     "coordination/agreement/",
@@ -125,7 +126,7 @@ BEFORE_ALL = frozenset(
     for name in ("run", "TimeoutExpired", "DEVNULL", "SubprocessError")
 )
 """setpriv and setsid are called, and have answered, before anybody else waits."""
-BESIDE_US = frozenset({"programs.guardian", "programs.around_mpirun"})
+BESIDE_US = frozenset({f"programs.{name}" for name in ("guardian", "mpirun_head", "mpirun_node")})
 """Programs of their own, which import nothing of ours."""
 
 GENERAL = ("processes/", "files/", "tasks/", "etcd/")

@@ -15,7 +15,7 @@ from ascend_supervisor.errors import (
     Unavailable,
 )
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.supervisor import Exit, refused
+from ascend_supervisor.exit import Exit, refused
 from tests.plays import Stage, alone, crash, finish, train
 
 CODE = 200

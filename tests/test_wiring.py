@@ -14,10 +14,10 @@ from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Start
+from ascend_supervisor.planning import plan_of
 from ascend_supervisor.settings.contradictions import SHARED_OUTPUT
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.precedence import Settings, read_settings
-from ascend_supervisor.wiring import plan_of
 
 
 def notified(spec: ProcessSpec) -> ProcessSpec:

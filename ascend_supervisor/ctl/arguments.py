@@ -22,7 +22,7 @@ def parse_arguments(argv: Sequence[str]) -> Namespace:
 
     Raises SettingsRefused, and SystemExit after ``--help``.
     """
-    parser = _parser()
+    parser = command_line()
     arguments, strange = parser.parse_known_args(argv)
     if strange:
         parser.of(arguments.command).refuse_option(strange[0])
@@ -59,7 +59,8 @@ class _Parser(ArgumentParser):
         put(self.format_help().encode())
 
 
-def _parser() -> _Parser:
+def command_line() -> _Parser:
+    """The commands and their options."""
     parser = _Parser(
         prog=PROGRAM,
         description="Looks at a running supervisor and its ranks, and asks it to act; checks and "

@@ -25,10 +25,14 @@ class PeersJoined(Event, frozen=True):
 
 
 class PeersWaiting(Event, frozen=True):
-    """The other servers that are not ready for the next generation yet, if any is known."""
+    """The other servers that are not ready for the next generation yet, if any is known.
+
+    The supervisors of those that are ``lost`` have not come, or not come back.
+    """
 
     name: ClassVar[str] = "peers.waiting"
     missing: tuple[int, ...]
+    lost: tuple[int, ...]
     reason: str
     waited_seconds: float
 
@@ -37,15 +41,19 @@ class PeersWaiting(Event, frozen=True):
         """What is waited for, without the time."""
         if not self.missing:
             return f"waiting for the servers of the job: {self.reason}"
-        numbers = ", ".join(map(str, self.missing[:MOST_TOLD]))
-        left = len(self.missing) - MOST_TOLD
-        more = f" and {left} more" if left > 0 else ""
-        which = "server" if len(self.missing) == 1 else "servers"
-        return f"waiting for {which} {numbers}{more}, not ready for the next generation"
+        lost = f"; no supervisor is there on {_servers(self.lost)}" if self.lost else ""
+        return f"waiting for {_servers(self.missing)}, not ready for the next generation{lost}"
 
     @property
     def sentence(self) -> str:
         return f"{self.what} ({self.waited_seconds:.0f} s so far)"
+
+
+def _servers(indices: tuple[int, ...]) -> str:
+    numbers = ", ".join(map(str, indices[:MOST_TOLD]))
+    left = len(indices) - MOST_TOLD
+    more = f" and {left} more" if left > 0 else ""
+    return f"{'server' if len(indices) == 1 else 'servers'} {numbers}{more}"
 
 
 class PeersUnreachable(Event, frozen=True):

@@ -94,8 +94,10 @@ def _mpirun(boot: Boot, settings: Settings) -> Launcher:
     with suppress(OSError):
         text = read_regular_file(config, CONFIG_BYTES).decode(errors="surrogateescape")
     search = f"{boot.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    program = (sys.executable, "-I", "-S")
     tools = Tools(
-        program=(sys.executable, "-I", "-S", str(MPI)),
+        head=(*program, str(PROGRAMS / "mpirun_head.py")),
+        node=(*program, str(PROGRAMS / "mpirun_node.py")),
         mpirun=shutil.which("mpirun", path=search),
         sshd=shutil.which("sshd", path=search),
         sshd_config=text,
@@ -124,7 +126,7 @@ def _once(boot: Boot, _: Settings) -> Launcher:
     return OnceLauncher(boot)
 
 
-MPI = Path(__file__).parents[1] / "programs" / "around_mpirun.py"
+PROGRAMS = Path(__file__).parents[1] / "programs"
 A_YEAR = 365 * 86400.0
 
 LAUNCHERS: Mapping[Method, Callable[[Boot, Settings], Launcher]] = {

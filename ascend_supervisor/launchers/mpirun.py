@@ -40,11 +40,13 @@ KEEPALIVE = {
 class Tools(Struct, frozen=True):
     """What mpirun needs of this machine.
 
-    ``program`` are the words that run programs/around_mpirun.py; ``sshd`` is a path, because sshd
-    executes itself again for each connection (None: not installed); ``sshd_config`` is the user's.
+    ``head`` and ``node`` are the words that run programs/mpirun_head.py on the first server, and
+    programs/mpirun_node.py on the others. ``sshd`` is a path, because sshd executes itself again
+    for each connection (None: not installed); ``sshd_config`` is the user's.
     """
 
-    program: tuple[str, ...]
+    head: tuple[str, ...]
+    node: tuple[str, ...]
     mpirun: str | None
     sshd: str | None
     sshd_config: str | None
@@ -72,8 +74,8 @@ class MpirunLauncher(Struct, frozen=True):
     def _main(self, table: RankTable, here: Here, generation: int) -> ProcessSpec:
         place = here.place
         directory = job_directory(place) / "mpirun" / f"generation_{generation}"
-        role = "head" if here.node_rank == 0 else "node"
-        words = [*self.tools.program, role, "--port", self._port]
+        program = self.tools.node if here.node_rank else self.tools.head
+        words = [*program, "--port", self._port]
         words += ["--wait", f"{self.tools.wait:g}", "--job", place.job_id]
         title, testimony, explanation = "mpirun", None, None
         if here.node_rank:
@@ -207,7 +209,7 @@ class MpirunTestimony(Struct, frozen=True):
 
 
 class LostServer(Struct, frozen=True):
-    """Reads what programs/around_mpirun.py says about a server that no longer answers."""
+    """Reads what programs/mpirun_head.py says about a server that no longer answers."""
 
     def reason(self, lines: Sequence[str], heard: Sequence[str]) -> str | None:  # noqa: ARG002
         """The first that it names."""

@@ -265,3 +265,9 @@ def played(*story: tuple[int, Change], until: int = 500) -> list[str]:
     assert history[0] == "-100 starts A"
     assert play(Server(again=True), (*BEGIN, *story), until) == history
     return history[1:]
+
+
+def running(retry_time: int = 0) -> Memory:
+    """The memory of a generation that was started with A at 0."""
+    sight = Sight(CompletedTable(found("A"), (1, 1, 1)), R(retry_time).news, reset_is_there=True)
+    return started(noticed(Memory(), sight, 0.0), found("A"), HERE, 0.0)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.launchers.choice import MPI
+from ascend_supervisor.launchers.choice import PROGRAMS
 from tests.running import Running, wait_until
 from tests.two_servers import Server, on_each, two_servers
 
@@ -199,7 +199,8 @@ def waiting(account: dict[str, str], tmp_path: Path) -> Iterator[Waiting]:
     config = tmp_path / "sshd_config"
     config.write_text(usual.replace("{{MY_SSHD_PORT}}", port))
     job = f"job-{os.getpid()}-{port}"
-    words = (sys.executable, str(MPI), "node", "--port", port, "--wait", "60", "--job", job)
+    program = str(PROGRAMS / "mpirun_node.py")
+    words = (sys.executable, program, "--port", port, "--wait", "60", "--job", job)
     environ = os.environ | account
     with (
         subprocess.Popen(("/usr/sbin/sshd", "-D", "-f", str(config), "-p", port)) as sshd,

@@ -101,6 +101,20 @@ def test_each_start_and_end_is_told_once_whichever_are_joined(supervised, window
     assert sorted(told_of(window, " exited with ")) == list(RANKS)
 
 
+def test_labels_are_aligned_and_a_start_is_told_before_what_the_rank_says(supervised, window):
+    job: Running = supervised(
+        *("--standalone", "11", "--", "echo", "up"),
+        stdout=window.stdout,
+        environ={"TERM": "xterm"},
+    )
+    assert job.end() == 0
+    lines = window.lines
+    for rank in range(11):
+        said = lines.index(f"[rank {rank:>2}] up")
+        told = [line for line in lines[:said] if " started " in line or " runs as " in line]
+        assert any(rank in ranks_in(line) for line in told)
+
+
 @pytest.mark.parametrize(
     ("options", "environ", "is_coloured"),
     [

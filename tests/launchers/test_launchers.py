@@ -455,7 +455,8 @@ def test_whom_msrun_names_may_be_unknown():
 # mpirun.
 
 TOOLS = Tools(
-    program=("python3", "around_mpirun.py"),
+    head=("python3", "mpirun_head.py"),
+    node=("python3", "mpirun_node.py"),
     mpirun="/bin/mpirun",
     sshd="/sbin/sshd",
     sshd_config="Port {{MY_SSHD_PORT}}\n",
@@ -488,7 +489,7 @@ def test_mpirun_on_the_first_of_two_servers():
     assert main.workers == 0  # none that leads a session
     hostfile = f"{home}/generation_1/hostfile"
     assert main.argv == (
-        *("python3", "around_mpirun.py", "head", "--port", "36666", "--wait", "60"),
+        *("python3", "mpirun_head.py", "--port", "36666", "--wait", "60"),
         *("--job", "modelarts-job-7", "--slots", "3", "--hostfile", hostfile, "w-0.j", "w-1.j"),
         *("--", "/bin/mpirun", "-np", "6", "-hostfile", hostfile),
         *("-mca", "plm_rsh_args", "-p 36666", "-bind-to", "none", "-map-by", "slot"),
@@ -539,7 +540,7 @@ def test_mpirun_on_the_other_server_waits_for_the_first():
     sshd, main = plan(mpirun(), {**TWO_SERVERS, "MY_SSHD_PORT": "7022"}, 1)
     assert not main.speaks_for_ranks  # what its ranks write comes out of mpirun, on the first
     assert main.argv == (
-        *("python3", "around_mpirun.py", "node", "--port", "7022", "--wait", "60"),
+        *("python3", "mpirun_node.py", "--port", "7022", "--wait", "60"),
         *("--job", "modelarts-job-7", "w-0.j"),
     )
     assert sshd.argv[-1] == "7022"

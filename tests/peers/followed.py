@@ -30,12 +30,17 @@ class FollowedJob(Job):
     ) -> None:
         super().__init__(root, count, etcd, supervised)
         self._nodes = [HostDirectory(root / f"node-{index}") for index in range(count)]
+        self.addresses = [server["server_id"] for server in table_of(count)["server_list"]]
+        """Of each server, as its pod knows it."""
         self._clocks: dict[int, MovedClock] = {}
-        self.write_table(count)
+        self.write_table(*range(count))
         self.write_reset(reset_file())
 
     def table_for(self, index: int) -> Path:
         return self._nodes[index].path / TABLE
+
+    def identity(self, index: int) -> tuple[str, str]:
+        return "--server-id", self.addresses[index]
 
     def start(self, index: int, *options: str, place: str = "", **how: Any) -> Running:
         reset = self._nodes[index].path / RESET
@@ -64,11 +69,11 @@ class FollowedJob(Job):
         for clock in self._clocks.values():
             clock.close()
 
-    def write_table(self, count: int, on: Sequence[int] = (), **moved: str) -> None:
-        """The table of so many servers; ``s2="10.0.0.9"`` is the address of server 2."""
-        table = table_of(count)
-        for name, address in moved.items():
-            table["server_list"][int(name[1:])]["server_id"] = address
+    def write_table(self, *members: int, on: Sequence[int] = ()) -> None:
+        """The table of these servers, in this order."""
+        table = table_of(len(members))
+        for listed, index in zip(table["server_list"], members, strict=True):
+            listed["server_id"] = self.addresses[index]
         self._write(on, {TABLE: json.dumps(table).encode()})
 
     def withdraw_table(self, on: Sequence[int] = ()) -> None:

@@ -86,7 +86,7 @@ class Job:
         root = self._root / f"server-{index}{place}"
         root.mkdir(exist_ok=True)
         return self._supervised(
-            *("--rank-table", str(self.table_for(index)), "--node-rank", str(index)),
+            *("--rank-table", str(self.table_for(index)), *self.identity(index)),
             *(
                 "--restart-delay",
                 "0",
@@ -111,6 +111,10 @@ class Job:
     def table_for(self, index: int) -> Path:
         """Where this server finds its rank table."""
         return self.table
+
+    def identity(self, index: int) -> tuple[str, str]:
+        """The option that tells a server which entry of the table it is."""
+        return "--node-rank", str(index)
 
     def up(self, index: int, generation: int = 0) -> None:
         """Until the rank of this server runs in this generation."""

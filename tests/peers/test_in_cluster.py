@@ -27,7 +27,7 @@ def job(
 def test_an_incident_that_servers_see_at_different_moments_is_one_free_restart(job):
     servers = job.start_all()
     job.move(NEW_SECONDS)
-    job.write_table(3, on=[0])
+    job.write_table(0, 1, 2, on=[0])
     job.write_reset(reset_file(retry_time=1), on=[0])
     job.all_up(1)
     assert [job.restarts(index) for index in range(3)] == [[(True, 3)]] * 3
@@ -46,7 +46,8 @@ def test_an_incident_that_servers_see_at_different_moments_is_one_free_restart(j
     for index in (0, 1):
         servers[index].wait_for("cluster.waiting")
     job.write_reset(reset_file(retry_time=2))
-    job.write_table(3, s2="10.0.0.9")
+    job.addresses[2] = "10.0.0.9"
+    job.write_table(0, 1, 2)
     job.servers[2] = job.start(2, place="-elsewhere")
     job.all_up(2)
     assert [job.restarts(index) for index in (0, 1)] == [[(True, 3)] * 2] * 2
@@ -65,7 +66,7 @@ def test_a_failure_is_charged_where_the_cluster_is_silent_and_free_where_it_spea
         assert job.restarts(index) == [(False, 2)]
     job.move(NEW_SECONDS)
     job.signal_rank(1, signal.SIGKILL, 1)
-    job.write_table(3, on=[0])
+    job.write_table(0, 1, 2, on=[0])
     job.write_reset(reset_file(retry_time=1), on=[0])
     job.all_up(2)
     for index in range(3):
@@ -77,7 +78,7 @@ def test_without_a_restart_left_the_word_of_the_cluster_decides(job):
     servers = job.start_all("--restarts", "0")
     job.move(NEW_SECONDS)
     job.signal_rank(0, signal.SIGUSR1)
-    job.write_table(3, on=[2])
+    job.write_table(0, 1, 2, on=[2])
     job.write_reset(reset_file(retry_time=1), on=[2])
     job.all_up(1)
     job.signal_rank(0, signal.SIGUSR1, 1)
@@ -94,7 +95,8 @@ def test_a_server_with_a_faulty_npu_ends_and_the_others_wait_for_another_one(job
     for index in (0, 2):
         servers[index].wait_for("peers.waiting", missing=[1])
     job.write_reset(reset_file(retry_time=1))
-    job.write_table(3, s1="10.0.0.9")
+    job.addresses[1] = "10.0.0.9"
+    job.write_table(0, 1, 2)
     job.servers[1] = job.start(1, place="-elsewhere")
     job.all_up(1)
     assert [job.restarts(index) for index in (0, 2)] == [[(True, 3)]] * 2
@@ -102,15 +104,19 @@ def test_a_server_with_a_faulty_npu_ends_and_the_others_wait_for_another_one(job
 
 
 def test_a_job_shrinks_and_grows_with_its_rank_table(job):
+    """Server 1 is left out, so that server 2 becomes server 1; then all change their places."""
     servers = job.start_all()
-    job.write_table(2, on=[1, 2])
-    assert servers[2].end() == 65
-    job.write_table(2, on=[0])
-    for index in (0, 1):
-        job.up(index, 1)
-        assert servers[index].all("rank_table.ready")[-1]["servers"] == 2
-    job.write_table(3)
-    job.servers[2] = job.start(2, place="-elsewhere")
-    job.all_up(2)
-    assert [job.restarts(index) for index in (0, 1)] == [[(True, 3)] * 2] * 2
-    job.succeed(2)
+    job.write_table(0, 2, on=[1, 2])
+    assert servers[1].end() == 65
+    job.write_table(0, 2, on=[0])
+    for server, rank in ((servers[0], 0), (servers[2], 1)):
+        server.wait_for("output", generation=1, msg=f"rank {rank} runs")
+        assert server.all("rank_table.ready")[-1]["servers"] == 2
+    job.write_table(1, 2, 0)
+    job.servers[1] = job.start(1, place="-elsewhere")
+    for index, rank in enumerate((2, 0, 1)):
+        job.servers[index].wait_for("output", generation=2, msg=f"rank {rank} runs")
+    assert [job.restarts(index) for index in (0, 2)] == [[(True, 3)] * 2] * 2
+    for server in job.servers:
+        server.send(signal.SIGTERM)
+    assert [server.end() for server in job.servers] == [143] * 3

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.processes.proc import open_files
 from tests.etcd.servers import PROGRAM
 from tests.peers.own_etcd import OwnEtcdJob
 from tests.running import Running, wait_until
@@ -35,6 +36,11 @@ def test_a_job_brings_its_own_etcd_and_leaves_nothing_of_it(job):
     (data,) = job.data()
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
     assert listens_at(etcd.number) == {(job.host, job.port)}
+    environ = Path(f"/proc/{etcd.number}/environ").read_bytes().split(b"\0")
+    assert all(entry.startswith(b"ETCD_") for entry in environ if entry)
+    shared = set(open_files(etcd.number)) & set(servers[0].open_files)
+    (output,) = (name for name in shared if name.startswith(("pipe:", "socket:")))
+    assert output.startswith("pipe:")
     job.rank(1).send(signal.SIGKILL)
     job.all_up(1)
     assert etcd.lives
@@ -168,11 +174,7 @@ def test_the_etcd_stays_until_a_slow_server_has_read_the_end(job):
 
 def listens_at(pid: int) -> set[tuple[str, int]]:
     """The TCP addresses at which a process listens."""
-    sockets = set()
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        name = str(link.readlink())
-        if name.startswith("socket:["):
-            sockets.add(name[8:-1])
+    sockets = {name[8:-1] for name in open_files(pid) if name.startswith("socket:[")}
     found = set()
     for name in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:

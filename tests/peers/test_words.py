@@ -10,7 +10,7 @@ from tests.peers.servers import Job
 def test_a_wait_names_the_others_and_a_second_supervisor_who_holds_its_place(job: Job):
     first = job.start(0)
     told = first.wait_for("peers.waiting", missing=[1, 2])
-    assert told["reason"] == "not all of them are ready"
+    assert (told["lost"], told["reason"]) == ([1, 2], "not all of them are ready")
     assert not any(0 in event["missing"] for event in first.all("peers.waiting"))
     twin = job.start(0, place="-elsewhere")
     told = twin.wait_for("peers.waiting")

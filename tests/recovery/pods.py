@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,17 @@ from tests.running import DEADLINE_SECONDS, Event, Running
 LOST_PEER, OWN_FAULT = signal.SIGUSR1, signal.SIGUSR2
 DONE = signal.SIGALRM
 """What makes a rank fail as one that has lost a peer, or by itself, or end well (see rank.py)."""
+
+
+@cache
+def network() -> tuple[str, ...]:
+    """The words that give a supervisor a network of its own; none where that is not possible."""
+    words = ("unshare", "--net")
+    try:
+        done = subprocess.run((*words, "true"), check=False, capture_output=True, timeout=30)
+    except FileNotFoundError:
+        return ()
+    return () if done.returncode else words
 
 
 class MovedClock:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.recovery import meshed_rank, moved_clock, rank
 from tests.recovery.diary import Diary, write_lines
-from tests.recovery.pods import MovedClock, Pod, Story
+from tests.recovery.pods import MovedClock, Pod, Story, network
 from tests.recovery.tables import Form, Member, Members, withdrawn
 from tests.recovery.writers import (
     RESET,
@@ -24,12 +22,14 @@ from tests.recovery.writers import (
     HostDirectory,
     reset_file,
 )
-from tests.running import Running, wait_until
+from tests.running import DEADLINE_SECONDS, Running, wait_until
 from tests.two_servers import Server
 
 PROGRAM = (str(Path(moved_clock.__file__)),)
 PAUSE_SECONDS = 0.01
 """After each second of a moved clock: time for threads to look at files. A pace, not a promise."""
+ROOM_SECONDS = 0.5
+"""Within this a supervisor has nearly always seen what a second has changed."""
 LONG_SECONDS, LONG_STEP = 30.0, 8.0
 """A longer wait is moved through in larger steps, which are shorter than any deadline."""
 
@@ -38,17 +38,6 @@ RANK, MESHED_RANK = Path(rank.__file__), Path(meshed_rank.__file__)
 
 Mount = Callable[[Path], Directory]
 """Makes an empty directory that the cluster shows the pod."""
-
-
-@cache
-def network() -> tuple[str, ...]:
-    """The words that give a supervisor a network of its own; none where that is not possible."""
-    words = ("unshare", "--net")
-    try:
-        done = subprocess.run((*words, "true"), check=False, capture_output=True, timeout=30)
-    except FileNotFoundError:
-        return ()
-    return () if done.returncode else words
 
 
 class SimulatedCluster:
@@ -169,6 +158,16 @@ class SimulatedCluster:
             self._order(f"+{min(step, left):g}")
             left -= step
             time.sleep(PAUSE_SECONDS)
+
+    def move_until(self, holds: Callable[[], object]) -> None:
+        """Let seconds pass, and give what they lead to some time, until that ``holds``."""
+        end = time.monotonic() + DEADLINE_SECONDS
+        while not holds():
+            assert time.monotonic() < end, "it does not come"
+            self.move(1)
+            given_up = time.monotonic() + ROOM_SECONDS
+            while not holds() and time.monotonic() < given_up:
+                time.sleep(PAUSE_SECONDS)
 
     @contextmanager
     def held(self) -> Iterator[None]:

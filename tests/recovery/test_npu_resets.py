@@ -109,7 +109,7 @@ def test_healthy_ranks_may_save_while_the_listed_one_is_killed_first(cluster):
     here, _ = started(cluster, job, *FOREVER, "--reset-grace", "50", on_term="ignores")
     with cluster.held():
         cluster.write_reset(reset_file(listed(r0="unrecovered")))
-        cluster.move(1)
+        cluster.move_until(lambda: here.job.all("cluster.incident"))
         waits_for_reset([here])
         for rank in (0, 1):
             here.job.wait_for("output", rank=rank, msg="asked to end")

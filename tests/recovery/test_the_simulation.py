@@ -11,7 +11,8 @@ import pytest
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady, RankTable
 from tests.recovery.diary import seconds
-from tests.recovery.supervisors import NEW_SECONDS, network, started
+from tests.recovery.pods import network
+from tests.recovery.supervisors import NEW_SECONDS, started
 from tests.recovery.tables import members, super_pod, template_1, template_2, withdrawn
 from tests.recovery.writers import ConfigMap, HostDirectory, reset_file, tear
 
@@ -78,8 +79,7 @@ def test_what_happened_is_kept_in_the_time_of_the_moved_clock(cluster, tmp_path:
     (pod,) = started(cluster, members(1))
     with cluster.held():
         cluster.withdraw_table()
-        cluster.move(20)
-        pod.then("cluster.incident")
+        cluster.move_until(lambda: pod.job.all("cluster.incident"))
     cluster.stop()
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "9-of-an-earlier-run.jsonl").touch()

@@ -179,6 +179,12 @@ def test_an_etcd_of_the_jobs_own_has_no_users_and_no_tls() -> None:
     assert told == (f"--peers-ca {rest}", f"ASCEND_SUPERVISOR_PEERS_PASSWORD {rest}")
 
 
+def test_an_etcd_of_the_jobs_own_does_not_move_with_the_cluster() -> None:
+    assert "exclude each other: a cluster may move the first server" in only_fault(
+        "--peers=first", "--follow-cluster", env=JOB
+    )
+
+
 def test_the_port_belongs_to_an_etcd_of_the_jobs_own() -> None:
     told = only_fault(PEERS, "--peers-port=4000", env=JOB)
     assert told.startswith("--peers-port has no effect without --peers first; write the port in")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import Act, Compare, Exit, Lease, Transaction
+from ascend_supervisor.coordination.agreement.acts import (
+    Act,
+    Compare,
+    Exit,
+    Forget,
+    Lease,
+    Transaction,
+)
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.indices import free_indices
 from ascend_supervisor.coordination.agreement.records import Mark
@@ -13,6 +20,28 @@ from ascend_supervisor.coordination.agreement.situation import Ranks
 from ascend_supervisor.coordination.agreement.writing import put, the_end
 from ascend_supervisor.errors import USAGE
 from ascend_supervisor.outcome import SIGNAL_BASE
+
+
+def move(case: Case) -> Act | None:
+    """The rank table gives us another index: ours is free for others from now on.
+
+    Everybody may do so at once: who has moved takes part as a newcomer does.
+    """
+    member, given = case.member, case.rules.own.index
+    if case.gathering is None or case.has_ranks or member is None or given in {None, case.index}:
+        return None
+    if member.has_left:
+        return Forget()  # the answer was lost
+    assert case.index is not None  # noqa: S101
+    server, alive = case.own_key_names()
+    marks = case.view.marks_of(case.index)
+    return Transaction(
+        f"move to index {given}",
+        case.job,
+        case.view.unchanged(keys.EPOCH, server, alive, *marks),
+        (put(server, replace(case.own_record(case.job), has_left=True)),),
+        (alive, *marks),
+    )
 
 
 def has_left(case: Case) -> Act | None:

@@ -111,6 +111,8 @@ def carried_out(memory: Memory, act: Act, sent: float, rules: Rules) -> Memory:
                 memory = _with_epoch(
                     memory, epoch, decode(keys.ABOUT, put[keys.ABOUT], About), sent
                 )
+            if memory.index is not None and keys.alive(memory.index) in act.deletes:
+                memory = replace(memory, index=None, misses_own_keys=False)
             mine = [index for index in range(rules.servers) if keys.alive(index) in put]
             return _with_contact(memory, sent, rules) if mine else memory
         case Read() | Wait() | EndRanks() | Exit():
@@ -167,7 +169,8 @@ def _with_own_keys(memory: Memory, view: View, now: float, rules: Rules) -> Memo
     own = rules.own.incarnation
     index = memory.index
     if index is None:
-        index = next((i for i, one in view.members.items() if one.incarnation == own), None)
+        ours = (i for i, one in view.members.items() if one.incarnation == own and not one.has_left)
+        index = next(ours, None)
     misses = index is not None and (index not in view.members or view.alive.get(index) != own)
     if misses and not memory.misses_own_keys:  # only once: a wait that every read renews never ends
         memory = replace(memory, cautious_until=now + rules.ttl)

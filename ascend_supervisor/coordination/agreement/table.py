@@ -25,6 +25,7 @@ from ascend_supervisor.coordination.agreement.gathering import (
 from ascend_supervisor.coordination.agreement.membership import (
     has_left,
     keep_own_keys,
+    move,
     refuse_ourselves,
     take_index,
 )
@@ -43,7 +44,7 @@ Line = Callable[[Case], Act | None]
 """Its act, or None if it does not fit, or would change nothing."""
 
 LINES: tuple[Line, ...] = (
-    *(stop_without_index, restore_epoch, first_epoch, displaced, has_left, keep_own_keys),
+    *(stop_without_index, restore_epoch, first_epoch, displaced, move, has_left, keep_own_keys),
     *(ended_here, next_job),
     *(refuse_ourselves, take_index),
     *(end_ranks, cannot_go_on, leave, get_ready),

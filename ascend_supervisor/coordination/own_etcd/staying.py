@@ -20,7 +20,9 @@ from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.events import Report
 from ascend_supervisor.tasks.clock import Clock
 
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.1
+LOOK_SECONDS_AT_MOST = 1.0
+"""All records are read, and those of many servers are large."""
 
 
 async def stay(
@@ -32,6 +34,7 @@ async def stay(
     with 0, because those of the others may, too.
     """
     began = clock.elapsed()
+    pause = LOOK_SECONDS
     others: tuple[int, ...] = ()
 
     def what() -> str:
@@ -51,4 +54,5 @@ async def stay(
                     end = end_without_us(view, own, secrets.token_hex(8))
                     if end is not None and (is_late or not may_finish(view, own)):
                         await store.write(end)
-                await anyio.sleep(LOOK_SECONDS)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, LOOK_SECONDS_AT_MOST)

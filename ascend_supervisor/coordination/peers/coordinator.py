@@ -141,7 +141,7 @@ class Peers:
         async with telling_waits(session, self._clock, self._report):
             while isinstance(news, _Place):
                 servers = news.found.table.servers
-                session.take_place(news.node_rank, servers, may_grow=self._meeting.may_grow)
+                session.take_place(news.node_rank, servers, may_move=self._meeting.may_move)
                 self._places[news.found.essence] = news
                 if session.situation.table != news.found.essence:
                     session.tell(table=news.found.essence)

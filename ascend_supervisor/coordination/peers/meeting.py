@@ -41,8 +41,8 @@ class Meeting(Struct, frozen=True):
     job. ``state_file`` is this server's: beside it is kept at which place it is. ``settings`` is
     what must not differ between servers. ``patience`` is that of the ranks of this one. ``verdict``
     is how long a failure waits for the word of the cluster; 0: none is followed, or not waited for.
-    ``may_grow``: another rank table may hold more servers, or fewer. A job of more than ``few``
-    servers reads little at each change.
+    ``may_move``: another rank table may hold this server elsewhere, and more servers, or fewer. A
+    job of more than ``few`` servers reads little at each change.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -55,7 +55,7 @@ class Meeting(Struct, frozen=True):
     fence: float
     timeout: float
     verdict: float = 0.0
-    may_grow: bool = False
+    may_move: bool = False
     few: int = FEW
 
 
@@ -73,7 +73,7 @@ def meeting_of(
         fence=settings.peers_fence,
         timeout=settings.peers_timeout,
         verdict=settings.cluster_verdict if settings.follow_cluster else 0.0,
-        may_grow=settings.follow_cluster,
+        may_move=settings.follow_cluster,
     )
 
 

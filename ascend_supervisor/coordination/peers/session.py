@@ -121,15 +121,20 @@ class Session:
         )
         return order if is_its else None
 
-    def take_place(self, index: int, servers: int, *, may_grow: bool) -> None:
+    def take_place(self, index: int, servers: int, *, may_move: bool) -> None:
         """Raises Moved if the rank table gives us another place than the one we joined at.
 
-        ``may_grow``: the job may have more servers from now on, or fewer.
+        ``may_move``: that is no fault; the job may have more servers from now on, too, or fewer.
         """
         own, all_of_them = self._rules.own.index, self._rules.servers
-        if index == own and may_grow:
-            self._rules = replace(self._rules, servers=servers)
-        elif (index, servers) != (own, all_of_them):
+        if (index, servers) == (own, all_of_them):
+            return
+        if may_move:
+            self._rules = replace(
+                self._rules, servers=servers, own=replace(self._rules.own, index=index)
+            )
+            self._listener = Listener(servers)
+        else:
             raise Moved(
                 f"the rank table has changed: this was server {own} of {all_of_them}, and is now "
                 f"server {index} of {servers}; a server that was moved must be started anew"
@@ -152,6 +157,12 @@ class Session:
     def words(self) -> Words:
         """The last word of every server, by index."""
         return self._listener.words
+
+    @property
+    def members_lost(self) -> tuple[int, ...]:
+        """Those of them that have no supervisor: it was lost, or has not come yet."""
+        living = self._latest.living if self._latest is not None else ()
+        return tuple(index for index in self.members_missing if index not in living)
 
     # The tasks.
 

@@ -41,13 +41,17 @@ async def _tell(session: Session, clock: Clock, report: Report) -> NoReturn:
     await clock.sleep(FIRST_SECONDS)
     try:
         while True:
-            now = session.members_missing, session.waits_for
+            now = _waited_for(session)
             interval = interval.longer if now == last else CLUSTER
             last = now
             report(PeersWaiting(*now, round(clock.elapsed() - began, 3)))
             with anyio.move_on_after(interval.seconds):
-                while (session.members_missing, session.waits_for) == last:
+                while _waited_for(session) == last:
                     await session.change()
                 await clock.sleep(FIRST_SECONDS)  # one change follows the other
     finally:
         report(WaitEnded(round(clock.elapsed() - began, 3)))
+
+
+def _waited_for(session: Session) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+    return session.members_missing, session.members_lost, session.waits_for

@@ -1,13 +1,11 @@
-"""What the nodes of an mpirun job do around mpirun; a program of its own.
+"""What node 0 of an mpirun job does around mpirun; a program of its own.
 
-    python -I -S around_mpirun.py head --port P --wait S --job ID --slots N --hostfile F HOST...
+    python -I -S mpirun_head.py --port P --wait S --job ID --slots N --hostfile F HOST...
         -- MPIRUN...
-    python -I -S around_mpirun.py node --port P --wait S --job ID HOST
 
-``head`` runs on node 0: it waits until the sshd of every HOST answers, writes the hostfile, runs
-mpirun, stores its exit code for the others to fetch, and exits with it. ``node`` runs on the
-others: it waits for the exit code on the first HOST, over ssh, and exits with it. If a host does
-not answer or a connection is lost, the program prints a sentence and exits with 69.
+It waits until the sshd of every HOST answers, writes the hostfile, runs mpirun, stores its exit
+code for the other nodes to fetch (mpirun_node), and exits with it. If a host does not answer, it
+prints a sentence and exits with 69.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
-import shlex
 import signal
 import socket
 import subprocess
@@ -37,12 +34,10 @@ STOPPED_SECONDS = 1.5
 WAIT_SECONDS = 0.05
 ENDS_SECONDS = 1.0
 """mpirun ends within this time after its last rank; else it has ranks elsewhere."""
-BACK_SECONDS = 20.0
-"""An sshd that let us in before must do so again within this time."""
 FOLDER = ".ascend_supervisor"
-"""Below the home directory of the ssh user; no other user can read it."""
-ALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-"""The loss of node 0 is noticed within 15 s."""
+"""Below the home directory of the ssh user; no other user can read it. mpirun_node knows it."""
+FOR_RANKS = frozenset({signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT})
+"""mpirun passes these on to all ranks."""
 
 
 def say(text: str) -> None:
@@ -53,9 +48,6 @@ def say(text: str) -> None:
 def fail(text: str) -> int:
     say(text)
     return UNAVAILABLE
-
-
-# On node 0.
 
 
 def head(arguments: argparse.Namespace, mpirun: Sequence[str]) -> int:
@@ -221,10 +213,6 @@ def catches(pid: int, number: int) -> bool:
     return bool(int(next(caught, "0"), 16) >> (number - 1) & 1)
 
 
-FOR_RANKS = frozenset({signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT})
-"""mpirun passes these on to all ranks."""
-
-
 def leave(code_file: Path, code: int, others: int, seconds: float) -> None:
     """Let the other nodes fetch the exit code."""
     written = code_file.with_suffix(".new")
@@ -238,80 +226,17 @@ def leave(code_file: Path, code: int, others: int, seconds: float) -> None:
         file.unlink(missing_ok=True)
 
 
-# On the other nodes.
-
-WAIT_THERE = """\
-alive() {{ grep -qa {program} "/proc/$(cat {base}.pid)/cmdline"; }}
-again() {{ [ -e "/proc/$PPID" ] || exit; sleep 0.5; }}
-{{
-    echo here
-    until alive; do again; done
-    echo begun
-    while [ ! -e {base}.exit_code ] && alive; do again; done
-    [ -e {base}.exit_code ] || exit
-    echo ended "$(cat {base}.exit_code)"
-    : > {base}.exit_code.fetched.{index}
-}} 2>/dev/null
-"""
-"""Prints that we are logged in, that mpirun's node has begun, and the exit code when it has ended.
-
-Without a stored exit code the last line is missing. Its parent is the sshd of this login, which
-ends with the connection; nobody else would end a wait for an mpirun that never begins.
-"""
-
-
-def node(arguments: argparse.Namespace) -> int:
-    first = arguments.hosts[0]
-    end = time.monotonic() + arguments.wait
-    base = f"{FOLDER}/{shlex.quote(arguments.job)}"
-    index = f"{socket.gethostname()}.{os.getpid()}"
-    script = WAIT_THERE.format(base=base, index=index, program=Path(__file__).name)
-    there = f"exec sh -c {shlex.quote(script)}"
-    words = ("ssh", "-p", str(arguments.port), "-o", "BatchMode=yes", *ALIVE, first, there)
-    say(f"the ranks of this server are started by mpirun on {first}, which has their output")
-    was_let_in = False
-    while True:
-        said = heard(words, first)
-        if said[:3] == ["here", "begun", "ended"] and said[3:]:
-            return int(said[3])
-        if said and not was_let_in:  # this may have been an old sshd that is being restarted
-            was_let_in = True
-            end = min(end, time.monotonic() + BACK_SECONDS)
-        if "begun" in said or (was_let_in and time.monotonic() > end):
-            return fail(f"the connection to {first}, which runs mpirun, was lost")
-        if time.monotonic() > end:
-            return fail(f"the sshd of {first} has not let us in within {arguments.wait:g} s")
-        time.sleep(AGAIN_SECONDS)
-
-
-def heard(words: Sequence[str], first: str) -> list[str]:
-    """What WAIT_THERE prints until it ends, or the connection does."""
-    said: list[str] = []
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:
-        assert ssh.stdout is not None  # noqa: S101
-        for line in ssh.stdout:
-            said += line.decode(errors="replace").split()
-            if said[-1:] == ["begun"]:
-                say(f"{first} has begun")
-    return said
-
-
 def main() -> int:
     words = sys.argv[1:]
-    mpirun: list[str] = []
-    if "--" in words:
-        cut = words.index("--")
-        words, mpirun = words[:cut], words[cut + 1 :]
+    cut = words.index("--")
     parser = argparse.ArgumentParser()
-    parser.add_argument("role", choices=["head", "node"])
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--wait", type=float, required=True)
-    parser.add_argument("--slots", type=int, default=1)
-    parser.add_argument("--hostfile")
     parser.add_argument("--job", required=True)
+    parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--hostfile", required=True)
     parser.add_argument("hosts", nargs="+")
-    arguments = parser.parse_args(words)
-    return head(arguments, mpirun) if arguments.role == "head" else node(arguments)
+    return head(parser.parse_args(words[:cut]), words[cut + 1 :])
 
 
 if __name__ == "__main__":

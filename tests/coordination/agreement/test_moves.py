@@ -1,0 +1,78 @@
+"""A server whose index changes with the rank table leaves the one, and takes the other."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import EndRanks, Forget, Transaction, Wait
+from ascend_supervisor.coordination.agreement.clocks import Clocks
+from ascend_supervisor.coordination.agreement.decision import decide
+from ascend_supervisor.coordination.agreement.memory import carried_out, remember
+from ascend_supervisor.coordination.agreement.records import Mark, Member, decode
+from ascend_supervisor.coordination.agreement.rules import Rules, Self
+from ascend_supervisor.coordination.agreement.view import View, view_of
+from tests.coordination.agreement.store import Item, Store, transacted
+from tests.coordination.agreement.test_decision import (
+    ABOUT,
+    GATHER,
+    READY,
+    ROSTER,
+    RULES,
+    RUNNING,
+    act,
+    known,
+    view,
+    without,
+)
+
+MOVED = replace(RULES, own=Self("A", "a", index=1))
+SWAPPED = replace(RULES, own=Self("B", "b", index=0))
+SEEN = view(GATHER, replace(ABOUT, roster=ROSTER), ready__0__0=Mark("A", "t"))
+
+
+def next_act(store: Store, memory, rules: Rules, at: float):
+    """What a server does next, and what it remembers then."""
+    seen = view_of(store.values(), 1)
+    memory = remember(memory, seen, at, at, rules)
+    return decide(seen, memory, Clocks(at, f"w{at:g}"), READY, rules), memory
+
+
+def test_it_leaves_its_index_once_its_ranks_are_gone():
+    assert isinstance(act(SEEN, replace(RUNNING), rules=MOVED), EndRanks)
+    written = act(SEEN, rules=MOVED)
+    assert isinstance(written, Transaction)
+    (left,) = written.puts
+    assert left.key == keys.server(0)
+    assert decode(left.key, left.value, Member).has_left
+    assert written.deletes == ("alive/0", "ready/0/0")
+    assert carried_out(known(SEEN), written, 100, MOVED).index is None
+
+
+def test_it_waits_for_the_other_index_as_long_as_another_holds_it():
+    free = view(GATHER, server__0=Member("job", "A", "a", has_left=True))
+    assert isinstance(act(without(free, "alive/0"), rules=MOVED), Wait)
+
+
+def test_an_answer_that_was_lost_is_no_farewell():
+    left = view(GATHER, server__0=Member("job", "A", "a", has_left=True))
+    memory = remember(known(SEEN), without(left, "alive/0"), 101, 101, MOVED)
+    assert memory.index == 0
+    found = decide(without(left, "alive/0"), memory, Clocks(101, "new"), READY, MOVED)
+    assert isinstance(found, Forget)
+
+
+def test_servers_that_change_places_meet_again():
+    store = Store(tuple(Item(key, value) for key, value in sorted(SEEN.values.items())))
+    memories = {"A": known(SEEN, rules=MOVED), "B": known(SEEN, rules=SWAPPED)}
+    for at in range(101, 111):
+        for name, rules in (("A", MOVED), ("B", SWAPPED)):
+            found, memories[name] = next_act(store, memories[name], rules, at)
+            if isinstance(found, Transaction) and (after := transacted(store, found, name)):
+                store = after
+                memories[name] = carried_out(memories[name], found, at, rules)
+    seen: View = view_of(store.values(), 1)
+    assert seen.epoch is not None
+    assert (seen.epoch.phase.value, seen.epoch.generation) == ("run", 0)
+    assert [seen.members[index].incarnation for index in (0, 1)] == ["B", "A"]
+    assert memories["A"].index == 1
