@@ -73,6 +73,8 @@ def test_a_supervisor_that_is_frozen_loses_its_ranks_at_the_fence(job):
     assert boot_time() - frozen_at < FENCE + 5
     servers[1].process.send_signal(signal.SIGCONT)
     assert servers[1].end() == 69
+    cause = servers[1].events[-1]["root_cause"]
+    assert cause.startswith("server 1: etcd has not confirmed this server for")
 
 
 def test_a_server_that_is_cut_off_for_ever_kills_its_ranks_and_ends(job):

@@ -13,10 +13,10 @@ from ascend_supervisor.coordination.agreement.acts import (
     Wait,
 )
 from ascend_supervisor.coordination.agreement.case import Home
-from ascend_supervisor.coordination.agreement.records import Epoch, encode
+from ascend_supervisor.coordination.agreement.records import Cause, Epoch, encode
 from ascend_supervisor.coordination.agreement.situation import Ranks
 from ascend_supervisor.errors import UNAVAILABLE
-from ascend_supervisor.outcome import SIGNAL_BASE
+from ascend_supervisor.outcome import SIGNAL_BASE, Crashed
 
 
 def fence(home: Home) -> Act | None:
@@ -28,7 +28,29 @@ def fence(home: Home) -> Act | None:
         return Exit(ended.exit_code, f"the job has ended; etcd was lost {age} ago", kills=True)
     if (stop := home.situation.stop) is not None:
         return Exit(SIGNAL_BASE + stop, f"told to stop; etcd was lost {age} ago", kills=True)
-    return Exit(UNAVAILABLE, f"etcd has not confirmed this server for {age}", kills=True)
+    reason = f"etcd has not confirmed this server for {age}"
+    return Exit(UNAVAILABLE, reason, _guardian(home, reason), kills=True)
+
+
+def _guardian(home: Home, reason: str) -> Cause | None:
+    """The cause where our ranks were killed at the fence: else their death would be it.
+
+    We come too late for that only if we were frozen or stuck. A failure of before stays the cause.
+    """
+    is_late = home.contact_age >= home.rules.fence
+    if not is_late or home.index is None or not home.has_ranks or not _may_be_killed(home):
+        return None
+    why = f"{reason}, so its ranks were killed (--peers-fence); the supervisor stood still"
+    return Cause(home.index, UNAVAILABLE, why)
+
+
+def _may_be_killed(home: Home) -> bool:
+    """Whether SIGKILL is all that is known of our ranks, if anything is known already."""
+    verdict = home.situation.verdict
+    if verdict is None:
+        return True
+    outcome = verdict.outcome
+    return isinstance(outcome, Crashed) and outcome.failure.status.signal_name == "SIGKILL"
 
 
 def job_ended(home: Home) -> Act | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.gathering import tables_differ
+from ascend_supervisor.coordination.agreement.records import Phase
 
 
 def reason(case: Case) -> str:
@@ -37,13 +38,37 @@ def _gathering(case: Case) -> str:
 
 def _without_index(case: Case) -> str:
     given = case.rules.own.index
-    holder = case.view.members.get(given) if given is not None else None
-    if given is None and len(case.view.living) == case.rules.servers:
-        return (
-            f"this is a spare: {case.rules.servers} servers run; this one takes the place of one "
-            "that is lost"
-        )
+    if given is None:
+        return _of_spare(case)
+    holder = case.view.members.get(given)
     if holder is None:
         return "no place is free"
     where = holder.host or ", ".join(holder.addresses) or f"the place {holder.place}"
-    return f"the place of server {given} is held by another supervisor, on {where}"
+    held = f"the place of server {given} is held by another supervisor, on {where}"
+    return f"{held}, which is lost; {_free_after(case)}" if given in _away(case) else held
+
+
+def _of_spare(case: Case) -> str:
+    servers, away = case.rules.servers, _away(case)
+    if len(case.view.living) == servers:
+        return (
+            f"this is a spare: {servers} servers run; this one takes the place of one that is lost"
+        )
+    if not away or case.view.epoch is None or case.view.epoch.phase is Phase.END:
+        return "no place is free"
+    lost = ", ".join(f"server {index}" for index in away)
+    return f"this is a spare; lost: {lost}; {_free_after(case)}"
+
+
+def _away(case: Case) -> tuple[int, ...]:
+    """The members whose ``alive`` is gone, but not because they have finished."""
+    living, done = case.view.living, case.view.done
+    return tuple(
+        index
+        for index, member in sorted(case.view.members.items())
+        if index not in living and index not in done and not member.has_left
+    )
+
+
+def _free_after(case: Case) -> str:
+    return f"a place is free after an absence of {case.rules.longest_absence:g} s"

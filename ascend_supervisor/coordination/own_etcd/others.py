@@ -21,6 +21,15 @@ def others_here(view: View, own: int) -> tuple[int, ...]:
     return tuple(sorted((present | set(view.alive)) - {own}))
 
 
+def told_of(others: tuple[int, ...] | None) -> str:
+    """What an etcd that stays for ``others`` waits for; None: it has not answered who is left."""
+    if others is None:
+        return "the etcd of the job does not answer; it stays in case the other servers need it"
+    numbers = ", ".join(map(str, others))
+    which = f"server {numbers} has" if len(others) == 1 else f"servers {numbers} have"
+    return f"the etcd of the job stays until {which} read the end of the job"
+
+
 def may_finish(view: View, own: int) -> bool:
     """Whether the ranks of the others may still end with 0, as ours have."""
     return view.epoch is not None and view.epoch.phase is Phase.RUN and own in view.done

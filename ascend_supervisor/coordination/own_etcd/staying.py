@@ -13,6 +13,7 @@ from ascend_supervisor.coordination.own_etcd.others import (
     end_without_us,
     may_finish,
     others_here,
+    told_of,
 )
 from ascend_supervisor.coordination.own_etcd.telling import telling
 from ascend_supervisor.coordination.peers.store import Store
@@ -35,15 +36,10 @@ async def stay(
     """
     began = clock.elapsed()
     pause = LOOK_SECONDS
-    others: tuple[int, ...] = ()
-
-    def what() -> str:
-        numbers = ", ".join(map(str, others))
-        which = "server {} has" if len(others) == 1 else "servers {} have"
-        return f"the etcd of the job stays until {which.format(numbers)} read the end of the job"
+    others: tuple[int, ...] | None = None
 
     with anyio.move_on_after(seconds):
-        async with telling(what, seconds, clock, report):
+        async with telling(lambda: told_of(others), seconds, clock, report):
             while runs():
                 with suppress(EtcdError, DamagedRecord):
                     view = await store.read()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.coordination.agreement.process import FENCE, TTL
+from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.clocks import Clocks
+from ascend_supervisor.coordination.agreement.reasons import reason
+from tests.coordination.agreement.process import FENCE, TTL, rules_of
 from tests.coordination.agreement.stage import Stage
 
 
@@ -42,6 +45,24 @@ def test_it_takes_no_place_before_the_fence_of_its_holder_has_fallen():
             ticks += 1
     assert ticks >= TTL + FENCE
     assert stage["B"].ranks is None
+
+
+def test_meanwhile_it_names_the_server_that_is_lost_and_how_long_it_waits():
+    stage = with_spare()
+    assert "2 servers run" in what_waits(stage)
+    stage.play("cut B")
+    stage.usually_until(lambda: stage.epoch == "gather 1")
+    assert what_waits(stage) == (
+        f"this is a spare; lost: server {stage['B'].memory.index}; a place is free after an "
+        f"absence of {FENCE + TTL} s"
+    )
+
+
+def what_waits(stage: Stage) -> str:
+    """What the spare says it waits for."""
+    spare = stage["C"]
+    rules, clocks = rules_of(spare, servers=2, limit=5), Clocks(0, "word", 0.0)
+    return reason(Case(spare.memory, clocks, spare.situation, rules, stage.view))
 
 
 def test_the_place_of_a_server_that_has_left_is_taken_at_once():

@@ -17,7 +17,12 @@ from ascend_supervisor.coordination.agreement.records import (
     encode,
 )
 from ascend_supervisor.coordination.agreement.view import View, view_of
-from ascend_supervisor.coordination.own_etcd.others import end_without_us, may_finish, others_here
+from ascend_supervisor.coordination.own_etcd.others import (
+    end_without_us,
+    may_finish,
+    others_here,
+    told_of,
+)
 
 LOST = Cause(0, 69, "server 0 was lost")
 FAILED = Cause(1, 7, "rank 1 exited with status 7")
@@ -42,6 +47,12 @@ def test_others_need_it_while_they_have_keys() -> None:
     gone = view(Phase.END, server_1=left)
     values = {key: value for key, value in gone.values.items() if key != keys.alive(1)}
     assert others_here(view_of(values, 1), 0) == (2,)
+
+
+def test_a_wait_for_them_names_them_or_says_that_etcd_does_not_answer() -> None:
+    assert told_of((2,)) == "the etcd of the job stays until server 2 has read the end of the job"
+    assert "until servers 1, 2 have read" in told_of((1, 2))
+    assert "does not answer" in told_of(None)
 
 
 def test_a_job_that_goes_on_ends_when_its_first_server_leaves() -> None:
