@@ -42,7 +42,7 @@ help: ## this list
 demo: environment ## four ranks train, one is killed, the job resumes and ends: 15 s at most
 	@$(PYTHON) scripts/demo
 
-demo-cluster: environment ## three servers train and agree through etcd, two of them fail: 15 s
+demo-cluster: environment ## three servers train and agree through etcd, two fail, a spare helps: 30 s
 	@scripts/debian-packages etcd-server iproute2
 	@$(PYTHON) scripts/demo-cluster
 

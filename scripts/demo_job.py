@@ -19,7 +19,9 @@ import demo_train
 from demo_network import Host, Network
 from demo_story import Event
 
-RANKS_EACH = 2
+SERVERS, RANKS_EACH = 3, 2
+SPARE = SERVERS
+"""The number of the server that is one more than the job needs."""
 VICTIM, DIES_AT = 3, 25
 LOST, ORPHAN, ORPHANED_AT = 2, 4, 45
 """Rank ORPHAN kills the supervisor of server LOST, which is its own."""
@@ -70,23 +72,19 @@ class Job:
         """The storage that all ranks see, with the checkpoint."""
         return self.root / "shared"
 
-    @property
-    def table(self) -> Path:
-        return self.root / "table.json"
-
     def options(self, server: int | str) -> list[str]:
-        """Of the supervisor on this server."""
+        """Of the supervisor on this server; a spare takes any number that is free."""
+        number = () if server == SPARE else ("--node-rank", str(server))
         return [
             *("--peers", self.etcd_url, "--peers-job", "demo"),
             *("--peers-ttl", str(TTL_SECONDS), "--peers-fence", str(FENCE_SECONDS)),
             *("--restarts", "3", "--restart-delay", "0.5", "--release-delay", "0"),
-            *("--rank-table", str(self.table), "--node-rank", str(server)),
+            *("--servers", str(SERVERS), "--standalone", str(RANKS_EACH), *number),
         ]
 
     def start(self) -> None:
         """Raises FileNotFoundError if there is no etcd."""
         self.shared.mkdir()
-        self.table.write_text(json.dumps(rank_table(self.network.servers), indent=2))
         self._run(
             ETCD,
             self.network.hub,
@@ -94,7 +92,7 @@ class Job:
             *("--listen-client-urls", self.etcd_url, "--advertise-client-urls", self.etcd_url),
             *("--listen-peer-urls", "http://127.0.0.1:0"),
         )
-        for server in range(len(self.network.servers)):
+        for server in range(SERVERS):
             self.start_supervisor(server)
 
     def start_supervisor(self, server: int) -> None:
@@ -151,26 +149,3 @@ def _end(programs: Sequence[subprocess.Popen[str]]) -> None:
         for program in programs:
             with suppress(subprocess.TimeoutExpired):
                 program.wait(max(0.0, deadline - time.monotonic()))
-
-
-def rank_table(servers: Sequence[Host]) -> dict[str, object]:
-    """Which ranks run where, as MindCluster writes it (template 1)."""
-    return {
-        "status": "completed",
-        "version": "1.0",
-        "server_count": str(len(servers)),
-        "server_list": [
-            {
-                "server_id": f"10.77.1.{server + 1}",
-                "device": [
-                    {
-                        "device_id": str(index),
-                        "device_ip": f"192.168.{server}.{index + 1}",
-                        "rank_id": str(server * RANKS_EACH + index),
-                    }
-                    for index in range(RANKS_EACH)
-                ],
-            }
-            for server in range(len(servers))
-        ],
-    }

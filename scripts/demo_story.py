@@ -30,7 +30,11 @@ class Story:
                 yield "all supervisors have found the etcd, and look whether the job runs already"
         elif name == "generation.started":
             if self._completes((name, generation), server, self._servers):
-                yield f"generation {generation} has started on all servers: {self._ranks} ranks"
+                where = ", ".join(map(str, sorted(self._heard[name, generation])))
+                yield f"generation {generation} has started on servers {where}: {self._ranks} ranks"
+        elif name == "peers.waiting":
+            if "spare" in event["reason"] and self._completes("spare", server, 1):
+                yield f"server {server} waits as a spare"
         elif name == "output":
             yield from self._said(event["rank"], generation, event["msg"])
         elif name == "restart.scheduled":

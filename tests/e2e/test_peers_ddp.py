@@ -23,29 +23,36 @@ pytestmark = [
     ),
 ]
 
+SPARE = 2
 SCRIPT = Path(here).with_name("train_ddp.py")
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, supervised: Callable[..., Running]) -> Iterator[Cluster]:
-    with cabled_servers(tmp_path, 2, 2, supervised) as made:
+    with cabled_servers(tmp_path, 2, 2, supervised, spares=1) as made:
         yield made
 
 
-def test_a_training_that_lost_a_rank_then_a_supervisor_ends_bit_identical(cluster):
-    """Rank 2 in step 6 of generation 0, its supervisor in step 10 of generation 1."""
+def test_a_training_that_lost_a_rank_then_two_supervisors_ends_bit_identical(cluster):
+    """Rank 2 in step 6, its supervisor in step 10, and in step 10 the one that took its place."""
     expected = digests(ended(train(cluster, "undisturbed")), generation=0)
     assert len(expected) == 4
     assert len(set(expected)) == 1
 
     servers = train(cluster, "disturbed", "2", "6")
     assert servers[1].end() == 128 + signal.SIGKILL
-    servers[1] = start(cluster, 1, "disturbed")
-    assert digests(ended(servers), generation=2) == expected
-    assert begun(servers, 2) == ["generation 2 of 4 ranks begins at step 8"] * 4
-    first, second = servers[0].all("restart.scheduled")
-    assert first["cause"] == "server 1: rank 2 was killed by SIGKILL"
-    assert (first["restarts_left"], second["restarts_left"]) == (2, 1)
+    servers[1] = start(cluster, 1, "disturbed", "2", "6")  # it comes back
+    servers[1].wait_for("generation.started", generation=2)
+    assert servers[1].end() == 128 + signal.SIGKILL
+    servers[1] = start(cluster, SPARE, "disturbed")
+    assert digests(ended(servers), generation=3) == expected
+    for generation in (2, 3):
+        assert (
+            begun(servers, generation)[0] == f"generation {generation} of 4 ranks begins at step 8"
+        )
+    restarts = servers[0].all("restart.scheduled")
+    assert restarts[0]["cause"] == "server 1: rank 2 was killed by SIGKILL"
+    assert [restart["restarts_left"] for restart in restarts] == [2, 1, 0]
     assert not servers[0].survivors()
     assert not servers[1].survivors()
 

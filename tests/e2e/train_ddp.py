@@ -4,7 +4,8 @@
 
 In generation 0 rank VICTIM sends itself SIGNAL (SIGKILL) in STEP, in the middle of the backward
 pass, when the gradients of the last layers are on their way through the collective already.
-In generation 1 rank ORPHAN (a variable) kills its parent, the supervisor, in step ORPHANED_AT.
+In generations 1 and 2 rank ORPHAN (a variable) kills its parent, the supervisor, in step
+ORPHANED_AT.
 CHECKPOINT_STEPS (4) is how many steps lie between two checkpoints.
 """
 
@@ -97,7 +98,7 @@ def main(
             print(f"{signal.Signals(fatal_signal).name} in step {step}")
             # The first layer's gradient is the last to be computed.
             model[0].weight.register_hook(lambda _: os.kill(os.getpid(), fatal_signal))
-        if (str(rank), str(step)) == (ORPHAN, ORPHANED_AT) and generation == 1:
+        if (str(rank), str(step)) == (ORPHAN, ORPHANED_AT) and generation in (1, 2):
             os.kill(os.getppid(), signal.SIGKILL)
             signal.pause()  # until the supervisor's guardian ends this rank, too
         features, labels = batch(step, rank)

@@ -27,6 +27,7 @@ def test_a_rank_and_a_supervisor_are_killed_and_the_result_is_that_of_an_undistu
         assert running.returncode == 0, said
         assert "the cause that all of them name: server 1: rank 3 was killed by SIGKILL" in said
         assert "the cause that all of them name: server 2 was lost" in said
+        assert "generation 2 has started on servers 0, 1, 3: 6 ranks" in said
         assert said.splitlines()[-1].startswith(
             "The result is exactly that of an undisturbed run: loss 0."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ ETCD_PORT = 2379
 
 
 class Cluster:
-    """``servers`` run ``ranks`` ranks each."""
+    """The first ``size`` of the ``servers`` run ``ranks`` ranks each; the others are spares."""
 
     def __init__(
         self,
@@ -26,14 +25,15 @@ class Cluster:
         etcd: EtcdServer,
         network: tuple[Server, ...],
         supervised: Callable[..., Running],
+        size: int,
         ranks: int,
     ) -> None:
         self.root = root
         self.etcd = etcd
         self._switch, *self.servers = network
         self._supervised = supervised
-        self._table = root / "table.json"
-        self._table.write_text(json.dumps(_table(self.servers, ranks)))
+        self._size = size
+        self._ranks = ranks
 
     def start(
         self,
@@ -49,7 +49,8 @@ class Cluster:
         root = self.root / job / f"server-{index}"
         root.mkdir(parents=True, exist_ok=True)
         return self._supervised(
-            *("--rank-table", str(self._table), "--node-rank", str(index)),
+            *("--servers", str(self._size), "--standalone", str(self._ranks)),
+            *(("--node-rank", str(index)) if index < self._size else ()),
             *("--restarts", "3", "--restart-delay", "0", "--release-delay", "0", "--grace", "5"),
             *("--peers", self.etcd.url, "--peers-job", job),
             *("--peers-ttl", str(TTL), "--peers-fence", str(fence), "--peers-timeout", "90"),
@@ -71,40 +72,17 @@ class Cluster:
 
 @contextmanager
 def cabled_servers(
-    root: Path, count: int, ranks: int, supervised: Callable[..., Running]
+    root: Path, count: int, ranks: int, supervised: Callable[..., Running], spares: int = 0
 ) -> Iterator[Cluster]:
     """Skips the test where there is no etcd, or no namespace can be made."""
     if PROGRAM is None:
         pytest.skip("etcd is not installed here (Debian: etcd-server)")
-    with switch_and_servers(count) as network:
+    with switch_and_servers(count + spares) as network:
         switch = network[0]
         etcd = EtcdServer(
             root / "etcd", host=switch.address, port=ETCD_PORT, before=switch.within
         ).start()
         try:
-            yield Cluster(root, etcd, network, supervised, ranks)
+            yield Cluster(root, etcd, network, supervised, count, ranks)
         finally:
             etcd.kill()
-
-
-def _table(servers: list[Server], ranks: int) -> dict[str, object]:
-    """Template 1."""
-    return {
-        "status": "completed",
-        "version": "1.0",
-        "server_count": str(len(servers)),
-        "server_list": [
-            {
-                "server_id": server.address,
-                "device": [
-                    {
-                        "device_id": str(local),
-                        "device_ip": f"192.168.{index}.{local + 1}",
-                        "rank_id": str(index * ranks + local),
-                    }
-                    for local in range(ranks)
-                ],
-            }
-            for index, server in enumerate(servers)
-        ],
-    }
