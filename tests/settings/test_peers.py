@@ -206,7 +206,10 @@ def test_servers_that_make_their_table_are_counted() -> None:
         ),
         ([PEERS, "--servers=2", "--rank-table=t"], "--servers and --rank-table exclude each other"),
         ([PEERS, "--servers=2", "--pod-name=p"], "--servers and --pod-name exclude each other"),
-        (["--peers=first", "--servers=2"], "--servers and --peers first exclude each other"),
+        (
+            ["--peers=first", "--servers=2"],
+            "name an etcd that runs already, such as --peers=http://",
+        ),
         (
             [PEERS, "--servers=2", "--follow-cluster"],
             "--servers and --follow-cluster exclude each other",
