@@ -111,6 +111,7 @@ wheel: environment ## dist/: the wheel, and the source distribution
 portable: wheel ## dist/portable-*: the supervisor with a Python of its own, for images with an older one
 	@rm -rf dist/portable-$(MACHINE)
 	@scripts/portable "$$(ls -t dist/*.whl | head -n 1)" dist/portable-$(MACHINE) $(MACHINE)
+	@echo "made dist/portable-$(MACHINE): start its bin/ascend-supervisor from any place"
 
 requirements: environment
 	@scripts/requirements

@@ -270,6 +270,10 @@ READY = RankTableReady("/t", "1.2", 4, 2, "pod-0", (0, 1), "0", ())
             ),
         ),
         (
+            replace(READY, local_ranks=(3,)),
+            "the rank table /t (1.2) holds 4 devices on 2 servers; this is pod-0, with rank 3",
+        ),
+        (
             replace(READY, path="--standalone", format="template 1", world_size=2, servers=1),
             "no rank table (--standalone): 2 devices on this machine, with ranks 0, 1",
         ),
@@ -285,7 +289,7 @@ READY = RankTableReady("/t", "1.2", 4, 2, "pod-0", (0, 1), "0", ())
             "no rank table, and no devices are known: the command runs once, as it is",
         ),
     ],
-    ids=["a file", "no rank here", "standalone", "variables", "no devices"],
+    ids=["a file", "no rank here", "one rank", "standalone", "variables", "no devices"],
 )
 def test_where_the_cluster_comes_from_is_said_without_a_table_that_nobody_wrote(event, sentence):
     assert event.msg == sentence

@@ -77,8 +77,10 @@ def _check_end(state: State) -> None:
 
 def _end(state: State) -> str:
     status = state.status
+    code = status.exit_code
     cause = (status.root_cause or status.why).partition("\n")[0]
-    return f"the supervisor has ended with {status.exit_code}: {plain(cause)}"
+    cause = cause.removesuffix(f"; ending with exit code {code}")
+    return f"the supervisor has ended with {code}: {plain(cause)}"
 
 
 def _check_silent(state: State, silent: Silent) -> None:

@@ -67,7 +67,8 @@ class RankTableReady(Event, frozen=True):
 
     @property
     def _cluster(self) -> str:
-        ranks = f"with ranks {', '.join(map(str, self.local_ranks))}"
+        kind = "rank" if len(self.local_ranks) == 1 else "ranks"
+        ranks = f"with {kind} {', '.join(map(str, self.local_ranks))}"
         devices = counted(self.world_size, "device")
         if self.path == STANDALONE_PATH:
             return f"no rank table ({self.path}): {devices} on this machine, {ranks}"

@@ -1,4 +1,4 @@
-"""The Python exception that ended a rank, found in its last lines; pure."""
+"""The Python exception, or the missing script, that ended a rank, in its last lines; pure."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ _LINK = re.compile(
 _ASIDE = re.compile(r"Exception ignored in|Exception in thread|Exception in callback")
 _OF_CHILD = re.compile(r"ChildFailedError|CalledProcessError|ProcessExitedException")
 """What a launcher raises because a process of its own has failed."""
+_REFUSAL = re.compile(
+    r"\S*python[\d.]*: (?:can't (?:open file|find '__main__')|No module named|Error while finding)"
+    r"|\S*\b(?:ba|da)?sh: .*(?:No such file or directory|Permission denied|not found)$"
+)
+"""What an interpreter writes that cannot start its script."""
 _RANK = re.compile(r"\[rank(\d+)\]: ?", re.ASCII)
 
 LINE_CHARACTERS = 1000
@@ -60,6 +65,15 @@ def raised_in(message: str | None) -> Raised | None:
     text = tuple(line[:LINE_CHARACTERS] for line in (message or "").strip().splitlines())
     named = _EXCEPTION.match(text[0]) if text else None
     return Raised(named[1], text) if named else None
+
+
+def refused_script(lines: Sequence[str]) -> str | None:
+    """The last line, if in it Python or a shell says why it could not run its script or command.
+
+    Such as ``python3: can't open file '/code/train.py': [Errno 2] No such file or directory``.
+    """
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    return last if _REFUSAL.match(last) else None
 
 
 class _Chain(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ascend_supervisor.settings.peers_checks import peers_faults
 from ascend_supervisor.settings.process_recovery import other_actors
@@ -14,11 +14,14 @@ SHARED_OUTPUT: frozenset[Method] = frozenset({"torchrun", "mpirun", "once"})
 """What the ranks write comes through one pipe, without saying whose it is."""
 
 
-def contradictions(given: Mapping[str, Given], environ: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each."""
+def contradictions(
+    given: Mapping[str, Given], environ: Mapping[str, str], unreadable: Collection[str] = ()
+) -> Iterator[str]:
+    """A sentence for each; ``unreadable`` are names of options whose values are refused already."""
     yield from _between_options(given)
     yield from _not_to_follow(given, environ)
-    yield from peers_faults(given, environ)
+    if "peers" not in unreadable:
+        yield from peers_faults(given, environ)
 
 
 def _between_options(given: Mapping[str, Given]) -> Iterator[str]:

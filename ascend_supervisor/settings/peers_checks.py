@@ -50,8 +50,9 @@ def _without_table(given: _Givens) -> Iterator[str]:
     peers = given.get("peers")
     if peers and peers.value is OwnEtcd.FIRST:
         yield (
-            f"{servers.where} and {peers.where} first exclude each other: which server is the "
-            "first is known when they have met in an etcd; name one with --peers=URL"
+            f"{servers.where} and {peers.where} first exclude each other: the servers must meet "
+            "in an etcd before one of them is the first; name an etcd that runs already, such as "
+            "--peers=http://HOST:2379"
         )
     for name in ("rank-table", "pod-name"):
         if word := given.get(name):

@@ -148,12 +148,16 @@ def read_settings(
     for word in words:
         if word.option.name in {"help", "version"}:
             return Help() if word.option.name == "help" else Version()
-    given = _understood((*from_environment(environ, faults), *words), faults)
+    words = (*from_environment(environ, faults), *words)
+    given = _understood(words, faults)
     if "config" in given:
-        given = _understood(from_file(given["config"], read_file, faults), faults) | given
+        in_file = tuple(from_file(given["config"], read_file, faults))
+        given = _understood(in_file, faults) | given
+        words += in_file
     platform = (word for word in from_platform(environ) if word.option.name not in given)
     given = _understood(platform, faults) | given
-    faults += contradictions(given, environ)
+    unreadable = {word.option.name for word in words} - given.keys()
+    faults += contradictions(given, environ, unreadable)
     if not any(command[:1]):
         faults.append(NO_COMMAND)
     elif fault := command_fault(_method(given), command):

@@ -43,10 +43,11 @@ def root_cause(ended: Ended) -> Failure | str | None:
 
 
 def cause_in_short(ended: Ended) -> str:
-    """The first line of the root cause; empty if nothing failed."""
+    """The root cause on one line, with the exception of a failure; empty if nothing failed."""
     cause = root_cause(ended)
-    text = failure_text(cause) if isinstance(cause, Failure) else cause or ""
-    return text.partition("\n")[0]
+    if isinstance(cause, Failure):
+        return headline(_failure_in_short(cause))
+    return (cause or "").partition("\n")[0]
 
 
 def cause_first(cause: Failure | str | None, reason: str) -> str:
@@ -70,11 +71,13 @@ def _failure_in_short(failure: Failure) -> str:
         first_raised,
         of_rank,
         raised_in,
+        refused_script,
     )
 
     lines = of_rank(failure.last_lines, failure.rank)
     raised = raised_in(failure.exception) or first_raised(lines)
-    return short if raised is None else f"{short}: {harmless_text(raised.text[0].strip())}"
+    why = refused_script(lines) if raised is None else raised.text[0]
+    return short if why is None else f"{short}: {harmless_text(why.strip())}"
 
 
 def headline(sentence: str) -> str:

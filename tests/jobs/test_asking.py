@@ -33,7 +33,8 @@ def test_a_job_that_waits_or_has_ended_is_not_ready(supervised, tmp_path):
     assert ctl("health", environ=beside(job)) == (0, "", "")
     job.send(signal.SIGTERM)
     assert job.end() == 143
-    assert "has ended with 143" in refused(1, "ready", environ=beside(job))
+    told = refused(1, "ready", environ=beside(job))
+    assert told.endswith("has ended with 143: told to stop by SIGTERM\n")
 
 
 def test_ready_is_0_while_all_ranks_run(supervised):

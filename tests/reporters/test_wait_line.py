@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.leftovers import StopWaiting, WaitEnded
@@ -128,6 +129,18 @@ async def test_other_events_are_lines_above_it(window):
     lines = await shown.after(RankTableWaiting("/t", WAITING.reason, 1.0))
     assert [without_time(line) for line in lines[:-1]] == [signal.msg]
     assert lines[-1].startswith(WORDS)
+
+
+async def test_long_words_are_also_a_line_that_stays_once(window):
+    shown = Shown(window)
+    reason = f"there is no such file; looked for {'/user/config ' * 9}; without a cluster, use this"
+    waits = [RankTableWaiting("/t", reason, seconds) for seconds in (0.0, 10.0, 20.0)]
+    lines = await shown.after(*waits)
+    assert "".join(lines).count("without a cluster, use this (0 s so far)") == 1
+    assert lines[-1].endswith("... (20 s)")
+    lines = await shown.after(replace(waits[0], path="/u"), replace(waits[1], path="/u"))
+    assert "".join(lines).count("without a cluster, use this") == 2
+    assert await shown.after(WaitEnded(30.0)) == lines[:-1]
 
 
 async def test_what_is_given_up_is_a_line_that_stays(window):

@@ -191,6 +191,14 @@ def test_the_port_belongs_to_an_etcd_of_the_jobs_own() -> None:
     assert settings(PEERS, toml="peers_port = 4000", env=JOB).peers_port == 4000
 
 
+@pytest.mark.parametrize(
+    ("options", "toml"), [(["--peers=10.0.0.5:2379"], ""), ([], 'peers = "10.0.0.5:2379"')]
+)
+def test_urls_that_cannot_be_read_are_not_also_said_to_be_missing(options, toml) -> None:
+    told = only_fault(*options, "--servers=2", "--peers-ttl=20", env=JOB, toml=toml)
+    assert "expected URLs http://HOST:PORT" in told
+
+
 def test_servers_that_make_their_table_are_counted() -> None:
     assert settings(PEERS, "--servers=2", env=JOB).servers == 2
     assert settings(PEERS, env={**JOB, "ASCEND_SUPERVISOR_SERVERS": "false"}).servers is None
@@ -206,7 +214,10 @@ def test_servers_that_make_their_table_are_counted() -> None:
         ),
         ([PEERS, "--servers=2", "--rank-table=t"], "--servers and --rank-table exclude each other"),
         ([PEERS, "--servers=2", "--pod-name=p"], "--servers and --pod-name exclude each other"),
-        (["--peers=first", "--servers=2"], "--servers and --peers first exclude each other"),
+        (
+            ["--peers=first", "--servers=2"],
+            "name an etcd that runs already, such as --peers=http://",
+        ),
         (
             [PEERS, "--servers=2", "--follow-cluster"],
             "--servers and --follow-cluster exclude each other",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -95,6 +98,30 @@ IN_SHORT = "rank 3 failed first, in generation 2: it exited with status 1 after 
 )
 def test_of_a_failure_the_exception_is_said_where_nothing_else_says_why(failure, told):
     assert cause_first(failure, "end") == told
+    assert cause_in_short(Ended(Crashed(failure), 1.0)) == told.removesuffix("; end")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (sys.executable, "no_such_train.py"),
+        (sys.executable, "-m", "no_such_train"),
+        ("bash", "no_such_train.sh"),
+        ("sh", "-c", "exec no_such_train"),
+    ],
+    ids=["a script", "a module", "a shell script", "a command of a shell"],
+)
+def test_of_a_rank_whose_script_is_missing_the_words_of_its_interpreter_are_said(command, tmp_path):
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    lines = ("CANN is loaded", *ended.stderr.splitlines(), "")
+    told = cause_first(replace(FAILURE, last_lines=lines), "end")
+    assert told.startswith(f"{IN_SHORT}: ")
+    assert "no_such_train" in told
+
+
+def test_a_shell_that_complained_earlier_is_no_cause():
+    lines = ("bash: cannot_know: command not found", "step 1: loss 0.2")
+    assert cause_first(replace(FAILURE, last_lines=lines), "end") == f"{IN_SHORT}; end"
 
 
 def test_a_long_cause_leaves_room_for_the_reason():

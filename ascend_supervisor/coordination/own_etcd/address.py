@@ -12,7 +12,8 @@ from ascend_supervisor.launchers.address import is_ip, master_address
 
 NO_ADDRESS = (
     "--peers first needs the address of the first server, and neither the environment nor the rank "
-    "table gives one; set MASTER_ADDR to it, the same on all servers"
+    "table gives one (a loopback address in the table does not count); set MASTER_ADDR to it, the "
+    "same on all servers"
 )
 
 
