@@ -66,6 +66,7 @@ PURE = (
     *("probes.hang", "probes.limits", "probes.voices"),
     *("coordination.barred_restarts", "coordination.last_server", "coordination.wrong_tables"),
     *("coordination.whole_job", "coordination.peers.words", "coordination.peers.near"),
+    *("coordination.peers.ends", "coordination.peers.prices"),
     *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.page"),
     *("stacks.system_calls", "stacks.faulthandler_text"),
     *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),

@@ -37,6 +37,7 @@ _ascend_supervisor_values() {
         --peers-fence) : ;;
         --peers-timeout) : ;;
         --peers-job) : ;;
+        --servers) : ;;
         --grace) : ;;
         --drain) : ;;
         --release-delay) : ;;
@@ -78,7 +79,7 @@ _ascend_supervisor() {
         word=${COMP_WORDS[i]}
         case $word in
             --) ((i += 1)); break ;;
-            --rank-table|--rank-table-timeout|--pod-name|--server-id|--node-rank|--method|--master-port|--rank-dir|--env-from|--rank-env|--work-dir|--log-dir|--restarts|--restart-period|--restart-delay|--restart-delay-max|--min-uptime|--no-restart-on|--cluster-verdict|--reset-file|--reset-grace|--retryable-exit-code|--exit-linger|--peers|--peers-port|--peers-ca|--peers-user|--peers-password-file|--peers-ttl|--peers-fence|--peers-timeout|--peers-job|--grace|--drain|--release-delay|--hang-timeout|--rank-hang-timeout|--watchdog|--startup-timeout|--hang-dump|--console|--console-ranks|--color|--log-max-size|--log-keep|--log-level|--state-file|--termination-log|--config)
+            --rank-table|--rank-table-timeout|--pod-name|--server-id|--node-rank|--method|--master-port|--rank-dir|--env-from|--rank-env|--work-dir|--log-dir|--restarts|--restart-period|--restart-delay|--restart-delay-max|--min-uptime|--no-restart-on|--cluster-verdict|--reset-file|--reset-grace|--retryable-exit-code|--exit-linger|--peers|--peers-port|--peers-ca|--peers-user|--peers-password-file|--peers-ttl|--peers-fence|--peers-timeout|--peers-job|--servers|--grace|--drain|--release-delay|--hang-timeout|--rank-hang-timeout|--watchdog|--startup-timeout|--hang-dump|--console|--console-ranks|--color|--log-max-size|--log-keep|--log-level|--state-file|--termination-log|--config)
                 [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i += 1))
                 ((i += 2)) ;;
             -*)
@@ -100,6 +101,6 @@ _ascend_supervisor() {
     fi
     _ascend_supervisor_option
     _ascend_supervisor_values "$option" "$cur" && return
-    mapfile -t COMPREPLY < <(compgen -W "--rank-table --rank-table-timeout --pod-name --server-id --node-rank --standalone --method --master-port --rank-dir --env-from --rank-env --work-dir --log-dir --restarts --restart-period --restart-delay --restart-delay-max --min-uptime --no-restart-on --follow-cluster --cluster-verdict --reset-file --reset-grace --retryable-exit-code --exit-linger --peers --peers-port --peers-ca --peers-user --peers-password-file --peers-ttl --peers-fence --peers-timeout --peers-job --grace --drain --release-delay --hang-timeout --rank-hang-timeout --watchdog --startup-timeout --hang-dump --console --console-ranks --color --log-max-size --log-keep --log-level --state-file --termination-log --check --config --version --help -h" -- "$cur")
+    mapfile -t COMPREPLY < <(compgen -W "--rank-table --rank-table-timeout --pod-name --server-id --node-rank --standalone --method --master-port --rank-dir --env-from --rank-env --work-dir --log-dir --restarts --restart-period --restart-delay --restart-delay-max --min-uptime --no-restart-on --follow-cluster --cluster-verdict --reset-file --reset-grace --retryable-exit-code --exit-linger --peers --peers-port --peers-ca --peers-user --peers-password-file --peers-ttl --peers-fence --peers-timeout --peers-job --servers --grace --drain --release-delay --hang-timeout --rank-hang-timeout --watchdog --startup-timeout --hang-dump --console --console-ranks --color --log-max-size --log-keep --log-level --state-file --termination-log --check --config --version --help -h" -- "$cur")
 }
 complete -F _ascend_supervisor ascend-supervisor

@@ -172,7 +172,8 @@ def test_status_json_is_the_state_file_and_what_is_live(supervised):
     found = json.loads(ctl("status", "--json", environ=beside(job)).stdout)
     live = found.pop("live")
     assert found == json.loads(state_path(job).read_bytes())
-    assert live.keys() == {"started_at", "phase_seconds", "ranks", "restarts", "restarts_left"}
+    keys = {"started_at", "phase_seconds", "ranks", "restarts", "restarts_left", "peers"}
+    assert live.keys() == keys
     assert [row["last_line"] for row in live["ranks"]] == ["up"]
     job.send(signal.SIGTERM)
     assert job.end() == 143

@@ -32,12 +32,12 @@ def test_a_server_whose_packets_are_lost_for_a_while_restarts_with_the_others(cl
     wait_until(lambda: boot_time() > cut_at + 2 * TTL)
     assert not servers[1].all("generation.ended")
     cluster.mend(1)
+    servers[1].wait_for("peers.reachable")
     for rank, server in enumerate(servers):
         server.wait_for("output", generation=1, msg=f"rank {rank} runs")
         started_rank = server.wait_for("process.started", generation=1)
         os.kill(started_rank["child_pid"], signal.SIGUSR2)
     assert [server.end() for server in servers] == [0, 0]
-    assert servers[1].all("peers.reachable")
 
 
 def test_a_server_whose_packets_are_lost_for_ever_kills_its_ranks_before_the_fence(cluster):

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartRanks
-from ascend_supervisor.coordination.agreement.charges import budget_after
-from ascend_supervisor.coordination.agreement.records import Charges
 from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.rules import Self as OwnServer
-from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks
-from ascend_supervisor.coordination.peers.ends import ended_by, fault_of, told
+from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.peers.ending import tell_end
+from ascend_supervisor.coordination.peers.ends import ended_by, fault_of
 from ascend_supervisor.coordination.peers.farewell import say_farewell
 from ascend_supervisor.coordination.peers.meeting import Meeting
 from ascend_supervisor.coordination.peers.place import place_beside
+from ascend_supervisor.coordination.peers.prices import budget_at, pending_failure, restart_at
 from ascend_supervisor.coordination.peers.requests import boot_time
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
@@ -31,12 +31,11 @@ from ascend_supervisor.coordination.peers.troubles import Troubles, first_answer
 from ascend_supervisor.coordination.peers.waiting import telling_waits
 from ascend_supervisor.coordination.peers.words import seen
 from ascend_supervisor.coordination.whole_job import JobSeen
-from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersJoined
 from ascend_supervisor.life import Start
-from ascend_supervisor.outcome import Completed, Ended, Fault, Interrupted, Outcome, Remedy
-from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, Stop
+from ascend_supervisor.outcome import Completed, Ended, Fault, Interrupted, Outcome
+from ascend_supervisor.restart_policy import Decision, Stop
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import aside
@@ -105,7 +104,7 @@ class Peers:
         if session is None or session.memory.read is None:
             return None
         now = boot_time()
-        servers = seen(session.words, self._tables.labels, now)
+        servers = seen(session.others.words, self._tables.labels, now)
         age = max(0.0, now - session.memory.read)
         return JobSeen(self._meeting.name, session.memory.index, age, servers)
 
@@ -118,7 +117,8 @@ class Peers:
                 order = await self._ordered(session, tables.stay_ready)
         if isinstance(order, StartRanks):
             at = tables.agreed(session, order.roster)
-            left = self._budget_now(session).left(boot_time())
+            now = boot_time()
+            left = budget_at(session.memory, self._meeting.budget, now).left(now)
             return Start(order.generation, at.found, at.node_rank, at.entry, left)
         assert order is not None  # noqa: S101  (``stay_ready`` does not return)
         return ended_by(order, session.memory)
@@ -177,14 +177,14 @@ class Peers:
 
     async def settle(self, start: Start, ended: Ended) -> Decision:
         session = self._joined
-        _tell_end(session, ended)
+        tell_end(session, ended)
         while not isinstance(session.order, Exit):
             epoch = session.memory.epoch
             if epoch is not None and epoch.generation > start.generation:
                 session.tell(ranks=Ranks.NONE, table=None)
                 await self._price(session)
                 if not isinstance(session.order, Exit):
-                    return self._restart(session)
+                    return restart_at(session.memory, self._meeting.budget, boot_time())
                 break
             if isinstance(session.order, EndRanks):  # all of ours have ended: nothing is left to do
                 session.tell(ranks=Ranks.NONE, table=None)
@@ -213,10 +213,7 @@ class Peers:
     @property
     def pending(self) -> str | None:
         """The failure of which the cluster may say that it is its own; None if there is none."""
-        about = self._joined.memory.about
-        if about is None or about.cause is None or about.pending is None:
-            return None
-        return told(about.cause)
+        return pending_failure(self._joined.memory)
 
     async def _join(self) -> Session:
         """Raises Unavailable if etcd does not answer within the timeout of the peers."""
@@ -251,32 +248,3 @@ class Peers:
     def _joined(self) -> Session:
         assert self._session is not None  # noqa: S101  (set before the first Start)
         return self._session
-
-    def _restart(self, session: Session) -> Restart:
-        """What is left of the delay, for which the others wait, too."""
-        memory, budget = session.memory, self._budget_now(session)
-        about = memory.about
-        if about is None or about.cause is None:
-            return Restart(0.0, budget)
-        delay = max(0.0, memory.phase_seen + about.delay - boot_time())
-        cause = about.cause
-        return Restart(delay, budget, about.is_free, told(cause), server=cause.server)
-
-    def _budget_now(self, session: Session) -> RestartBudget:
-        memory, now = session.memory, boot_time()
-        charges = memory.about.charges if memory.about is not None else Charges()
-        return budget_after(charges, self._meeting.budget, memory.generation_seen, now)
-
-
-def _tell_end(session: Session, ended: Ended) -> None:
-    """Nothing of ours runs any more, but what cannot be ended: then the job cannot go on."""
-    if ended.left:
-        reason = f"what is left cannot be ended: {'; '.join(ended.left)}"
-        fault = Fault(reason, UNAVAILABLE, Remedy.FINAL)
-        obstacle = Obstacle(UNAVAILABLE, reason)
-        verdict = Ended(fault, ended.uptime)
-        session.tell(ranks=Ranks.NONE, table=None, verdict=verdict, obstacle=obstacle)
-    elif isinstance(ended.decisive, Completed):
-        session.tell(ranks=Ranks.SUCCEEDED, verdict=ended)
-    else:
-        session.tell(ranks=Ranks.NONE, table=None, verdict=ended)

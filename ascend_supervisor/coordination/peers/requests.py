@@ -48,14 +48,14 @@ class Requests:
             self._failing[what] = since, why
             self._tell_trouble(why)
         else:
-            self._failing.pop(what, None)
-            if not self._failing:
-                self._tell_trouble(None)
+            self.withdraw(what)
         return answer
 
     def withdraw(self, what: str) -> None:
-        """Nothing of this kind is to be asked any more."""
+        """One of this kind has succeeded, or none is to be asked any more."""
         self._failing.pop(what, None)
+        if not self._failing:
+            self._tell_trouble(None)
 
     def in_vain_for(self, seconds: float) -> str | None:
         """Why a kind of request has failed for so long; None if none has."""

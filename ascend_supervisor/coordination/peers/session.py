@@ -35,8 +35,9 @@ from ascend_supervisor.coordination.agreement.records import Mark, Phase, decode
 from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
-from ascend_supervisor.coordination.peers.departures import Moved
+from ascend_supervisor.coordination.peers.departures import moved_to
 from ascend_supervisor.coordination.peers.near import FEW, Near, in_turn, near_of
+from ascend_supervisor.coordination.peers.others import Others
 from ascend_supervisor.coordination.peers.requests import (
     AGAIN_SECONDS,
     Answer,
@@ -45,7 +46,6 @@ from ascend_supervisor.coordination.peers.requests import (
 )
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.wakes import Wakes
-from ascend_supervisor.coordination.peers.words import Listener, Words
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
 
@@ -85,8 +85,7 @@ class Session:
         self.ready_with = ""
         """The digest of the rank table with which the others know us to be ready."""
         self.waits_for = ""
-        self._listener = Listener()
-        self._latest: View | None = None
+        self.others = Others()
 
     def tell(self, **changes: Any) -> None:
         """The situation here has changed."""
@@ -109,45 +108,18 @@ class Session:
         return order if is_its else None
 
     def take_place(self, index: int, servers: int, *, may_move: bool) -> None:
-        """Raises Moved if the rank table gives us another place than the one we joined at.
-
-        ``may_move``: that is no fault; the job may have more servers from now on, too, or fewer.
-        """
-        own, all_of_them = self._rules.own.index, self._rules.servers
-        if (index, servers) == (own, all_of_them):
-            return
-        if may_move:
-            self._rules = replace(
-                self._rules, servers=servers, own=replace(self._rules.own, index=index)
-            )
-        else:
-            raise Moved(
-                f"the rank table has changed: this was server {own} of {all_of_them}, and is now "
-                f"server {index} of {servers}; a server that was moved must be started anew"
-            )
+        """As ``moved_to``."""
+        self._rules = moved_to(self._rules, index, servers, may_move=may_move)
 
     @property
     def members_missing(self) -> tuple[int, ...]:
-        """The other servers that were not ready for the next generation when they were last seen.
-
-        Empty as long as this server has no index: it waits for that.
-        """
-        own = self.memory.index
-        if own is None:
-            return ()
-        ready = set(self._latest.prepared) if self._latest is not None else set()
-        return tuple(sorted(set(range(self._rules.servers)) - ready - {own}))
-
-    @property
-    def words(self) -> Words:
-        """The last word of every server, by index."""
-        return self._listener.words
+        """As ``Others.missing``."""
+        return self.others.missing(self.memory.index, self._rules.servers)
 
     @property
     def members_lost(self) -> tuple[int, ...]:
-        """Those of them that have no supervisor: it was lost, or has not come yet."""
-        living = self._latest.living if self._latest is not None else ()
-        return tuple(index for index in self.members_missing if index not in living)
+        """As ``Others.lost``."""
+        return self.others.lost(self.memory.index, self._rules.servers)
 
     # The tasks.
 
@@ -230,8 +202,8 @@ class Session:
         if view is None:
             await anyio.sleep(AGAIN_SECONDS)
             return
-        self._view, self._latest, self._revision = view, view, view.revision
-        self._listener.listen(view, self._rules.servers, boot_time())
+        self._view, self._revision = view, view.revision
+        self.others.look(view, self._rules.servers, boot_time())
         self._remember(view, sent)
 
     async def _write(self, act: Transaction) -> None:

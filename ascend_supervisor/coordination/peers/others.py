@@ -1,0 +1,37 @@
+"""What was seen last of the other servers of the job."""
+
+from __future__ import annotations
+
+from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.coordination.peers.words import Listener, Words
+
+
+class Others:
+    def __init__(self) -> None:
+        self._latest: View | None = None
+        self._listener = Listener()
+
+    def look(self, view: View, servers: int, now: float) -> None:
+        """``view`` of a job of so many servers was read ``now`` (seconds of CLOCK_BOOTTIME)."""
+        self._latest = view
+        self._listener.listen(view, servers, now)
+
+    @property
+    def words(self) -> Words:
+        """The last word of every server, by index."""
+        return self._listener.words
+
+    def missing(self, own: int | None, servers: int) -> tuple[int, ...]:
+        """Those that were not ready for the next generation.
+
+        Empty as long as this server has no index: it waits for that.
+        """
+        if own is None:
+            return ()
+        ready = set(self._latest.prepared) if self._latest is not None else set()
+        return tuple(sorted(set(range(servers)) - ready - {own}))
+
+    def lost(self, own: int | None, servers: int) -> tuple[int, ...]:
+        """Those of them that have no supervisor: it was lost, or has not come yet."""
+        living = self._latest.living if self._latest is not None else ()
+        return tuple(index for index in self.missing(own, servers) if index not in living)
