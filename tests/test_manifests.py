@@ -54,6 +54,11 @@ def groups(job: Document) -> list[Document]:
     return [*spec.get("tasks", ()), *spec.get("replicaSpecs", {}).values()] or [spec]
 
 
+def number_of_pods(job: Document) -> int:
+    """How many run at the same time."""
+    return sum(group.get("replicas", group.get("parallelism", 1)) for group in groups(job))
+
+
 def pods(job: Document) -> list[Document]:
     return [group["template"]["spec"] for group in groups(job)]
 
@@ -229,11 +234,12 @@ def name_complaints(manifest: str) -> Iterator[str]:
 
 def scheduling_complaints(job: Document) -> Iterator[str]:
     """Whether one layer restarts, and the supervisor does its part of the way that is on."""
-    spec, is_single = job["spec"], sum(group.get("replicas", 1) for group in groups(job)) == 1
+    spec, is_single = job["spec"], number_of_pods(job) == 1
     least = spec.get("minAvailable")
     if "runPolicy" in spec:
         least = spec["runPolicy"]["schedulingPolicy"]["minAvailable"]
-    if not is_single and least != sum(group["replicas"] for group in groups(job)):
+    is_scheduled_together = job["apiVersion"] != "batch/v1"
+    if is_scheduled_together and not is_single and least != number_of_pods(job):
         yield f"minAvailable: {least} pods are not all of them"
     policies = [one.get("restartPolicy") for one in (*pods(job), *groups(job))]
     if {*policies} != {None, "Never"}:
@@ -243,10 +249,31 @@ def scheduling_complaints(job: Document) -> Iterator[str]:
     for chosen in map(settings, pods(job)):
         if chosen.follow_cluster != (labels(job).get("pod-rescheduling") == "on"):
             yield "--follow-cluster belongs to pod-rescheduling"
-        if bool(chosen.exit_linger) == is_single:
-            yield "--exit-linger is for several servers"
-        if bool(chosen.restarts) != is_single:
-            yield "--restarts acts where one server is the whole job"
+        restarts_here = is_single or chosen.peers is not None
+        if bool(chosen.exit_linger) == restarts_here:
+            yield "--exit-linger is for several servers that a scheduler restarts"
+        if bool(chosen.restarts) != restarts_here:
+            yield "--restarts acts where one server is the whole job, or with --peers"
+
+
+def peers_complaints(job: Document) -> Iterator[str]:
+    """Whether servers that make their rank table are enough, with a number and an address each."""
+    spec = job["spec"]
+    for pod in pods(job):
+        servers = settings(pod).servers
+        if servers is None:
+            continue
+        if spec.get("completionMode") != "Indexed":
+            yield "completionMode: only the pods of an Indexed Job have numbers"
+        if spec["completions"] != spec["parallelism"]:
+            yield "parallelism: servers that restart together run at the same time"
+        if spec["parallelism"] < servers:
+            yield f"parallelism: {spec['parallelism']} pods are less than --servers={servers}"
+        names = {one["name"] for one in container(pod)["env"]}
+        for name in {"POD_IP", "ASCEND_SUPERVISOR_PEERS_JOB"} - names:
+            yield f"{name} is not set"
+        if not {"/etc/hccn.conf"} & {one["mountPath"] for one in container(pod)["volumeMounts"]}:
+            yield "/etc/hccn.conf is not mounted"
 
 
 def code_complaints(job: Document) -> Iterator[str]:
@@ -266,7 +293,7 @@ def complaints(manifest: str) -> list[str]:
     job = the_job(manifest)
     checks = (
         *(argument_complaints, time_complaints, probe_complaints, mount_complaints),
-        *(scheduling_complaints, code_complaints),
+        *(scheduling_complaints, peers_complaints, code_complaints),
     )
     if refused := list(argument_complaints(job)):
         return refused
@@ -283,6 +310,7 @@ def test_there_is_a_job_for_each_way():
         "ascendjob-job-level.yaml",
         "ascendjob-pod-level.yaml",
         "kubernetes-job.yaml",
+        "kubernetes-peers-job.yaml",
         "volcano-job.yaml",
     ]
 
@@ -313,6 +341,15 @@ def test_there_is_a_job_for_each_way():
         ("ascendjob-job-level.yaml", "--exit-linger=60", "--follow-cluster"),
         ("kubernetes-job.yaml", "--restarts=3", "--exit-linger=60"),
         ("kubernetes-job.yaml", "[64, 65,", "[64, 69,"),
+        ("kubernetes-peers-job.yaml", "--servers=2 ", "--servers=two "),
+        ("kubernetes-peers-job.yaml", "--servers=2 ", "--servers=4 "),
+        ("kubernetes-peers-job.yaml", "--peers=http:", "--peers-job=http:"),
+        ("kubernetes-peers-job.yaml", "--restarts=3", "--exit-linger=60"),
+        ("kubernetes-peers-job.yaml", "completionMode: Indexed", "completionMode: NonIndexed"),
+        ("kubernetes-peers-job.yaml", "parallelism: 3", "parallelism: 2"),
+        ("kubernetes-peers-job.yaml", "name: POD_IP", "name: POD_ADDRESS"),
+        ("kubernetes-peers-job.yaml", "name: ASCEND_SUPERVISOR_PEERS_JOB", "name: PEERS_JOB"),
+        ("kubernetes-peers-job.yaml", "mountPath: /etc/hccn.conf", "mountPath: /hccn.conf"),
     ],
 )
 def test_what_is_wrong_with_a_job_is_found(name, right, wrong):
