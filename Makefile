@@ -60,6 +60,7 @@ types: environment
 
 tests: environment
 	@scripts/debian-packages groff iproute2 openmpi-bin openssh-client openssh-server zsh $(ETCD)
+	@scripts/unpacked-packages .venvs/shippers rsyslog syslog-ng-core
 	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 parts: environment
