@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
 from ascend_supervisor.coordination.agreement.acts import (
     EndRanks,
     Exit,
@@ -31,7 +30,7 @@ from ascend_supervisor.coordination.agreement.memory import (
     memory_at,
     remember,
 )
-from ascend_supervisor.coordination.agreement.records import Mark, Phase, decode
+from ascend_supervisor.coordination.agreement.records import Phase
 from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
@@ -205,6 +204,7 @@ class Session:
         self._view, self._revision = view, view.revision
         self.others.look(view, self._rules.servers, boot_time())
         self._remember(view, sent)
+        self._note_ready(view)
 
     async def _write(self, act: Transaction) -> None:
         sent = boot_time()
@@ -219,14 +219,15 @@ class Session:
         elif has_succeeded:
             self.memory = carried_out(self.memory, act, sent, self._rules)
             self._tell_fence()
-            self._note_ready(act)
             if act.then is not None:
                 self._give(act.then)
 
-    def _note_ready(self, act: Transaction) -> None:
-        for put in act.puts:
-            if put.key.startswith(f"{keys.READY}/"):
-                self.ready_with = decode(put.key, put.value, Mark).digest
+    def _note_ready(self, view: View) -> None:
+        """From what etcd holds: a ``ready`` may have been put although its answer was lost."""
+        index = self.memory.index
+        mark = view.ready.get(index) if index is not None else None
+        if mark is not None and mark.incarnation == self._rules.own.incarnation:
+            self.ready_with = mark.digest
 
     async def _asked(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
         """None if there is no answer in time: our ranks must end before the fence."""

@@ -1,0 +1,50 @@
+"""A session at a real etcd that does what it is asked, while its answer is lost."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from ascend_supervisor.coordination.agreement import acts, keys
+from ascend_supervisor.coordination.agreement.rules import Rules, Self
+from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.peers.session import Session
+from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.etcd.failures import Unreachable
+from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from tests.etcd.asking import at
+
+BUDGET = RestartBudget(limit=3, backoff=Backoff(0.0, 0.0))
+
+
+class LosingAnswers(Store):
+    """The first answer to a write of each kind of key is lost; the write has happened."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.lost: set[str] = set()
+
+    async def write(self, act: acts.Transaction) -> bool:
+        has_succeeded = await super().write(act)
+        kinds = {put.key.partition("/")[0] for put in act.puts}
+        if has_succeeded and kinds - self.lost:
+            self.lost |= kinds
+            raise Unreachable("the answer is lost", may_have_happened=True)
+        return has_succeeded
+
+
+@pytest.mark.parametrize("few", [64, 0])
+async def test_lost_answers_keep_no_server_from_its_rank_table(etcd, few):
+    rules = Rules(Self("mine", "here", 0), 1, BUDGET, ttl=2.0, fence=15.0, timeout=60.0)
+    async with at(etcd) as client, anyio.create_task_group() as tasks:
+        store = LosingAnswers(client, "job", "mine", 2)
+        session = Session(store, rules, lambda _: None, lambda _: None, few)
+        session.tell(ranks=Ranks.NONE, table="digest")
+        for task in (session.run, session.stay_alive, session.watch):
+            tasks.start_soon(task)
+        with anyio.fail_after(30):
+            while session.start is None:
+                await session.change()
+        assert session.ready_with == "digest"
+        assert keys.READY in store.lost
+        tasks.cancel_scope.cancel()
