@@ -21,7 +21,7 @@ RESTARTS: Group = (
         Option(
             "restarts",
             whole("N"),
-            "restarts allowed; applies if all ranks of the job are on this server",
+            "restarts allowed; on several servers it needs --peers",
             default="0",
         ),
         Option(
