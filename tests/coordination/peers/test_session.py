@@ -10,6 +10,7 @@ from ascend_supervisor.coordination.agreement.rules import Rules, Self
 from ascend_supervisor.coordination.agreement.situation import Ranks
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import Unreachable
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from tests.etcd.asking import at
@@ -20,8 +21,8 @@ BUDGET = RestartBudget(limit=3, backoff=Backoff(0.0, 0.0))
 class LosingAnswers(Store):
     """The first answer to a write of each kind of key is lost; the write has happened."""
 
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
+    def __init__(self, client: Etcd) -> None:
+        super().__init__(client, "job", "mine", 2)
         self.lost: set[str] = set()
 
     async def write(self, act: acts.Transaction) -> bool:
@@ -37,7 +38,7 @@ class LosingAnswers(Store):
 async def test_lost_answers_keep_no_server_from_its_rank_table(etcd, few):
     rules = Rules(Self("mine", "here", 0), 1, BUDGET, ttl=2.0, fence=15.0, timeout=60.0)
     async with at(etcd) as client, anyio.create_task_group() as tasks:
-        store = LosingAnswers(client, "job", "mine", 2)
+        store = LosingAnswers(client)
         session = Session(store, rules, lambda _: None, lambda _: None, few)
         session.tell(ranks=Ranks.NONE, table="digest")
         for task in (session.run, session.stay_alive, session.watch):
