@@ -165,6 +165,7 @@ class Window:
         self._screen.set_mode(pyte.modes.LNM)  # the terminal is raw, and LF begins a line
         self._stream = pyte.ByteStream(self._screen)
         self._shown = bytearray()
+        self._is_closed = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._tell_size(columns, rows)
         self._reader.start()
@@ -191,9 +192,13 @@ class Window:
         self._tell_size(columns, rows)
 
     def close(self) -> None:
-        """To be called when nobody else has the terminal any more."""
+        """Read to the end, when nobody else has the terminal any more; once more does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         os.close(self.stdout)
         self._reader.join(DEADLINE_SECONDS)
+        assert not self._reader.is_alive()
         os.close(self._master)
 
     def _tell_size(self, columns: int, rows: int) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
 
+from tests.ports import free_port
 from tests.running import python
 
 pytestmark = [
@@ -40,9 +40,7 @@ RUN_SECONDS = 240.0
 
 
 def test_a_rank_that_lost_its_peer_says_so_and_is_not_blamed(supervised):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     environ = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     job = supervised(
         *("--standalone", "1", *python(REDUCE.format(rank=0, victim=1, port=port))),

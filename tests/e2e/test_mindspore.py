@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.running import Running
 from tests.two_servers import on_each, two_servers
 
@@ -37,13 +37,6 @@ def reduce(request: pytest.FixtureRequest, supervised: Start) -> Start:
         return supervised(*options, "--", sys.executable, str(SCRIPT), *arguments, deadline=200.0)
 
     return start
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 @pytest.fixture(params=["msrun", "mindspore"])

@@ -16,7 +16,7 @@ from tests.e2e.replaced_pod import (
     lose,
     survives_one_incident,
 )
-from tests.e2e.test_mindspore import free_port
+from tests.ports import free_port
 from tests.two_servers import switched_servers
 
 pytestmark = [pytest.mark.e2e_mindspore, pytest.mark.timeout(400)]

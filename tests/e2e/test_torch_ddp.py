@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import random
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import __file__ as here
+from tests.ports import free_port
 from tests.running import Running
 
 pytestmark = [
@@ -86,19 +85,6 @@ def rank_table() -> dict[str, object]:
         "instance_list": [instance],
     }
     return {"status": "completed", "group_count": "1", "group_list": [group]}
-
-
-def free_port() -> int:
-    """Below those that the kernel hands out: the next generation listens there once more."""
-    first = 20000 + random.randrange(10000)  # noqa: S311  (no secret)
-    for port in range(first, first + 100):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port found")
 
 
 def ended(job: Running) -> int:

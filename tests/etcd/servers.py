@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import urllib.request
@@ -15,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ascend_supervisor.etcd.access import Endpoint
+from tests.ports import free_port
 from tests.running import wait_until
 
 PROGRAM = shutil.which("etcd")
@@ -168,14 +168,6 @@ class EtcdServer:
             self._process.send_signal(number)
             self._process.wait()
             self._process = None
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port on which nobody listens now."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
-        one.bind((host, 0))
-        port: int = one.getsockname()[1]
-    return port
 
 
 def make_tls(directory: Path, *names: str) -> Tls:

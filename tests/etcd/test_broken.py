@@ -11,7 +11,7 @@ from ascend_supervisor.etcd.failures import MalformedAnswer, Refused, Unreachabl
 from ascend_supervisor.etcd.values import Get, Key, Put, Transaction
 from tests.etcd.asking import SHORT, at, put, value_of
 from tests.etcd.listeners import answering, http, in_front_of
-from tests.etcd.servers import free_port
+from tests.ports import free_port
 
 HTML = b"<html><body>It works!</body></html>"
 

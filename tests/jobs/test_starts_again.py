@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from tests.running import Event, Running, python
+from tests.running import Event, Running, python, wait_until
 
 FAIL = "import os, sys; print('first life'); sys.stdout.flush(); os._exit(7)"
 
@@ -73,6 +73,7 @@ def test_where_nobody_counts_the_cause_is_told_too(supervised):
 def test_a_start_that_was_killed_is_told(supervised):
     first = supervised("--standalone", "1", *python("import time; time.sleep(600)"))
     first.wait_for("process.started")
+    wait_until(lambda: any(first.log_dir.glob("*-supervisor-*.json")))  # written behind the events
     first.kill()
     second = supervised("--standalone", "1", *python("pass"))
     assert second.end() == 0

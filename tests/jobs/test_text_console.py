@@ -61,6 +61,7 @@ def test_eight_progress_bars_are_visible_and_readable(supervised, window, tmp_pa
     wait_until(partial(shows, window, "45%|####"))
     (tmp_path / "over").touch()
     assert job.end() == 0
+    window.close()
     assert shows(window, "compiling ... done")
     assert shows(window, "100%|####")
     assert not any("45%" in line or line.endswith("...") for line in window.lines)
@@ -98,6 +99,7 @@ def test_each_start_and_end_is_told_once_whichever_are_joined(supervised, window
     assert told_of(window, " started ", " runs as ") == list(RANKS)
     (tmp_path / "go").touch()
     assert job.end() == 0
+    window.close()
     assert sorted(told_of(window, " exited with ")) == list(RANKS)
 
 
@@ -108,6 +110,7 @@ def test_labels_are_aligned_and_a_start_is_told_before_what_the_rank_says(superv
         environ={"TERM": "xterm"},
     )
     assert job.end() == 0
+    window.close()
     lines = window.lines
     for rank in range(11):
         said = lines.index(f"[rank {rank:>2}] up")
@@ -139,6 +142,7 @@ def test_colours_on_a_terminal(
         environ={"TERM": "xterm", **environ},
     )
     assert job.end() == 3
+    window.close()
     data = window.data.decode()
     assert "[rank 0] green" in window.lines
     for sequence in ("\x1b[36m[rank 0]", "\x1b[32mgreen", "\x1b[1;31merror: "):

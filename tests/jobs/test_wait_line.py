@@ -70,6 +70,7 @@ def test_the_wait_for_the_table_is_one_line_of_which_nothing_stays(on_terminal, 
     wait_until(lambda: len(waiting_lines(window)[-1]) < 40)
     job.send(signal.SIGTERM)
     assert job.end() == 143
+    window.close()
     assert waiting_lines(window) == []
     assert window.lines[-1].endswith("ending with exit code 143")
 
@@ -82,6 +83,7 @@ def test_the_wait_before_a_restart_is_counted_down(on_terminal, window):
     words = "waiting before the restart of all ranks"
     wait_until(lambda: last_line_begins(window, f"{words} (1 s, until 3 s)"))
     assert job.end() == 3
+    window.close()
     assert waiting_lines(window) == []
     assert [line for line in window.lines if line.startswith("[rank 0] ")] == ["[rank 0] up"] * 2
 
@@ -93,6 +95,7 @@ def test_the_wait_for_the_end_of_processes_is_one_line(on_terminal, window):
     wait_until(lambda: last_line_begins(window, "waiting for the end of "))
     job.send(signal.SIGQUIT)
     assert job.end() == 143
+    window.close()
     assert waiting_lines(window) == []
     assert window.lines.count("[rank 0] asked") == window.lines.count("[rank 1] asked") == 1
     assert not any("stop.waiting" in line or "still waiting" in line for line in window.lines)
@@ -104,6 +107,7 @@ def test_a_terminal_that_cannot_erase_gets_lines_as_a_file_does(on_terminal, win
     wait_until(lambda: any("status is 'initializing'" in line for line in window.lines))
     job.send(signal.SIGTERM)
     assert job.end() == 143
+    window.close()
     assert b"\x1b" not in window.data
     (told,) = (line for line in window.lines if "waiting for the rank table" in line)
     words = f"waiting for the rank table {NAME}: status is 'initializing' (0 s so far)"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ascend_supervisor.processes.pid import Pid
-from tests.etcd.servers import CONTROL, free_port
+from tests.etcd.servers import CONTROL
 from tests.peers.servers import RANK, TTL
+from tests.ports import free_port
 from tests.running import Running
 
 FENCE, TIMEOUT = 13, 40

@@ -17,7 +17,7 @@ from ascend_supervisor.coordination.own_etcd.listening import serves_at
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
 from tests.coordination.test_three_servers import FOUND
-from tests.etcd.servers import free_port
+from tests.ports import free_port
 
 TABLE = FOUND.table
 
