@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
+from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
@@ -242,3 +242,6 @@ class WorkerGroup:
             self._untold = event
         else:
             self._runtime.report(event)
+        awaited = self._verdict.awaited
+        if awaited is not None and process.spec.significant:
+            self._runtime.report(RanksEnded(self.generation, awaited))
