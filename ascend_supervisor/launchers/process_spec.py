@@ -39,7 +39,8 @@ class ProcessSpec(Struct, frozen=True):
     ``directories`` are made before the start, ``cwd`` and the log's parent too; then ``files`` are
     written, readable only to us. It inherits the ``descriptors``.
     A generation is complete when its ``significant`` processes have ended with 0, and what
-    ``outlasts_ranks``, too: ranks of other servers need it, and it ends by itself after them.
+    ``outlasts_ranks`` has then ended, too: ranks of other servers need it, and it ends by itself
+    after them.
     ``explanation`` finds in its output why its framework ended it.
     ``workers`` is the number of session leaders that it starts itself: it is a launcher, and
     signals for ranks go to them. If they write logs of their own (``worker_logs``), these
@@ -92,7 +93,7 @@ class ProcessSpec(Struct, frozen=True):
 
     @property
     def completes(self) -> bool:
-        """Whether the generation is not complete before this process has ended with 0."""
+        """Whether the generation is not complete before this process has ended."""
         return self.significant or self.outlasts_ranks
 
     @property

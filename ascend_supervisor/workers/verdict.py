@@ -80,11 +80,13 @@ class Verdict:
         runtime = self._clock.elapsed() - process.started_at
         oom = self._oom_killed(status)
         is_first = False
-        if not (status.ok or self._is_stopping or self._decided.is_set()):
+        # The ranks here have succeeded: what fails now, fails for ranks on other servers.
+        is_enough = status.ok or self.awaited is not None
+        if not (is_enough or self._is_stopping or self._decided.is_set()):
             others = None if oom else self._oom_kills_since()
             self.death = Death(process, self._generation, status, now, runtime, oom, others)
             is_first = not self._is_explained(self.death.failure)
-        if process.spec.completes and status.ok:
+        if process.spec.completes and is_enough:
             self._note_success(process)
         if self.death is not None or self._doubt is not None or not self._expected:
             self._decided.set()

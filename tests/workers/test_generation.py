@@ -264,10 +264,16 @@ async def test_what_outlasts_the_ranks_is_waited_for(stage):
     assert awaited == ["the server"]
 
 
-async def test_what_outlasts_the_ranks_may_fail_after_them(stage):
+async def test_how_it_ends_after_the_ranks_makes_no_difference_to_them(stage):
     source = "import time; time.sleep(0.5); raise SystemExit(4)"
     server = stage.spec(1, source, significant=False, outlasts_ranks=True)
-    outcome = await stage.run([stage.spec(0, ""), server])
+    assert await stage.run([stage.spec(0, ""), server]) == Completed()
+    assert not stage.exits[1].first_failure
+
+
+async def test_what_outlasts_the_ranks_may_fail_before_them(stage):
+    server = stage.spec(1, "raise SystemExit(4)", significant=False, outlasts_ranks=True)
+    outcome = await stage.run([stage.spec(0, WAIT), server])
     assert isinstance(outcome, Crashed)
     assert outcome.failure.rank == 1
 
