@@ -21,7 +21,7 @@ from ascend_supervisor.lock_holder import Holder
 from ascend_supervisor.notify.kinship import rank_names
 from ascend_supervisor.notify.listener import Listener
 from ascend_supervisor.notify.senders import Senders
-from ascend_supervisor.output.line_formats import Origin
+from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
@@ -32,11 +32,11 @@ from ascend_supervisor.processes.memory_cgroup import oom_kills
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters import fan_out
-from ascend_supervisor.reporters.records import Records, first_status
+from ascend_supervisor.reporters.status_files import Records, first_status
 from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.settings.peers_options import without_password
 from ascend_supervisor.settings.precedence import Settings
-from ascend_supervisor.settings.rank_variables import OWNER
+from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
 

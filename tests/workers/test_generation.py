@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
 from ascend_supervisor.events import Event
-from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
+from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
 from ascend_supervisor.events.leftovers import GraceEnded, StopWaiting, WaitEnded
 from ascend_supervisor.events.supervisor import Defect
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
@@ -246,6 +246,30 @@ async def test_a_signal_for_ranks_goes_to_the_workers_of_a_launcher(stage):
 async def test_what_is_not_significant_is_not_waited_for(stage):
     server = stage.spec(1, WAIT, significant=False)
     assert await stage.run([stage.spec(0, ""), server]) == Completed()
+
+
+async def test_what_outlasts_the_ranks_is_waited_for(stage):
+    over = stage.root / "over"
+    source = f"import os, time\nwhile not os.path.exists({str(over)!r}): time.sleep(0.01)"
+    server = stage.spec(1, source, significant=False, outlasts_ranks=True, title="the server")
+    awaited = []
+
+    def told(event: Event) -> None:
+        if isinstance(event, RanksEnded):
+            awaited.append(event.awaited)
+            over.touch()
+
+    stage.told = told
+    assert await stage.run([stage.spec(0, ""), server]) == Completed()
+    assert awaited == ["the server"]
+
+
+async def test_what_outlasts_the_ranks_may_fail_after_them(stage):
+    source = "import time; time.sleep(0.5); raise SystemExit(4)"
+    server = stage.spec(1, source, significant=False, outlasts_ranks=True)
+    outcome = await stage.run([stage.spec(0, ""), server])
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.rank == 1
 
 
 async def test_what_is_not_significant_may_fail_the_group_all_the_same(stage):
