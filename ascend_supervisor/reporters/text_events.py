@@ -38,13 +38,21 @@ class TextEvents:
 
     def _moment(self, ts: str) -> str:
         """``13:41:30.843``, with date and zone where they are new."""
-        moment = datetime.fromisoformat(ts.replace("Z", "+00:00")).astimezone(self._zone)
+        moment = _in_zone(datetime.fromisoformat(ts.replace("Z", "+00:00")), self._zone)
         milliseconds = f".{moment.microsecond // 1000:03}"
         day_and_zone = moment.date(), moment.utcoffset()
         if day_and_zone == self._told:
             return moment.strftime(SHORT) + milliseconds
         self._told = day_and_zone
         return f"{moment.strftime(LONG)}{milliseconds} {_zone_of(moment)}"
+
+
+def _in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
+    """The moment there; in UTC where TZ asks for what Python has no word for, a day and more."""
+    try:
+        return moment.astimezone(zone)
+    except (ValueError, OverflowError, OSError):
+        return moment
 
 
 def _zone_of(moment: datetime) -> str:

@@ -147,3 +147,27 @@ def test_colours_on_a_terminal(
     assert "[rank 0] green" in window.lines
     for sequence in ("\x1b[36m[rank 0]", "\x1b[32mgreen", "\x1b[1;31merror: "):
         assert (sequence in data) is is_coloured
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "UTC+24",
+        "UTC-9999",
+        "Foo/Bar",
+        ":/etc/passwd",
+        ":/proc/self/mem",
+        "../../etc/passwd",
+        "\x1b[31m",
+    ],
+)
+def test_a_time_zone_that_is_none_ends_nothing_and_ranks_get_it(supervised, window, zone):
+    shows_it = python("import os; print('zone', ascii(os.environ['TZ']), flush=True)")
+    job = supervised(
+        *("--console", "text", "--standalone", "1", *shows_it),
+        environ={"TZ": zone},
+        stdout=window.stdout,
+    )
+    assert job.end() == 0, job.stderr
+    wait_until(lambda: any("ending with exit code 0" in line for line in window.lines))
+    assert f"zone {zone!a}\n" in job.log(0).read_text()
