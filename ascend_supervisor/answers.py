@@ -12,6 +12,7 @@ import anyio
 
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.table_source import identity, table_now
+from ascend_supervisor.dry_run import plan_as_json
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.exit import refused
@@ -21,8 +22,7 @@ from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.notify.addresses import planned_address
 from ascend_supervisor.outcome import StopSignal
-from ascend_supervisor.output.line_formats import Origin
-from ascend_supervisor.plan_as_json import plan_as_json
+from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.planning import planner
 from ascend_supervisor.received_signals import Listen
 from ascend_supervisor.reporters.stdout import Format, Outlets

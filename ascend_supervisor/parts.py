@@ -14,13 +14,14 @@ from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.protocol import socket_beside
 from ascend_supervisor.control.server import ControlSocket
 from ascend_supervisor.events import Report
+from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.lock_holder import Holder
 from ascend_supervisor.notify.kinship import rank_names
 from ascend_supervisor.notify.listener import Listener
 from ascend_supervisor.notify.senders import Senders
-from ascend_supervisor.output.line_formats import Origin
+from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
@@ -31,11 +32,11 @@ from ascend_supervisor.processes.memory_cgroup import oom_kills
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters import fan_out
-from ascend_supervisor.reporters.records import Records, first_status
+from ascend_supervisor.reporters.status_files import Records, first_status
 from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.settings.peers_options import without_password
 from ascend_supervisor.settings.precedence import Settings
-from ascend_supervisor.settings.rank_variables import OWNER
+from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
 
@@ -53,6 +54,7 @@ class Parts(Struct, frozen=True):
     notify: Listener
     control: ControlSocket
     chronicle: Chronicle
+    removals: Removals
 
 
 def parts_of(
@@ -90,9 +92,14 @@ def parts_of(
         guardian=guardian,
     )
     interrupts = Interrupts(report, logs.reopen, clock, settings.grace)
-    notify = _listener(settings, runtime)
-    control = _control(settings, place, chronicle, interrupts, clock, report)
-    return Parts(outlets, records, reserve, runtime, interrupts, notify, control, chronicle)
+    removals = Removals()
+    notify = _listener(settings, runtime, removals)
+    operations = _operations(settings, chronicle, interrupts, clock, report)
+    path = Path(socket_beside(place.state_file))
+    control = ControlSocket(path, operations, report, removals)
+    return Parts(
+        outlets, records, reserve, runtime, interrupts, notify, control, chronicle, removals
+    )
 
 
 def _console(settings: Settings) -> Format:
@@ -107,21 +114,21 @@ def _logs(settings: Settings, place: Place, report: Report) -> RankLogs:
     return RankLogs(rotation, about, report)
 
 
-def _listener(settings: Settings, runtime: Runtime) -> Listener:
+def _listener(settings: Settings, runtime: Runtime, removals: Removals) -> Listener:
     """What hears the ranks, once it is opened."""
     senders = partial(Senders, mark=runtime.ownership.mark, names=rank_names(settings.method))
-    return Listener(senders, runtime.children.spare_descriptor, runtime.clock, runtime.report)
+    return Listener(
+        senders, runtime.children.spare_descriptor, runtime.clock, runtime.report, removals
+    )
 
 
-def _control(
+def _operations(
     settings: Settings,
-    place: Place,
     chronicle: Chronicle,
     interrupts: Interrupts,
     clock: Clock,
     report: Report,
-) -> ControlSocket:
-    """The control socket of a job, beside its state file."""
+) -> Operations:
+    """What the control socket is asked for."""
     must_notify = settings.watchdog is not None or settings.startup_timeout is not None
-    operations = Operations(chronicle, interrupts, clock, report, must_notify=must_notify)
-    return ControlSocket(Path(socket_beside(place.state_file)), operations, report)
+    return Operations(chronicle, interrupts, clock, report, must_notify=must_notify)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Equip, Start
-from ascend_supervisor.settings.rank_variables import RankVariable
+from ascend_supervisor.settings.user_variables import RankVariable
 
 CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
 

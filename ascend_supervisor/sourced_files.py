@@ -32,7 +32,7 @@ from ascend_supervisor.processes.shell_file import (
 )
 from ascend_supervisor.received_signals import HEARD, Interrupts, Listen
 from ascend_supervisor.scarcity import NoThread, scarcity
-from ascend_supervisor.settings.rank_variables import OWNER
+from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
-from ascend_supervisor.control.current import Dump, Run
+from ascend_supervisor.control.current_generation import Dump, Run
 from ascend_supervisor.coordination.choice import coordinator_of
 from ascend_supervisor.coordination.own_etcd.machine import Machine
 from ascend_supervisor.errors import (
@@ -30,9 +30,9 @@ from ascend_supervisor.parts import Parts
 from ascend_supervisor.planning import Planner, planner, prepared
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
-from ascend_supervisor.probes.limits import Limits
 from ascend_supervisor.probes.rendezvous import Rendezvous
 from ascend_supervisor.probes.silence import Silence
+from ascend_supervisor.probes.silence_limits import Limits
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes

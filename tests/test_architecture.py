@@ -35,17 +35,25 @@ PURE = (
     "coordination/agreement/",
     *("coordination.own_etcd.address", "coordination.own_etcd.command"),
     *("coordination.own_etcd.others", "coordination.own_etcd.rules"),
-    *("coordination.sights", "coordination.memory", "coordination.incident"),
-    *("coordination.observation", "coordination.detection", "coordination.own_place"),
     *(
-        "coordination.obstacles",
-        "coordination.endings",
-        "coordination.faulty_npus",
+        "coordination.followed_cluster.one_look",
+        "coordination.followed_cluster.memory",
+        "coordination.followed_cluster.incident",
+    ),
+    *(
+        "coordination.followed_cluster.observation",
+        "coordination.followed_cluster.incident_detection",
+        "coordination.followed_cluster.own_place",
+    ),
+    *(
+        "coordination.followed_cluster.start_obstacles",
+        "coordination.followed_cluster.endings",
+        "coordination.followed_cluster.faulty_npus",
         "evidence/",
         "cluster.reset_file",
     ),
     *("cluster.rank_table", "cluster.rank_checker", "cluster.formats", "cluster.format_2_0"),
-    *("cluster.parsing", "cluster.table_warnings", "cluster.essence", "cluster.made_table"),
+    *("cluster.parsing", "cluster.table_warnings", "cluster.table_equality", "cluster.made_table"),
     *("cluster.conversion", "cluster.identity", "cluster.from_environment"),
     *("cluster.servers_told", "cluster.reset_file"),
     *("cluster.from_environment.declared", "cluster.from_environment.numbers"),
@@ -59,31 +67,41 @@ PURE = (
         "workers.conclusion",
         "output.terminal_escapes",
         *("output.carriage_returns", "output.text_width", "output.labels", "output.terminal"),
-        *("output.begun_line", "reporters.like_events"),
+        *("output.begun_line", "reporters.joined_events"),
         "files.untrusted_json",
         "files.json_defects",
     ),
-    *("probes.hang", "probes.limits", "probes.voices"),
-    *("coordination.barred_restarts", "coordination.last_server", "coordination.wrong_tables"),
+    *("probes.hang", "probes.silence_limits", "probes.signs_of_life"),
+    *(
+        "coordination.barred_restarts",
+        "coordination.last_server",
+        "coordination.followed_cluster.wrong_tables",
+    ),
     *("coordination.whole_job", "coordination.peers.words", "coordination.peers.near"),
     *("coordination.peers.ends", "coordination.peers.prices"),
-    *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.page"),
+    *("stacks.seen", "stacks.subjects", "stacks.whereabouts", "stacks.stack_file_text"),
     *("stacks.system_calls", "stacks.faulthandler_text"),
-    *("files.to_json", "reporters.state_file", "reporters.waits", "tasks.intervals", "ctl.text"),
+    *(
+        "files.to_json",
+        "reporters.state_file",
+        "reporters.waits",
+        "tasks.intervals",
+        "ctl.table_text",
+    ),
     *("notify.messages", "notify.kinship", "notify.addresses", "notify.environment"),
     "control.protocol",
     *(
         "files.to_json",
         "reporters.state_file",
-        "ctl.text",
+        "ctl.table_text",
         "ctl.columns",
         "ctl.quantities",
-        "ctl.screen",
+        "ctl.status_text",
         "ctl.servers",
     ),
     *("control.protocol", "control.history", "control.live_status", "control.readiness"),
-    *("etcd.values", "etcd.wire", "etcd.access", "etcd.failures", "etcd.complaints"),
-    *("etcd.one_try", "etcd.turns"),
+    *("etcd.values", "etcd.wire", "etcd.access", "etcd.failures", "etcd.etcd_errors"),
+    *("etcd.one_try", "etcd.endpoint_order"),
 )
 IMPURE = frozenset({"launchers.choice"})
 """Looks up what is installed here."""
@@ -561,9 +579,9 @@ def importers(modules: Trees, library: str) -> set[str]:
 
 def test_two_modules_import_httpx_and_one_function_imports_these():
     """It is an extra, and slow to import."""
-    assert importers(OURS, "httpx") == {"etcd.clauses", "etcd.exchange"}
+    assert importers(OURS, "httpx") == {"etcd.connection_errors", "etcd.exchange"}
     from_etcd = {name for name in OURS if "etcd.exchange" in own_imports(name, OURS)}
-    assert from_etcd == {"etcd.asking", "etcd.opening", "etcd.watch"}
+    assert from_etcd == {"etcd.endpoint_requests", "etcd.opening", "etcd.watch"}
 
 
 # A generation number is one counter.

@@ -23,7 +23,7 @@ from ascend_supervisor.events import Event
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.line_formats import Origin
+from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.reporters.event_log import json_log
 from ascend_supervisor.settings.option import Option
 from ascend_supervisor.settings.options import OPTIONS
@@ -392,7 +392,7 @@ def skeleton(text: str) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("name", ["hangs", "peers", "recovery"])
+@pytest.mark.parametrize("name", ["faults", "hangs", "peers", "recovery"])
 def test_a_page_says_the_same_in_chinese(name):
     assert skeleton(page(f"docs/{name}.md")) == skeleton(page(f"docs/{name}.zh.md"))
 

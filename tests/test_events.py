@@ -49,6 +49,7 @@ PROMISED: dict[str, set[str]] = {
         *RANK_KEYS,
         *("child_pid", "status", "signal", "runtime_seconds", "first_failure", "oom_killed"),
     },
+    "ranks.ended": {"generation", "awaited"},
     "generation.ended": {
         *("generation", "outcome", "first_failed_rank", "duration_seconds", "next"),
     },

@@ -10,19 +10,22 @@ import re
 
 import pytest
 
-from ascend_supervisor.coordination.detection import (
+from ascend_supervisor.coordination.followed_cluster.incident import HURRIED_SECONDS
+from ascend_supervisor.coordination.followed_cluster.incident_detection import (
     WITHDRAWN_PROJECTED_SECONDS,
     WITHDRAWN_SECONDS,
 )
-from ascend_supervisor.coordination.incident import HURRIED_SECONDS
-from ascend_supervisor.coordination.memory import (
+from ascend_supervisor.coordination.followed_cluster.memory import (
     CONFIRMED_SECONDS,
     MOST_RESTARTS,
     RESTARTS_SECONDS,
 )
-from ascend_supervisor.coordination.observation import FORGOTTEN_SECONDS
-from ascend_supervisor.coordination.obstacles import MOST_SECONDS, UNCHANGED_SECONDS
-from ascend_supervisor.coordination.wrong_tables import LASTING_SECONDS
+from ascend_supervisor.coordination.followed_cluster.observation import FORGOTTEN_SECONDS
+from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
+    MOST_SECONDS,
+    UNCHANGED_SECONDS,
+)
+from ascend_supervisor.coordination.followed_cluster.wrong_tables import LASTING_SECONDS
 from ascend_supervisor.events import cluster
 from tests.test_docs import CODES, TEST, between, chapter, differences, page, rows
 

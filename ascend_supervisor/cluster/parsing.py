@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ascend_supervisor.cluster import format_2_0, formats
 from ascend_supervisor.cluster.conversion import template_1
-from ascend_supervisor.cluster.essence import essence, placement
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, NotReady, RankTable
+from ascend_supervisor.cluster.table_equality import essence, placement
 from ascend_supervisor.cluster.table_warnings import warnings_about
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.files.untrusted_json import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 
 from ascend_supervisor.control.chronicle import Chronicle
-from ascend_supervisor.control.current import Current, Running
+from ascend_supervisor.control.current_generation import Current, Running
 from ascend_supervisor.control.live_status import Moment, live_status
 from ascend_supervisor.control.protocol import (
     DUMP_SECONDS,

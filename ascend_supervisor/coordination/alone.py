@@ -11,7 +11,7 @@ import anyio
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.coordination.barred_restarts import without_restarts
-from ascend_supervisor.coordination.ledger import Ledger
+from ascend_supervisor.coordination.restart_budget import Ledger
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Outcome
 from ascend_supervisor.restart_policy import Decision

@@ -20,8 +20,8 @@ from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.coordination.for_operators import ForOperators
-from ascend_supervisor.coordination.ledger import Ledger
 from ascend_supervisor.coordination.own_etcd.machine import Machine
+from ascend_supervisor.coordination.restart_budget import Ledger
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.choice import meeting_here
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
@@ -30,9 +30,9 @@ from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock
 
 if TYPE_CHECKING:
-    from ascend_supervisor.coordination.lookout import Look
+    from ascend_supervisor.coordination.followed_cluster.cluster_files import Look
+    from ascend_supervisor.coordination.followed_cluster.rules import Rules
     from ascend_supervisor.coordination.peers.tables import Tables
-    from ascend_supervisor.coordination.rules import Rules
 
 
 def coordinator_of(
@@ -84,14 +84,14 @@ class _Run(Struct, frozen=True):
         return joins_others(self.settings.method, meeting_here(self.settings, self.environ))
 
     def followed(self) -> tuple[tuple[Look, ...], Rules]:
-        from ascend_supervisor.coordination.following import looks_of, rules_of  # noqa: PLC0415
+        from ascend_supervisor.coordination.followed_cluster.from_settings import looks_of, rules_of  # noqa: PLC0415
 
         looks = looks_of(self.settings, self.environ, self.cluster, self.clock, self.report)
         return looks, rules_of(self.settings, joins_others=self.joins_others)
 
 
 def _platform(run: _Run, operators: ForOperators) -> Coordinator:
-    from ascend_supervisor.coordination.platform import Platform  # noqa: PLC0415  (seldom needed)
+    from ascend_supervisor.coordination.followed_cluster.coordinator import Platform  # noqa: PLC0415  (seldom needed)
 
     looks, rules = run.followed()
     made = Platform(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.by_hand import WaitByHand
+from ascend_supervisor.coordination.waits_ended_by_hand import WaitByHand
 from ascend_supervisor.coordination.whole_job import WholeJob
 
 

@@ -108,8 +108,8 @@ def _dump(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
 
 
 def _check_table(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl.tables import read_table_file  # noqa: PLC0415
-    from ascend_supervisor.ctl.text import table_text  # noqa: PLC0415
+    from ascend_supervisor.ctl.table_files import read_table_file  # noqa: PLC0415
+    from ascend_supervisor.ctl.table_text import table_text  # noqa: PLC0415
 
     read = read_table_file(arguments.file)
     out.text(table_text(read.table))
@@ -119,7 +119,7 @@ def _check_table(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
 
 
 def _convert(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl.tables import (  # noqa: PLC0415
+    from ascend_supervisor.ctl.table_files import (  # noqa: PLC0415
         read_table_file,
         replace_table_file,
     )

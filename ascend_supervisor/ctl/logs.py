@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ascend_supervisor.ctl.state import State, StateUnknown
-from ascend_supervisor.ctl.text import spans
-from ascend_supervisor.output.file_tail import Put, Tail, Tails, follow, print_all
+from ascend_supervisor.ctl.table_text import spans
+from ascend_supervisor.output.growing_logs import Put, Tail, Tails, follow, print_all
 from ascend_supervisor.output.labelled_log import LabelledLog
 from ascend_supervisor.output.labels import Label, named_label, rank_label
 from ascend_supervisor.output.terminal_escapes import Shown

@@ -12,7 +12,7 @@ from ascend_supervisor.ctl.state import PATTERN, StateUnknown, read_state_file
 from ascend_supervisor.job_files import USUAL_LOG_DIR, mounted_log_dir
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.settings.rank_variables import OWNER
+from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.untrusted_text import plain
 
 MOST = 5

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from math import inf
 
 from ascend_supervisor.ctl.out import Out
-from ascend_supervisor.ctl.screen import Picture, narrowed, of_answer, of_file
 from ascend_supervisor.ctl.seen import Seen, as_json, look_again, look_at
 from ascend_supervisor.ctl.state import State, StateUnknown
+from ascend_supervisor.ctl.status_text import Picture, narrowed, of_answer, of_file
 from ascend_supervisor.ctl.watching import PATIENCE_SECONDS, Watched, window
 
 

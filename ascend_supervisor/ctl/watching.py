@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ascend_supervisor.ctl.out import Out
-from ascend_supervisor.ctl.screen import CLEAR, Picture, Window, fitted, frame
 from ascend_supervisor.ctl.seen import Seen
+from ascend_supervisor.ctl.status_text import CLEAR, Picture, Window, fitted, frame
 from ascend_supervisor.files.standard_streams import STDOUT, closed_stdout
 
 LOOK_SECONDS = 1.0

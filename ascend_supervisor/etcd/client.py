@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Endpoint
-from ascend_supervisor.etcd.asking import Asking
-from ascend_supervisor.etcd.complaints import Meaning, meaning_of, reason
+from ascend_supervisor.etcd.endpoint_requests import Asking
+from ascend_supervisor.etcd.etcd_errors import Meaning, meaning_of, reason
 from ascend_supervisor.etcd.failures import LeaseNotFound, TooManyOperations
 from ascend_supervisor.etcd.one_try import Complained, Message
 from ascend_supervisor.etcd.values import (

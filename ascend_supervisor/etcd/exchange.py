@@ -15,7 +15,7 @@ import httpx
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint
-from ascend_supervisor.etcd.clauses import CONNECT_SHARE, Progress, explained, strange
+from ascend_supervisor.etcd.connection_errors import CONNECT_SHARE, Progress, explained, strange
 from ascend_supervisor.etcd.one_try import Complained, Message, not_understood
 from ascend_supervisor.etcd.tls import context_of
 

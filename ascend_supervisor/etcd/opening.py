@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ascend_supervisor.etcd.access import Access
-from ascend_supervisor.etcd.asking import Asking
 from ascend_supervisor.etcd.client import Etcd
+from ascend_supervisor.etcd.endpoint_requests import Asking
 from ascend_supervisor.etcd.failures import HttpxMissing
 
 

@@ -8,8 +8,8 @@ import anyio
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Endpoint
-from ascend_supervisor.etcd.asking import Asking
-from ascend_supervisor.etcd.complaints import reason
+from ascend_supervisor.etcd.endpoint_requests import Asking
+from ascend_supervisor.etcd.etcd_errors import reason
 from ascend_supervisor.etcd.failures import Kind
 from ascend_supervisor.etcd.one_try import Complained, Failed, Message, not_understood
 from ascend_supervisor.etcd.values import Range

@@ -68,6 +68,21 @@ class ProcessExited(Event, frozen=True):
         )
 
 
+class RanksEnded(Event, frozen=True):
+    """All ranks here have ended with 0, but not those of other servers, which need ``awaited``."""
+
+    name: ClassVar[str] = "ranks.ended"
+    generation: int
+    awaited: str
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"all ranks here have ended with 0; {self.awaited} ends when those of the other "
+            "servers have ended, too"
+        )
+
+
 class GenerationEnded(Event, frozen=True):
     """``cause`` is a sentence if the outcome is a fault; the events before it tell the others."""
 

@@ -16,7 +16,7 @@ from ascend_supervisor.evidence.cann_codes import (
 )
 from ascend_supervisor.evidence.communication import ALL_RANKS, peer
 from ascend_supervisor.evidence.exceptions import LINE_CHARACTERS
-from ascend_supervisor.evidence.words import Words, words_of
+from ascend_supervisor.evidence.last_words import Words, words_of
 from ascend_supervisor.outcome import Failure
 
 

@@ -43,9 +43,11 @@ class MindSporeLauncher(Struct, frozen=True):
     def plan(self, table: RankTable, here: Here, generation: int) -> tuple[ProcessSpec, ...]:
         """The scheduler, where rank 0 is, then the workers; raises SettingsRefused.
 
-        The job is done when the workers are. The scheduler still belongs to the generation: a new
-        cluster needs a new one. If the platform says in which pod the scheduler is, it is started
-        there and nowhere else; a pod without devices starts nothing but the scheduler.
+        The scheduler belongs to the generation, because a new cluster needs a new one. It ends by
+        itself when all workers have left the cluster. With workers on other servers that is waited
+        for; else the job is done when the workers are. If the platform says in which pod the
+        scheduler is, it is started there and nowhere else; a pod without devices starts nothing but
+        the scheduler.
         """
         has_scheduler = starts_scheduler(here, self.boot)
         is_alone = has_scheduler and not here.entry.devices
@@ -88,6 +90,7 @@ class MindSporeLauncher(Struct, frozen=True):
             log=launcher_log_path(here.place, "scheduler", here.node_rank),
             environ={**cluster, "MS_ROLE": "MS_SCHED", **place},
             significant=False,
+            outlasts_ranks=table.world_size > len(here.entry.devices) > 0,
             title="the scheduler",
             port=port_of(scheduler_port(self.boot)),
             explanation=words(table, here, self.boot),

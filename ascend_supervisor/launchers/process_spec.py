@@ -38,7 +38,8 @@ class ProcessSpec(Struct, frozen=True):
     ``environ`` holds changes to our own environment; None removes a variable.
     ``directories`` are made before the start, ``cwd`` and the log's parent too; then ``files`` are
     written, readable only to us. It inherits the ``descriptors``.
-    A generation is complete when its ``significant`` processes have ended with 0.
+    A generation is complete when its ``significant`` processes have ended with 0, and what
+    ``outlasts_ranks``, too: ranks of other servers need it, and it ends by itself after them.
     ``explanation`` finds in its output why its framework ended it.
     ``workers`` is the number of session leaders that it starts itself: it is a launcher, and
     signals for ranks go to them. If they write logs of their own (``worker_logs``), these
@@ -66,6 +67,7 @@ class ProcessSpec(Struct, frozen=True):
     rank: int | None = None
     local_rank: int | None = None
     significant: bool = True
+    outlasts_ranks: bool = False
     directories: tuple[PurePath, ...] = ()
     error_file: PurePath | None = None
     title: str | None = None
@@ -87,6 +89,11 @@ class ProcessSpec(Struct, frozen=True):
         if self.title is not None:
             return self.title
         return PurePath(self.argv[0]).name if self.rank is None else f"rank {self.rank}"
+
+    @property
+    def completes(self) -> bool:
+        """Whether the generation is not complete before this process has ended with 0."""
+        return self.significant or self.outlasts_ranks
 
     @property
     def speaks_for_ranks(self) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from ascend_supervisor.output.begun_line import MOST_SECONDS, UNFINISHED_SECONDS
-from ascend_supervisor.output.file_tail import Put
+from ascend_supervisor.output.growing_logs import Put
 from ascend_supervisor.output.text_lines import TextLines
 
 

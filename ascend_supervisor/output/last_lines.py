@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ascend_supervisor.files.regular_file import open_regular_file
-from ascend_supervisor.output.rotated_log import RotatedLog
+from ascend_supervisor.output.rotating_log import RotatedLog
 
 PIECE_BYTES = 64 * 1024
 

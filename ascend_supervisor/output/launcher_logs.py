@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.output import OutputUnread
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.output.file_tail import POLL_SECONDS, Tail
+from ascend_supervisor.output.growing_logs import POLL_SECONDS, Tail
 from ascend_supervisor.output.mirror import Mirror
 from ascend_supervisor.output.sink import Sink
 from ascend_supervisor.scarcity import NoThread

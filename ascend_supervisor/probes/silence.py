@@ -14,8 +14,8 @@ from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Fault
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.hang import Hang
-from ascend_supervisor.probes.limits import Limits, judged
-from ascend_supervisor.probes.voices import voices
+from ascend_supervisor.probes.signs_of_life import voices
+from ascend_supervisor.probes.silence_limits import Limits, judged
 from ascend_supervisor.processes import proc
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -66,27 +67,33 @@ class Ownership(Struct, frozen=True):
         """
         return os.getpid() == 1 or bool(self.before)
 
-    def ours(self, known: Known) -> list[Pid]:
+    def ours(self, known: Known, root: Path = proc.PROC) -> list[Pid]:
         """All descendants that are ours, zombies too; raises OSError at EMFILE and the like.
 
         If orphans may be foreign, a process is ours if it is ``known`` or below a known one, is in
         the session of one, holds its pipe, or has our mark.
         """
-        return list(self._below_us(known))
+        return list(self._below_us(known, root))
 
-    def _below_us(self, known: Known) -> Iterator[Pid]:
+    def _below_us(self, known: Known, root: Path) -> Iterator[Pid]:
         """Descendants of our processes are ours; not recursive, because a tree may be very deep."""
         parents = [(os.getpid(), not self.takes_in_strangers)]
         while parents:
             parent, parent_is_ours = parents.pop()
-            for number in proc.children(parent):
-                stat = proc.stat(number)
+            for number in proc.children(parent, root):
+                stat = proc.stat(number, root)
                 if stat is None:
                     continue
                 pid = Pid(number, stat.start)
                 if pid in self.before:
                     continue
-                is_ours = parent_is_ours or self._shows_it(pid, stat, known)
+                certain = parent_is_ours
+                if stat.parent != parent:
+                    # It was adopted since it was listed, or its number is a stranger's by now.
+                    if not proc.is_below(number, os.getpid(), root):
+                        continue
+                    certain = not self.takes_in_strangers
+                is_ours = certain or self._shows_it(pid, stat, known)
                 if is_ours:
                     yield pid
                 parents.append((number, is_ours))

@@ -110,6 +110,14 @@ def parent(pid: int, proc: Path = PROC) -> int | None:
     return found.parent if found else None
 
 
+def is_below(pid: int, ancestor: int, proc: Path = PROC) -> bool:
+    """Whether it is a descendant; raises OSError at EMFILE and the like."""
+    above = parent(pid, proc)
+    while above is not None and above > 0 and above != ancestor:
+        above = parent(above, proc)
+    return above == ancestor
+
+
 def start_time(pid: int, proc: Path = PROC) -> int | None:
     """Clock ticks from boot to its start: together with the pid it is unique."""
     found = stat(pid, proc)

@@ -7,8 +7,9 @@ while a process that was seen in it is still in it, and each member is signalled
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.pid import Pid
@@ -89,6 +90,17 @@ class ProcessGroups:
             # If the group was empty meanwhile, these could be foreign.
             if any(_is_in(pid, group) for pid in members):
                 members |= joined
+
+
+def leading_children(parent: int, root: Path = proc.PROC) -> Iterator[Pid]:
+    """Its children that lead a session; raises OSError at EMFILE and the like.
+
+    A number that the kernel has given to a stranger since it was listed has another parent.
+    """
+    for number in proc.children(parent, root):
+        stat = proc.stat(number, root)
+        if stat is not None and stat.session == number and stat.parent == parent:
+            yield Pid(number, stat.start)
 
 
 def _seen(groups: set[int]) -> dict[int, set[Pid]]:

@@ -17,7 +17,7 @@ from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_items import Numbered, Plain
-from ascend_supervisor.output.line_formats import Origin, timestamp
+from ascend_supervisor.output.json_lines import Origin, timestamp
 from ascend_supervisor.reporters.text_events import TextEvents
 
 # structlog imports rich, if it is installed, for tracebacks that we never print. That takes longer

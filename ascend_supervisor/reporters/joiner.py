@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.generations import ProcessStarted
-from ascend_supervisor.reporters.like_events import joined, kind_of
+from ascend_supervisor.reporters.joined_events import joined, kind_of
 
 HOLD_SECONDS = 0.2
 """How long the first of several like events waits for others."""

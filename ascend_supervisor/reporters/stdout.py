@@ -18,8 +18,8 @@ from ascend_supervisor.events.words import who
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_items import Plain
+from ascend_supervisor.output.json_lines import JsonLines, Origin
 from ascend_supervisor.output.labels import Label, named_label, rank_label
-from ascend_supervisor.output.line_formats import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.output.terminal import Terminal
 from ascend_supervisor.output.terminal_escapes import coloured, harmless

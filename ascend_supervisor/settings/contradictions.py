@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from ascend_supervisor.settings.peers_checks import peers_faults
 from ascend_supervisor.settings.process_recovery import other_actors
-from ascend_supervisor.settings.rank_variables import without_rank
 from ascend_supervisor.settings.sources import Given
+from ascend_supervisor.settings.user_variables import without_rank
 from ascend_supervisor.settings.values import Method
 
 SHARED_OUTPUT: frozenset[Method] = frozenset({"torchrun", "mpirun", "once"})

@@ -19,9 +19,9 @@ from ascend_supervisor.settings.kinds import (
 )
 from ascend_supervisor.settings.option import COMMAND_LINE, NOT_IN_A_FILE, Group, Option
 from ascend_supervisor.settings.peers_options import PEERS
-from ascend_supervisor.settings.rank_variables import read_rank_variables, shown_variable
 from ascend_supervisor.settings.readers import read_path, read_paths, read_text
 from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS
+from ascend_supervisor.settings.user_variables import read_rank_variables, shown_variable
 from ascend_supervisor.settings.values import Color, Console, LogLevel, Method, RankDir
 
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -18,7 +18,6 @@ from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.settings.option import Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
 from ascend_supervisor.settings.peers_options import OwnEtcd
-from ascend_supervisor.settings.rank_variables import RankVariable
 from ascend_supervisor.settings.sources import (
     Given,
     from_environment,
@@ -26,6 +25,7 @@ from ascend_supervisor.settings.sources import (
     from_platform,
     split_command_line,
 )
+from ascend_supervisor.settings.user_variables import RankVariable
 from ascend_supervisor.settings.values import Color, Console, LogLevel, Method, RankDir, RankSet
 
 NO_COMMAND = (

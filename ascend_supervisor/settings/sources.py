@@ -18,8 +18,8 @@ from ascend_supervisor.settings.option import PREFIX, Option, Source
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.peers_options import PASSWORD
 from ascend_supervisor.settings.process_recovery import PROCESS_RECOVERY, writes_last_checkpoint
-from ascend_supervisor.settings.rank_variables import OWNER
 from ascend_supervisor.settings.readers import read_duration
+from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.untrusted_text import nearest, plain, unknown
 
 CONFIG_BYTES = 64 * 1024

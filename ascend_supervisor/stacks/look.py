@@ -22,8 +22,8 @@ from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.stacks.files import Written, file_names, write_all
-from ascend_supervisor.stacks.page import page
 from ascend_supervisor.stacks.seen import Looked, NothingSeen
+from ascend_supervisor.stacks.stack_file_text import page
 from ascend_supervisor.stacks.survey import AT_ONCE, KERNEL_SECONDS, Survey
 from ascend_supervisor.stacks.whereabouts import whereabouts
 from ascend_supervisor.tasks.race import first

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
+from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.ownership import Known
-from ascend_supervisor.workers.kin import Kin
+from ascend_supervisor.workers.descendants import Kin
 from ascend_supervisor.workers.late_imports import import_late
 from ascend_supervisor.workers.launched_workers import LaunchedWorkers
 from ascend_supervisor.workers.process import Process, start
@@ -242,3 +242,6 @@ class WorkerGroup:
             self._untold = event
         else:
             self._runtime.report(event)
+        awaited = self._verdict.awaited
+        if awaited is not None and process.spec.significant:
+            self._runtime.report(RanksEnded(self.generation, awaited))

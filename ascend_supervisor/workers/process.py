@@ -20,8 +20,8 @@ from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.proc import catches, children, environ, stat
-from ascend_supervisor.processes.process_groups import ProcessGroups
+from ascend_supervisor.processes.proc import catches, environ
+from ascend_supervisor.processes.process_groups import ProcessGroups, leading_children
 from ascend_supervisor.scarcity import scarcity
 
 FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGCONT})
@@ -144,7 +144,7 @@ class Process:
         if not self.spec.workers or self.status is not None:
             return set()
         try:
-            return set(filter(None, map(_session_leader, children(self.pid))))
+            return set(leading_children(self.pid))
         except OSError:  # EMFILE: the sweep ends what the launcher does not
             return set()
 
@@ -158,12 +158,6 @@ def _identity(number: int) -> Pid | None:
 def _send_group(group: int, number: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
-
-
-def _session_leader(number: int) -> Pid | None:
-    """The process with this number, if it leads a session."""
-    found = stat(number)
-    return Pid(number, found.start) if found and found.session == number else None
 
 
 def start(

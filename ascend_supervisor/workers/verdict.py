@@ -41,7 +41,8 @@ class Verdict:
         self._oom_kills_before = oom_kills()
         self._clock = clock
         self._command = next((one.name for one in specs if one.leads_ranks), None)
-        self._expected = sum(spec.significant for spec in specs)
+        self._expected = [spec for spec in specs if spec.completes]
+        """Those that have not ended with 0 yet."""
         self._doubt: str | None = None
         self._is_stopping = False
         self._decided = anyio.Event()
@@ -56,12 +57,19 @@ class Verdict:
         return self._completed
 
     @property
+    def awaited(self) -> str | None:
+        """What is waited for although all ranks here have ended with 0: it outlasts them."""
+        living = [spec.name for spec in self._expected if spec.outlasts_ranks]
+        only = len(living) == len(self._expected) and not (self._is_stopping or self.death)
+        return living[0] if living and only else None
+
+    @property
     def _completed(self) -> Completed:
         return Completed() if self._command is None else Completed(self._command)
 
     def stop(self) -> None:
         """The group is told to stop: exits from now on are consequences."""
-        has_succeeded = self._expected == 0 and self._doubt is None
+        has_succeeded = not self._expected and self._doubt is None
         if has_succeeded and not self._is_stopping:
             self.success = self._completed
         self._is_stopping = True
@@ -73,11 +81,12 @@ class Verdict:
         oom = self._oom_killed(status)
         is_first = False
         if not (status.ok or self._is_stopping or self._decided.is_set()):
-            self.death = Death(process, self._generation, status, now, runtime, oom)
+            others = None if oom else self._oom_kills_since()
+            self.death = Death(process, self._generation, status, now, runtime, oom, others)
             is_first = not self._is_explained(self.death.failure)
-        if process.spec.significant and status.ok:
+        if process.spec.completes and status.ok:
             self._note_success(process)
-        if self.death is not None or self._doubt is not None or self._expected == 0:
+        if self.death is not None or self._doubt is not None or not self._expected:
             self._decided.set()
         return ProcessExited(
             process.spec.rank,
@@ -93,7 +102,7 @@ class Verdict:
         )
 
     def _note_success(self, process: Process) -> None:
-        self._expected -= 1
+        self._expected = [spec for spec in self._expected if spec is not process.spec]
         testimony = process.spec.testimony
         if testimony is not None and not self._is_stopping:
             self._doubt = self._doubt or testimony.false_success(process.output.last_lines)
@@ -104,3 +113,8 @@ class Verdict:
             return False
         now, before = self._oom_kills(), self._oom_kills_before
         return None if now is None or before is None else now > before
+
+    def _oom_kills_since(self) -> tuple[int, int] | None:
+        """The cgroup's OOM counter when the group started, and now, if it rose."""
+        now, before = self._oom_kills(), self._oom_kills_before
+        return (before, now) if now is not None and before is not None and now > before else None

@@ -82,7 +82,7 @@ async def test_a_ca_that_holds_none_is_refused_with_its_place(tmp_path):
 async def test_without_httpx_it_is_said_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.exchange", raising=False)
-    monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.clauses", raising=False)
+    monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.connection_errors", raising=False)
     with pytest.raises(SettingsRefused) as refused:
         async with etcd_of(settings("--peers=http://a:1", env=JOB), JOB):
             pass

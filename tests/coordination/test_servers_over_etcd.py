@@ -21,7 +21,7 @@ from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Outcome, Patience
 from ascend_supervisor.restart_policy import RestartBudget
 from ascend_supervisor.tasks.clock import MonotonicClock
-from tests.coordination.test_three_servers import FOUND, SERVERS
+from tests.coordination.followed_cluster.test_three_servers import FOUND, SERVERS
 from tests.etcd.servers import EtcdServer
 from tests.plays import Act, Stage, crash, finish, train
 

@@ -256,6 +256,7 @@ def test_mindspore_starts_a_scheduler_where_rank_0_is():
     environ = {**TWO_SERVERS, "MSRUN_CLUSTER_TIME_OUT": "60"}
     scheduler, *workers = plan(MindSporeLauncher, environ)
     assert not scheduler.significant
+    assert scheduler.outlasts_ranks
     assert (scheduler.rank, scheduler.name) == (None, "the scheduler")
     cluster = {
         "MS_WORKER_NUM": "4",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.output.file_tail import Tail
+from ascend_supervisor.output.growing_logs import Tail
 from ascend_supervisor.output.last_lines import PIECE_BYTES
 
 

@@ -15,6 +15,7 @@ from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import environ, parent
+from tests.processes import fake_proc
 from tests.running import wait_until
 
 ORPHAN = """
@@ -145,6 +146,14 @@ def test_a_number_that_was_given_to_another_is_another(family, ownership):
     _, me, __ = family.rank("here")
     predecessor = replace(me, start=me.start - 1)
     assert ownership.ours(Known(frozenset({predecessor}))) == []
+
+
+def test_a_number_that_was_given_to_a_stranger_since_it_was_listed_is_not_ours(tmp_path):
+    me = os.getpid()
+    parents = {1: 0, me: 1, 7: me, 8: 1, 9: 0, 10: me, 11: 1}
+    fake_proc.make(tmp_path, parents, {me: "7 8 9", 7: "10 11"})
+    ours = Ownership(MARK, before=frozenset()).ours(Known(), tmp_path)
+    assert sorted(pid.number for pid in ours) == [7, 10]  # 10 was adopted by us
 
 
 def test_who_had_no_child_inherits_only_from_its_own(family):

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.process_groups import ProcessGroups
+from ascend_supervisor.processes.process_groups import ProcessGroups, leading_children
+from tests.processes import fake_proc
 
 LEADER = """
 import subprocess, sys
@@ -122,3 +123,8 @@ def test_the_group_of_another_with_its_number_is_not_signalled(group):
     assert groups.are_empty
     assert group.pid.lives
     assert group.helper.lives
+
+
+def test_a_launchers_worker_whose_number_a_stranger_has_by_now_is_not_taken_in(tmp_path):
+    fake_proc.make(tmp_path, {1: 0, 7: 1, 8: 7, 9: 1}, {7: "8 9"})
+    assert [pid.number for pid in leading_children(7, tmp_path)] == [8]

@@ -32,8 +32,8 @@ from ascend_supervisor.events.supervisor import (
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.carriage_returns import visible
 from ascend_supervisor.output.console import Console
+from ascend_supervisor.output.json_lines import JsonLines, Origin
 from ascend_supervisor.output.labels import named_label, rank_label
-from ascend_supervisor.output.line_formats import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines
 from ascend_supervisor.output.terminal_escapes import coloured, harmless
 from ascend_supervisor.output.text_lines import RawLines, TextLines

@@ -21,7 +21,7 @@ from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_items import Plain
 from ascend_supervisor.output.footer import ERASE, WAIT, Footer, columns_of
-from ascend_supervisor.output.line_formats import Origin
+from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.reporters.event_log import text_log
 from ascend_supervisor.reporters.wait_line import WaitLine
 from tests.clocks import LeapingClock

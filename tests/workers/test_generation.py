@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
 from ascend_supervisor.events import Event
-from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
+from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
 from ascend_supervisor.events.leftovers import GraceEnded, StopWaiting, WaitEnded
 from ascend_supervisor.events.supervisor import Defect
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
@@ -248,6 +248,30 @@ async def test_what_is_not_significant_is_not_waited_for(stage):
     assert await stage.run([stage.spec(0, ""), server]) == Completed()
 
 
+async def test_what_outlasts_the_ranks_is_waited_for(stage):
+    over = stage.root / "over"
+    source = f"import os, time\nwhile not os.path.exists({str(over)!r}): time.sleep(0.01)"
+    server = stage.spec(1, source, significant=False, outlasts_ranks=True, title="the server")
+    awaited = []
+
+    def told(event: Event) -> None:
+        if isinstance(event, RanksEnded):
+            awaited.append(event.awaited)
+            over.touch()
+
+    stage.told = told
+    assert await stage.run([stage.spec(0, ""), server]) == Completed()
+    assert awaited == ["the server"]
+
+
+async def test_what_outlasts_the_ranks_may_fail_after_them(stage):
+    source = "import time; time.sleep(0.5); raise SystemExit(4)"
+    server = stage.spec(1, source, significant=False, outlasts_ranks=True)
+    outcome = await stage.run([stage.spec(0, ""), server])
+    assert isinstance(outcome, Crashed)
+    assert outcome.failure.rank == 1
+
+
 async def test_what_is_not_significant_may_fail_the_group_all_the_same(stage):
     server = stage.spec(1, "raise SystemExit(4)", significant=False)
     outcome = await stage.run([stage.spec(0, WAIT), server])
@@ -314,6 +338,26 @@ async def test_an_oom_kill_is_told_as_a_fact_or_not_at_all(stage, before, after,
     outcome = await stage.run([stage.spec(0, WAIT)], then)
     assert isinstance(outcome, Crashed)
     assert outcome.failure.oom_killed is said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"), [(3, 3, None), (3, 5, (3, 5)), (None, 1, None), (3, None, None)]
+)
+async def test_an_oom_kill_beside_the_rank_that_failed_is_told(stage, before, after, said):
+    """A child of the rank was killed, and the rank then exits by itself."""
+    stage.oom_kills.append(before)
+
+    async def then() -> Outcome:
+        await stage.up(0)
+        stage.oom_kills.append(after)
+        started = next(e for e in stage.events if isinstance(e, ProcessStarted))
+        os.kill(started.child_pid, signal.SIGINT)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    outcome = await stage.run([stage.spec(0, WAIT)], then)
+    assert isinstance(outcome, Crashed)
+    assert (outcome.failure.oom_killed, outcome.failure.oom_kills) == (False, said)
 
 
 async def test_a_command_that_is_missing_is_refused_before_anything_is_started(stage):

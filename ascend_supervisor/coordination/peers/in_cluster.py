@@ -17,17 +17,17 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.coordination.endings import ended_by, is_failed
-from ascend_supervisor.coordination.incident import Incident, fault
-from ascend_supervisor.coordination.lookout import Look
-from ascend_supervisor.coordination.memory import MOST_RESTARTS, RESTARTS_SECONDS
-from ascend_supervisor.coordination.monitor import Monitor
-from ascend_supervisor.coordination.obstacles import Obstacle
-from ascend_supervisor.coordination.own_place import OwnPlace, Place, check_table
+from ascend_supervisor.coordination.followed_cluster.cluster_files import Look
+from ascend_supervisor.coordination.followed_cluster.endings import ended_by, is_failed
+from ascend_supervisor.coordination.followed_cluster.incident import Incident, fault
+from ascend_supervisor.coordination.followed_cluster.memory import MOST_RESTARTS, RESTARTS_SECONDS
+from ascend_supervisor.coordination.followed_cluster.monitor import Monitor
+from ascend_supervisor.coordination.followed_cluster.own_place import OwnPlace, Place, check_table
+from ascend_supervisor.coordination.followed_cluster.rules import Rules
+from ascend_supervisor.coordination.followed_cluster.start_obstacles import Obstacle
+from ascend_supervisor.coordination.followed_cluster.waiting import Patient, Waiting
 from ascend_supervisor.coordination.peers.coordinator import Peers
 from ascend_supervisor.coordination.peers.departures import LeftOut, Replaced
-from ascend_supervisor.coordination.rules import Rules
-from ascend_supervisor.coordination.waiting import Patient, Waiting
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.events import Report

@@ -16,7 +16,7 @@ from ascend_supervisor.coordination.own_etcd.keeping import Pauses
 from ascend_supervisor.coordination.own_etcd.listening import serves_at
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
-from tests.coordination.test_three_servers import FOUND
+from tests.coordination.followed_cluster.test_three_servers import FOUND
 from tests.ports import free_port
 
 TABLE = FOUND.table

@@ -1,0 +1,1 @@
+"""Follows the cluster's own schedulers (--follow-cluster), by its rank table and reset file."""

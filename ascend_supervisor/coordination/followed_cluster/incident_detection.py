@@ -1,0 +1,133 @@
+"""Which incident the cluster's files tell of; pure.
+
+The rules are those of MindCluster's rescheduling.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.followed_cluster.faulty_npus import (
+    faulty,
+    not_reset,
+    unrecovered,
+    with_status,
+)
+from ascend_supervisor.coordination.followed_cluster.incident import GRAVITY, Incident
+from ascend_supervisor.coordination.followed_cluster.memory import CONFIRMED_SECONDS, Memory
+from ascend_supervisor.coordination.followed_cluster.observation import observed
+from ascend_supervisor.coordination.followed_cluster.one_look import (
+    CompletedTable,
+    Sight,
+    Table,
+    WithdrawnTable,
+)
+from ascend_supervisor.events.cluster import Trigger
+
+WITHDRAWN_SECONDS = 5.0
+"""A table that is not completed for less, then is the same again, is no incident: an Ascend
+Operator that restarts writes it so."""
+WITHDRAWN_PROJECTED_SECONDS = 120.0
+"""The same for a table in a ConfigMap. kubelet copies it when it syncs the pod: every 60 s
+(syncFrequency) and up to half of that later (workerResyncIntervalJitterFactor), from a cache that
+is some seconds behind. So what held for a moment is shown for up to 90 s and a little more."""
+TOGETHER_SECONDS = 5.0
+"""A table that was written this shortly before RetryTime changed belongs to that change, even if a
+generation has begun with it meanwhile: between two pods that are lost, pods are scheduled and
+started."""
+
+
+def noticed(memory: Memory, sight: Sight, now: float) -> Memory:
+    """The memory after another look; without news, too: some things matter once they last."""
+    seen = observed(memory, sight, now)
+    if not seen.running:  # nothing runs that an incident could end
+        return replace(seen, retry_time=seen.reset.retry_time)
+    return _with_gravest(_with_retry_time(seen, now), now)
+
+
+def _with_retry_time(memory: Memory, now: float) -> Memory:
+    """A controller that restarts may count from 0 again, so any difference is news."""
+    before, after = memory.retry_time, memory.reset.retry_time
+    if before == after:
+        return memory
+    memory = replace(memory, retry_time=after)
+    if memory.incident is not None:
+        return replace(memory, incident=_confirmed(memory, memory.incident, now))
+    written = memory.written_at is not None and memory.written_at > memory.started_at
+    if now < memory.confirmed_until and not written:
+        return replace(memory, confirmed_until=0.0)
+    reason = f"RetryTime in the reset file went from {before} to {after}: pods were replaced"
+    new = _incident(memory, "retry_time", reason, now)
+    return replace(memory, incident=replace(new, has_retry_time=True))
+
+
+def _confirmed(memory: Memory, incident: Incident, now: float) -> Incident:
+    # Nobody has waited for a table yet where an NPU was reset.
+    began = incident.began if incident.awaits_table else now
+    told = replace(incident, has_retry_time=True, awaits_table=True, began=began)
+    if not incident.has_retry_time:
+        return told
+    # The second one means another pod, which has a table of its own.
+    before = _placement(memory.table) or incident.before
+    since = now - TOGETHER_SECONDS
+    return replace(told, began=now, since=since, before=before, is_table_accepted=False)
+
+
+def _with_gravest(memory: Memory, now: float) -> Memory:
+    found = _from_reset(memory) or _from_table(memory)
+    if found is None:
+        return memory
+    trigger, reason = found
+    incident = memory.incident or _incident(memory, trigger, reason, now)
+    if GRAVITY[trigger] > GRAVITY[incident.trigger]:
+        incident = replace(incident, trigger=trigger, reason=reason)
+    listed = incident.listed | _listed_here(memory)
+    return replace(memory, incident=replace(incident, listed=listed))
+
+
+def _from_reset(memory: Memory) -> tuple[Trigger, str] | None:
+    reset, ours = memory.reset, memory.ranks
+    if reset.graceful_exit:
+        return "graceful_exit", "it asks for a graceful end (GracefulExit in the reset file)"
+    if failed := with_status(reset, "failed"):
+        return "npu_failed", not_reset(reset, failed)
+    if bad := [rank for rank in with_status(reset, "fault") if rank in ours]:
+        return "npu_fault", faulty(reset, bad)
+    if waiting := with_status(reset, "unrecovered"):
+        return "npu_reset", unrecovered(reset, waiting)
+    return None
+
+
+def _from_table(memory: Memory) -> tuple[Trigger, str] | None:
+    table = memory.table
+    if isinstance(table, WithdrawnTable):
+        is_late = table.is_projected and not memory.is_judging
+        limit = WITHDRAWN_PROJECTED_SECONDS if is_late else WITHDRAWN_SECONDS
+        if memory.withdrawn_for < limit:
+            return None
+        lasted = f"for {limit:g} s"
+        return "table_withdrawn", f"the rank table has not been completed {lasted}: {table.why}"
+    if isinstance(table, CompletedTable) and table.found.placement != memory.running:
+        return "table_changed", "the rank table has changed"
+    return None
+
+
+def _incident(memory: Memory, trigger: Trigger, reason: str, now: float) -> Incident:
+    """An incident that begins now; the table may have told of it a little earlier."""
+    latest = min(memory.started_at, now - TOGETHER_SECONDS)
+    return Incident(
+        trigger,
+        reason,
+        began=now,
+        before=memory.running,
+        since=max(latest, now - CONFIRMED_SECONDS),
+        awaits_table=trigger in {"retry_time", "table_changed", "table_withdrawn"},
+    )
+
+
+def _placement(table: Table | None) -> str:
+    return table.found.placement if isinstance(table, CompletedTable) else ""
+
+
+def _listed_here(memory: Memory) -> frozenset[int]:
+    return memory.ranks.intersection(with_status(memory.reset, "unrecovered"))

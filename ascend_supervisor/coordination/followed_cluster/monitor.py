@@ -1,0 +1,100 @@
+"""Keeps what is known of the cluster up to date, for the life of the job, and wakes up who waits.
+
+It reports what is seen: a new incident, and a table that becomes wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import NoReturn
+
+import anyio
+
+from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.coordination.followed_cluster.cluster_files import Look, look_out
+from ascend_supervisor.coordination.followed_cluster.incident import Incident
+from ascend_supervisor.coordination.followed_cluster.incident_detection import noticed
+from ascend_supervisor.coordination.followed_cluster.memory import (
+    Memory,
+    judging,
+    started,
+    with_table_accepted,
+)
+from ascend_supervisor.coordination.followed_cluster.one_look import Sight
+from ascend_supervisor.coordination.followed_cluster.wrong_tables import (
+    Doubts,
+    doubts_after,
+    told_now,
+)
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.cluster import ClusterIncident
+from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import every
+
+
+class Monitor:
+    """``memory`` is what the ``looks`` have shown so far, as long as ``run`` is running."""
+
+    def __init__(self, looks: tuple[Look, ...], clock: Clock, report: Report) -> None:
+        self._looks = looks
+        self._clock = clock
+        self._report = report
+        self._doubts = Doubts()
+        self._changed = anyio.Event()
+        self.memory = Memory()
+
+    async def run(self) -> NoReturn:
+        """Look at the files every second; to be cancelled."""
+        await look_out(self._looks, self._notice)
+
+    async def look(self) -> None:
+        """See what is new since the last second."""
+
+        async def notice(look: Look) -> None:
+            self._notice(await look())
+
+        await every(*(partial(notice, look) for look in self._looks))
+
+    async def change(self) -> None:
+        """Wait for the next look, or for the word of an operator."""
+        await self._changed.wait()
+
+    async def incident(self) -> Incident:
+        """Wait until there is an incident; answers at once while there is one."""
+        while self.memory.incident is None:
+            await self.change()
+        return self.memory.incident
+
+    def start(self, found: FoundTable, ranks: Iterable[int], *, was_told: bool = False) -> None:
+        """A generation starts with ``found``, and with ``ranks`` on this server.
+
+        ``was_told``: another server has told of an incident before it.
+        """
+        now = self._clock.now()
+        self.memory = started(self.memory, found, ranks, now, was_told=was_told)
+
+    def judge(self) -> None:
+        """A failure here waits for the word of the cluster."""
+        self.memory = judging(self.memory)
+
+    def accept_table(self) -> None:
+        """An operator wants the table as it is."""
+        self.memory = with_table_accepted(self.memory)
+        self._wake()
+
+    def _notice(self, sight: Sight) -> None:
+        known, now = self.memory.incident, self._clock.now()
+        self.memory = noticed(self.memory, sight, now)
+        incident = self.memory.incident
+        if incident is not None and (known is None or incident.trigger != known.trigger):
+            self._report(ClusterIncident(incident.trigger, incident.reason))
+        before, self._doubts = self._doubts, doubts_after(self._doubts, self.memory, now)
+        if (told := told_now(before, self._doubts)) is not None:
+            self._report(Diagnostic("rank table", told, None))
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()

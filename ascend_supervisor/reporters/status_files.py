@@ -1,0 +1,134 @@
+"""The files that show the job's status to others: the state file and the termination log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import anyio
+
+from ascend_supervisor import __version__
+from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.files.atomic import remove_remnants, write_atomically
+from ascend_supervisor.files.latest_content import LatestFile
+from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.removals import Removals
+from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.reporters.state_file import Status, as_json, status_file
+from ascend_supervisor.reporters.stdout import Outlets
+from ascend_supervisor.reporters.termination_log import termination_log, write_termination_log
+
+Content = TypeVar("Content")
+
+STATE_MODE = 0o644
+TERMINATION_LOG = Path("/dev/termination-log")
+LOOK_SECONDS = 10.0
+"""How often to check that our files still exist: probes read the state file."""
+
+
+def first_status(place: Place, start_time: int | None) -> Status:
+    """The state before the first event; ``start_time`` is ours, in clock ticks."""
+    return Status(
+        job_id=place.job_id,
+        pod=place.pod,
+        pid=os.getpid(),
+        start_time=start_time,
+        version=__version__,
+        schedule_count=place.start.schedule,
+        start_count=place.start.process,
+    )
+
+
+class Records:
+    """``report`` updates both files; a failed write is reported, and stops nothing.
+
+    ``initial`` is the first state. Before ``begin`` nothing is written: another supervisor may use
+    the files. ``reserve`` holds a descriptor, so that the end is written even if no other
+    descriptor is left.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        initial: Status,
+        termination: Path | None,
+        outlets: Outlets,
+        reserve: Reserve,
+    ) -> None:
+        self._outlets = outlets
+        self._loop = asyncio.get_running_loop()
+        self._place = place
+        self._initial = initial
+        self._termination = termination
+        self._files: list[LatestFile[Any]] = []
+        self._reports: list[Report] = []
+        self._begun = anyio.Event()
+        self._reserve = reserve
+
+    def begin(self) -> None:
+        """Write the first state, and from now on the state after every event."""
+        place = self._place
+        state = Path(place.state_file)
+        state_file = self._file(_state_writer(state), "the state file", state)
+        self._files.append(state_file)
+        self._state_file = state_file
+        self._begun.set()
+        self._reports.append(status_file(state_file.put, self._initial))
+        path = self._termination or (TERMINATION_LOG if TERMINATION_LOG.exists() else None)
+        if path is not None:
+            file = self._file(partial(write_termination_log, path), "the termination log", path)
+            self._files.append(file)
+            self._reports.append(termination_log(file.put))
+
+    def report(self, event: Event) -> None:
+        """Record ``event``; events after the last one change nothing."""
+        for report in self._reports:
+            report(event)
+
+    async def keep(self, others: Removals, seconds: float = LOOK_SECONDS) -> NoReturn:
+        """Write the state file again, within ``seconds``, if it was removed.
+
+        ``others`` are looked for at the same time.
+        """
+
+        def is_there() -> bool:
+            others.look()
+            return os.path.lexists(self._place.state_file)
+
+        await self._begun.wait()
+        await self._state_file.keep(is_there, seconds)
+
+    async def finish(self) -> None:
+        """Wait until both are written or have failed."""
+        for file in self._files:
+            await file.finish()
+        await anyio.lowlevel.checkpoint()  # let a thread's report arrive
+
+    def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
+        def failed(error: OSError) -> None:
+            text = f"{path} cannot be written: {reason_of(error)}"
+            self._outlets.complain(f"{name}: {text}")  # the last write comes after the last event
+            self._loop.call_soon_threadsafe(self._outlets.report, Diagnostic(name, text, None))
+
+        def ensure(content: Content) -> None:
+            self._reserve.ensure(partial(write, content))
+
+        return LatestFile(ensure, failed, name)
+
+
+def _state_writer(path: Path) -> Callable[[Status], None]:
+    """The first call also removes temporary files of an earlier start that was killed."""
+    rest = [path]
+
+    def write(status: Status) -> None:
+        while rest:
+            remove_remnants(rest.pop())
+        write_atomically(path, as_json(status), STATE_MODE)
+
+    return write
