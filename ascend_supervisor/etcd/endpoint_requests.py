@@ -10,7 +10,7 @@ import anyio
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint
 from ascend_supervisor.etcd.endpoint_order import Turns
-from ascend_supervisor.etcd.etcd_errors import Meaning, meaning_of, reason, refusal
+from ascend_supervisor.etcd.etcd_errors import FULL, Meaning, meaning_of, reason, refusal
 from ascend_supervisor.etcd.failures import Failure, Kind, Refused, error_of
 from ascend_supervisor.etcd.one_try import Complained, Failed, Message, not_understood
 
@@ -129,6 +129,8 @@ class Asking:
         match meaning_of(error.complaint):
             case Meaning.ELSEWHERE:
                 return Failed(Kind.SILENT, reason(error.complaint))
+            case Meaning.FULL:
+                return Failed(Kind.FULL, FULL)
             case Meaning.REFUSED | Meaning.TOKEN:
                 user = self._login.user if self._login else None
                 return Refused(refusal(error.complaint, user))

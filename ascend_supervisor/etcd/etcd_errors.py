@@ -15,6 +15,12 @@ _PERMISSION, _UNAUTHENTICATED = 7, 16
 _ELSEWHERE = frozenset({1, 2, 4, 8, 13, 14})
 """Canceled, unknown, deadline, no room, internal, unavailable: another endpoint may serve."""
 
+FULL = (
+    "its database is full (NOSPACE), so it only reads and deletes: make room (etcdctl compact, "
+    "then etcdctl defrag) or raise its --quota-backend-bytes, then end the alarm "
+    "(etcdctl alarm disarm)"
+)
+
 
 class Meaning(Enum):
     ELSEWHERE = auto()
@@ -25,6 +31,8 @@ class Meaning(Enum):
     LEASE_EXISTS = auto()
     NO_USERS = auto()
     """etcd does not ask for users."""
+    FULL = auto()
+    """Nothing can be written until somebody makes room."""
     REFUSED = auto()
 
 
@@ -33,6 +41,7 @@ _WORDS = {
     "revision of auth store is old": Meaning.TOKEN,
     "requested lease not found": Meaning.NO_LEASE,
     "lease already exists": Meaning.LEASE_EXISTS,
+    "database space exceeded": Meaning.FULL,
     "authentication is not enabled": Meaning.NO_USERS,
     "permission denied": Meaning.REFUSED,
     "user name is empty": Meaning.REFUSED,

@@ -48,6 +48,8 @@ class HttpxMissing(EtcdError):
 class Kind(Enum):
     SILENT = auto()
     """It cannot be reached, does not answer, or cannot serve now."""
+    FULL = auto()
+    """It answers, and reads, but writes nothing."""
     REFUSED = auto()
     STRANGE = auto()
     """It answers, but not as etcd."""
@@ -69,4 +71,5 @@ def error_of(failures: list[Failure], *, may_have_happened: bool) -> EtcdError:
         return Refused(f"etcd cannot be used: {text}")
     if kinds == {Kind.STRANGE} and not may_have_happened:
         return MalformedAnswer(f"expected an answer of etcd's JSON gateway: {text}")
-    return Unreachable(f"no etcd answers: {text}", may_have_happened=may_have_happened)
+    what = "etcd cannot be written to" if kinds == {Kind.FULL} else "no etcd answers"
+    return Unreachable(f"{what}: {text}", may_have_happened=may_have_happened)

@@ -44,7 +44,10 @@ class PeersWaiting(Event, frozen=True):
         if not self.missing:
             return f"waiting for the servers of the job: {self.reason}"
         lost = f"; no supervisor is there on {_servers(self.lost)}" if self.lost else ""
-        return f"waiting for {_servers(self.missing)}, not ready for the next generation{lost}"
+        more = f"; {known}" if (known := self.reason.partition(": ")[2]) else ""
+        return (
+            f"waiting for {_servers(self.missing)}, not ready for the next generation{lost}{more}"
+        )
 
     @property
     def sentence(self) -> str:

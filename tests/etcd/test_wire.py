@@ -38,7 +38,7 @@ def test_a_prefix_is_the_range_of_exactly_the_keys_that_begin_with_it(prefix, ke
         (9, "etcdserver: authentication is not enabled", Meaning.NO_USERS),
         (14, "etcdserver: request timed out", Meaning.ELSEWHERE),
         (14, "etcdserver: no leader", Meaning.ELSEWHERE),
-        (8, "etcdserver: mvcc: database space exceeded", Meaning.ELSEWHERE),
+        (8, "etcdserver: mvcc: database space exceeded", Meaning.FULL),
         (3, "etcdserver: request is too large", Meaning.REFUSED),
         (7, "etcdserver: permission denied", Meaning.REFUSED),
     ],

@@ -7,6 +7,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.absentees import did_not_come
 from ascend_supervisor.coordination.agreement.acts import Act, Transaction
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
@@ -82,7 +83,7 @@ def give_up(case: Case) -> Act | None:
         return the_end(case, BAD_TABLE, _differing_tables(case))
     cause = case.about.cause
     if cause is None:
-        return the_end(case, TABLE_NOT_READY, None)
+        return the_end(case, TABLE_NOT_READY, None, why=did_not_come(case))
     missing = tuple(sorted(set(range(case.rules.servers)) - set(case.view.prepared)))
     return the_end(case, cause.exit_code, replace(cause, also_lost=missing))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ascend_supervisor.coordination.agreement.absentees import not_all_ready
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.gathering import tables_differ
 from ascend_supervisor.coordination.agreement.records import Phase
@@ -25,7 +26,7 @@ def _gathering(case: Case) -> str:
     if case.index not in view.prepared:
         return "this server is not ready"
     if len(view.prepared) < case.rules.servers:
-        return "not all of them are ready"
+        return not_all_ready(case)
     if tables_differ(case):
         return "all are ready, but their rank tables differ"
     left = memory.phase_seen + case.about.delay - now

@@ -41,10 +41,15 @@ def new_epoch(
 
 
 def the_end(
-    case: Case, exit_code: int, cause: Cause | None, more: tuple[Compare, ...] = ()
+    case: Case,
+    exit_code: int,
+    cause: Cause | None,
+    more: tuple[Compare, ...] = (),
+    why: str = "",
 ) -> Transaction:
-    """Write ``end``; ``cause`` None leaves the one that is known."""
-    about = replace(case.about, is_retryable=exit_code in {UNAVAILABLE, TABLE_NOT_READY})
+    """Write ``end``; ``cause`` None leaves the one that is known, and so does an empty ``why``."""
+    is_retryable = exit_code in {UNAVAILABLE, TABLE_NOT_READY}
+    about = replace(case.about, is_retryable=is_retryable, why=why or case.about.why)
     about = about if cause is None else replace(about, cause=cause)
     epoch = replace(case.epoch, phase=Phase.END, exit_code=exit_code)
     why = f"the job ends with {exit_code}"

@@ -40,8 +40,10 @@ def ended_by(order: Exit, memory: Memory) -> Stop:
     else:
         is_retryable = order.exit_code in {UNAVAILABLE, TABLE_NOT_READY}
     why = (about.why if ended is not None and about is not None else "") or order.reason
-    if cause is None or not order.exit_code:
+    if not order.exit_code:
         return Stop(order.exit_code, order.reason, is_retryable=is_retryable)
+    if cause is None:
+        return Stop(order.exit_code, why, is_retryable=is_retryable)
     if cause.failure is None:
         return Stop(order.exit_code, why, told(cause), is_retryable, cause.server)
     lost = "".join(f"server {index} did not come back; " for index in cause.also_lost)

@@ -1,0 +1,48 @@
+"""Who is not ready, and who was never seen at this etcd; half sentences; pure."""
+
+from __future__ import annotations
+
+from ascend_supervisor.coordination.agreement.case import Case
+
+NOT_ALL_READY = "not all of them are ready"
+MOST_NAMED = 8
+
+
+def not_all_ready(case: Case) -> str:
+    """Why no generation starts."""
+    strangers = _never_seen(case)
+    return f"{NOT_ALL_READY}: {strangers}" if strangers else NOT_ALL_READY
+
+
+def did_not_come(case: Case) -> str:
+    """Why the job ends before its first generation."""
+    within = f"within --peers-timeout ({case.rules.timeout:g} s)"
+    if strangers := _never_seen(case):
+        return f"not all servers were ready {within}: {strangers}"
+    missing = sorted(set(range(case.rules.servers)) - set(case.view.prepared))
+    return f"not ready {within}: {_listed([_named(index) for index in missing])}"
+
+
+def _never_seen(case: Case) -> str:
+    """Who never came may wait for us at another etcd, or under another name; empty: all came."""
+    members, servers = case.view.members, case.rules.servers
+    never = [_named(index) for index in range(servers) if index not in members]
+    if not never:
+        return ""
+    known = [
+        _named(index, one.host or ", ".join(one.addresses))
+        for index, one in sorted(members.items())
+    ]
+    return (
+        f"this etcd knows {_listed(known)}, but has never seen {_listed(never)}, which may not "
+        "have started, or may have another etcd (--peers) or another name of the job (--peers-job)"
+    )
+
+
+def _named(index: int, host: str = "") -> str:
+    return f"server {index} ({host})" if host else f"server {index}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(names[:MOST_NAMED])}{more}"
