@@ -47,7 +47,9 @@ class Failure(Struct, frozen=True):
 
     ``exception`` is what it raised, ``reason`` why its framework ended it. ``code`` is CANN's error
     code. ``meaning`` says what its words mean and where to look. ``ended_at`` is in seconds of the
-    clock.
+    clock. ``oom_kills`` is the OOM counter of our memory cgroup at the start of the generation and
+    at the failure, if it rose though the process itself was not killed: then others were, such as
+    its children.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Failure(Struct, frozen=True):
     runtime_seconds: float
     ended_at: float = 0.0
     oom_killed: bool | None = None
+    oom_kills: tuple[int, int] | None = None
     log: str = ""
     exception: str | None = None
     last_lines: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.protocol import socket_beside
 from ascend_supervisor.control.server import ControlSocket
 from ascend_supervisor.events import Report
+from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.lock_holder import Holder
@@ -53,6 +54,7 @@ class Parts(Struct, frozen=True):
     notify: Listener
     control: ControlSocket
     chronicle: Chronicle
+    removals: Removals
 
 
 def parts_of(
@@ -90,9 +92,14 @@ def parts_of(
         guardian=guardian,
     )
     interrupts = Interrupts(report, logs.reopen, clock, settings.grace)
-    notify = _listener(settings, runtime)
-    control = _control(settings, place, chronicle, interrupts, clock, report)
-    return Parts(outlets, records, reserve, runtime, interrupts, notify, control, chronicle)
+    removals = Removals()
+    notify = _listener(settings, runtime, removals)
+    operations = _operations(settings, chronicle, interrupts, clock, report)
+    path = Path(socket_beside(place.state_file))
+    control = ControlSocket(path, operations, report, removals)
+    return Parts(
+        outlets, records, reserve, runtime, interrupts, notify, control, chronicle, removals
+    )
 
 
 def _console(settings: Settings) -> Format:
@@ -107,21 +114,21 @@ def _logs(settings: Settings, place: Place, report: Report) -> RankLogs:
     return RankLogs(rotation, about, report)
 
 
-def _listener(settings: Settings, runtime: Runtime) -> Listener:
+def _listener(settings: Settings, runtime: Runtime, removals: Removals) -> Listener:
     """What hears the ranks, once it is opened."""
     senders = partial(Senders, mark=runtime.ownership.mark, names=rank_names(settings.method))
-    return Listener(senders, runtime.children.spare_descriptor, runtime.clock, runtime.report)
+    return Listener(
+        senders, runtime.children.spare_descriptor, runtime.clock, runtime.report, removals
+    )
 
 
-def _control(
+def _operations(
     settings: Settings,
-    place: Place,
     chronicle: Chronicle,
     interrupts: Interrupts,
     clock: Clock,
     report: Report,
-) -> ControlSocket:
-    """The control socket of a job, beside its state file."""
+) -> Operations:
+    """What the control socket is asked for."""
     must_notify = settings.watchdog is not None or settings.startup_timeout is not None
-    operations = Operations(chronicle, interrupts, clock, report, must_notify=must_notify)
-    return ControlSocket(Path(socket_beside(place.state_file)), operations, report)
+    return Operations(chronicle, interrupts, clock, report, must_notify=must_notify)

@@ -128,7 +128,7 @@ def _handlers(parts: Parts) -> Mapping[int, Callable[[], None]]:
 def _start_side_tasks(tasks: TaskGroup, parts: Parts) -> None:
     """What goes on beside the job, until the last word is written."""
     tasks.start_soon(parts.runtime.children.keep_reaping)
-    tasks.start_soon(parts.records.keep)
+    tasks.start_soon(parts.records.keep, parts.removals)
     tasks.start_soon(parts.outlets.keep_current)
     tasks.start_soon(parts.control.serve)
     tasks.start_soon(parts.runtime.outputs.logs.watch)

@@ -5,20 +5,19 @@ It never blocks the event loop, and nothing wakes up while nobody connects.
 
 from __future__ import annotations
 
-import errno
 import os
 import pwd
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ascend_supervisor.control.conversation import Conversation
+from ascend_supervisor.control.listening import Listening
 from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.protocol import (
     Answer,
@@ -30,27 +29,20 @@ from ascend_supervisor.control.protocol import (
 )
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.files.reasons import reason_of
-from ascend_supervisor.files.reserved_descriptor import NONE_LEFT, Reserve, free_descriptors
-from ascend_supervisor.files.socket_file import ListeningSocket
+from ascend_supervisor.files.removals import Removals
+from ascend_supervisor.files.reserved_descriptor import NONE_LEFT
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import Errand, aside
+from ascend_supervisor.tasks.threads import Errand
 from ascend_supervisor.untrusted_text import plain, printable
 
 MOST_AT_ONCE = 16
 BURST = 16
-ROOM = 100
-"""Descriptors that must be free: 16 ranks take 64 or so. A job can do without this socket."""
 PAUSE_SECONDS = 0.02
 """After each burst of connections the loop belongs to the ranks' output for this long."""
 SCARCE_SECONDS = 1.0
 """How long nothing is accepted if the machine has no room for a connection."""
-ANSWER_SECONDS = 5.0
-"""After this time without an answer of the file system, that is reported."""
-REMOVE_SECONDS = 1.0
 NAME_SECONDS = 1.0
 """How long to wait for the names of users, which may come from a server that does not answer."""
 
@@ -58,12 +50,20 @@ NAME_SECONDS = 1.0
 class ControlSocket:
     """Listens at ``path`` from ``begin`` on, for as long as ``serve`` runs.
 
-    If no socket can be had there, this is reported once, and ``serve`` returns.
+    If no socket can be had there, this is reported once, and ``serve`` returns. A socket whose file
+    was removed is made again, as soon as ``removals`` notices.
     """
 
-    def __init__(self, path: Path, operations: Operations, report: Report) -> None:
+    def __init__(
+        self,
+        path: Path,
+        operations: Operations,
+        report: Report,
+        removals: Removals,
+    ) -> None:
         self.operations = operations
         self._path = path
+        self._listening = Listening(path, removals, self._tell)
         self._report = report
         self._begun = anyio.Event()
         self._users: Errand[Mapping[int, str]] | None = None
@@ -83,20 +83,17 @@ class ControlSocket:
         await self._begun.wait()
         self._users = Errand(user_names)
         try:
-            file, reserve = await self._opened()
-        except (OSError, NoThread) as error:
-            reason = reason_of(error) if isinstance(error, OSError) else str(error)
-            self._tell(f"it cannot be made: {reason}; ascend-supervisorctl reads the state file")
-            return
-        try:
+            if not await self._listening.open():
+                return
             with anyio.move_on_after(NAME_SECONDS):
                 await self._users.over()
-            await self._accept_all(file.socket, reserve)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listening.keep)
+                await self._accept_all(tasks)
         except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)
             self._report(defect(error))
         finally:
-            with anyio.move_on_after(REMOVE_SECONDS, shield=True):
-                await aside(file.remove)
+            await self._listening.close()
 
     def _named(self, by: Requester) -> Requester:
         """With the name of the user, if that is known."""
@@ -106,45 +103,28 @@ class ControlSocket:
                 return replace(by, user=users.answer.get(by.uid, ""))
         return by
 
-    async def _opened(self) -> tuple[ListeningSocket, Reserve]:
-        """The socket, and a descriptor to answer with when no other is left."""
-        errand = Errand(partial(_listen_at, self._path))
-        with anyio.move_on_after(ANSWER_SECONDS):
-            await errand.over()
-        if not errand.is_done:
-            self._tell("the file system does not answer; it is there as soon as that does")
-        file = await errand.result()
-        try:
-            return file, Reserve()
-        except OSError:
-            await aside(file.remove)
-            raise
+    async def _accept_all(self, tasks: TaskGroup) -> NoReturn:
+        while True:
+            for _ in range(BURST):
+                await self._listening.readable()
+                await self._accept(tasks)
+                await anyio.lowlevel.checkpoint()  # whoever has written is answered now
+            await anyio.sleep(PAUSE_SECONDS)
 
-    async def _accept_all(self, listener: socket.socket, reserve: Reserve) -> None:
-        async with anyio.create_task_group() as tasks:
-            while True:
-                for _ in range(BURST):
-                    await anyio.wait_readable(listener)
-                    await self._accept(listener, reserve, tasks)
-                    await anyio.lowlevel.checkpoint()  # whoever has written is answered now
-                await anyio.sleep(PAUSE_SECONDS)
-
-    async def _accept(self, listener: socket.socket, reserve: Reserve, tasks: TaskGroup) -> None:
+    async def _accept(self, tasks: TaskGroup) -> None:
         try:
-            self._admit(Conversation(listener.accept()[0]), tasks)
+            self._admit(Conversation(self._listening.accept()), tasks)
         except BlockingIOError:
             pass  # the client is gone already
         except OSError as error:
-            await self._without_room(error, listener, reserve)
+            await self._without_room(error)
 
-    async def _without_room(
-        self, error: OSError, listener: socket.socket, reserve: Reserve
-    ) -> None:
+    async def _without_room(self, error: OSError) -> None:
         """Serve one client with the reserved descriptor, if descriptors are what is missing."""
         if error.errno in NONE_LEFT:
-            with reserve.lent():
+            with self._listening.reserve.lent():
                 try:
-                    connection = listener.accept()[0]
+                    connection = self._listening.accept()
                 except OSError:  # another thread was faster
                     await anyio.sleep(SCARCE_SECONDS)
                 else:
@@ -206,15 +186,6 @@ class ControlSocket:
 
     def _tell(self, text: str) -> None:
         self._report(Diagnostic("the control socket", f"{plain(str(self._path))}: {text}", None))
-
-
-def _listen_at(path: Path) -> ListeningSocket:
-    """Raises OSError, also if the ranks may need all descriptors that are left."""
-    free = free_descriptors()
-    if free < ROOM:
-        raise OSError(errno.EMFILE, f"only {free:g} file descriptors are free; raise ulimit -n")
-    make_directories(path.parent)
-    return ListeningSocket.at(path)
 
 
 def user_names() -> Mapping[int, str]:

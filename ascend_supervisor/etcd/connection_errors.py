@@ -13,7 +13,7 @@ import httpx
 
 from ascend_supervisor.etcd.failures import Kind
 from ascend_supervisor.etcd.one_try import Failed
-from ascend_supervisor.etcd.tls import refusal_of
+from ascend_supervisor.etcd.tls import WITHOUT_CLIENT_CERTIFICATE, refusal_of
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.untrusted_text import shown
 
@@ -98,8 +98,11 @@ def _meaning(error: Exception, progress: Progress) -> tuple[Kind, str]:
 
 
 def _hint(progress: Progress) -> str:
-    if progress.is_proven or (progress.is_tls and progress.was_sent):
+    if progress.is_proven:
         return ""
+    if progress.is_tls and progress.was_sent:
+        what = "etcd does so if it asks for a client certificate"
+        return f" ({what}, {WITHOUT_CLIENT_CERTIFICATE})"
     return f" (etcd does so if it serves only {'http' if progress.is_tls else 'https'}://)"
 
 

@@ -10,9 +10,13 @@ from threading import Event
 from typing import NoReturn
 
 import anyio
+from anyio.abc import TaskGroup
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.removals import Removals
+from ascend_supervisor.files.socket_file import SocketFile
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
 from ascend_supervisor.life import Life
 from ascend_supervisor.notify.addresses import file_beside
@@ -26,17 +30,23 @@ from ascend_supervisor.notify.messages import after
 from ascend_supervisor.notify.senders import Senders
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.untrusted_text import plain
 
 ANSWER_SECONDS = 2.0
 """How long the file system may take to make or to remove the file of the socket."""
 MOST_AT_ONCE = 16
 """Messages between two turns of everything else in the event loop, however many are sent."""
+MOST_SOCKETS = 8
+"""A rank may have connected to a socket whose file was removed; so many are read at a time."""
 PAUSE_SECONDS = 0.1
 """After an error of the kernel, such as too little memory."""
 
 
 class Listener:
-    """``senders`` tells whose the messages of a generation are; ``room`` makes /proc readable."""
+    """``senders`` tells whose the messages of a generation are; ``room`` makes /proc readable.
+
+    A socket whose file was removed is made again, as soon as ``removals`` notices.
+    """
 
     def __init__(
         self,
@@ -44,14 +54,20 @@ class Listener:
         room: Callable[[], AbstractContextManager[None]],
         clock: Clock,
         report: Report,
+        removals: Removals,
     ) -> None:
+        self._removals = removals
         self._make_senders = senders
         self._room = room
         self._clock = clock
         self._report = report
         self._files = SlowFiles(ANSWER_SECONDS)
         self._bound: BoundSocket | None = None
+        self._file: SocketFile | None = None
+        self._heard: list[BoundSocket] = []
         self._opened = anyio.Event()
+        self._is_over = False
+        self._is_too_late = Event()
         self._life: Life | None = None
         self._senders: Senders | None = None
 
@@ -74,14 +90,19 @@ class Listener:
         path = file_beside(state_file)
         if path is None:
             return None
-        is_too_late = Event()
         try:
-            return await self._files.ask(partial(_bound_unless, is_too_late, Path(path)))
-        except OSError:
+            return await self._bound_in_time(Path(path))
+        except (OSError, FileSystemTimeout):
             return None
-        except FileSystemTimeout:
+
+    async def _bound_in_time(self, path: Path) -> BoundSocket:
+        """A socket at ``path``; raises OSError or FileSystemTimeout, and then none comes later."""
+        self._is_too_late = is_too_late = Event()
+        try:
+            return await self._files.ask(partial(self._bound_unless, is_too_late, path))
+        except BaseException:
             is_too_late.set()
-            return None
+            raise
 
     def _with_a_name(self) -> BoundSocket | None:
         try:
@@ -89,9 +110,11 @@ class Listener:
         except OSError as error:
             if scarcity(error):
                 raise
-            reason = f"ranks get no NOTIFY_SOCKET: {error.strerror or error}"
-            self._report(Diagnostic("the notify socket", reason, None))
+            self._tell(f"ranks get no NOTIFY_SOCKET: {error.strerror or error}")
             return None
+
+    def _tell(self, text: str) -> None:
+        self._report(Diagnostic("the notify socket", plain(text), None))
 
     def attend(self, life: Life) -> None:
         """From now on messages are those of ``life``; to be called before its first process."""
@@ -101,13 +124,47 @@ class Listener:
         """Take in what ranks say, for ever; the socket is closed when this is cancelled."""
         await self._opened.wait()
         assert self._bound is not None  # noqa: S101  (set before the event)
-        with self._bound.socket:
-            while True:
-                await anyio.wait_readable(self._bound.socket)
+        async with anyio.create_task_group() as tasks:
+            self._hear_too(self._bound, tasks)
+            if self._bound.file is not None:
+                tasks.start_soon(self._keep, Path(self._bound.address), tasks)
+            await anyio.sleep_forever()
+        raise AssertionError  # for mypy, to which a task group may end its block
+
+    def _hear_too(self, bound: BoundSocket, tasks: TaskGroup) -> None:
+        self._heard.append(bound)
+        tasks.start_soon(self._hear, bound)
+        if len(self._heard) > MOST_SOCKETS:
+            anyio.notify_closing(self._heard.pop(0).socket)
+
+    async def _hear(self, bound: BoundSocket) -> None:
+        with bound.socket:
+            while bound in self._heard:
+                with suppress(anyio.ClosedResourceError):
+                    await anyio.wait_readable(bound.socket)
                 try:
-                    await self._read(self._bound)
+                    await self._read(bound)
                 except OSError:
                     await self._clock.sleep(PAUSE_SECONDS)
+
+    async def _keep(self, path: Path, tasks: TaskGroup) -> None:
+        """Make the socket again whenever its file was removed, until ``remove_file``."""
+        is_failing = False
+        while True:
+            await self._removals.of(path)
+            if self._is_over:
+                return
+            try:
+                made = await self._bound_in_time(path)
+            except (OSError, FileSystemTimeout) as error:
+                if not is_failing and not self._is_over:
+                    reason = reason_of(error) if isinstance(error, OSError) else str(error)
+                    self._tell(f"{path} was removed, and cannot be made again: {reason}")
+                is_failing = True
+            else:
+                is_failing = False
+                self._bound = made
+                self._hear_too(made, tasks)
 
     async def _read(self, bound: BoundSocket) -> None:
         with self._room():
@@ -126,14 +183,20 @@ class Listener:
 
     async def remove_file(self) -> None:
         """Remove the socket's file, if there is one; to be called when no rank is left."""
-        if self._bound is not None and self._bound.file is not None:
-            with suppress(FileSystemTimeout):  # the next start replaces it
-                await self._files.ask(self._bound.file.remove)
+        self._is_over = True
+        self._is_too_late.set()
+        with suppress(FileSystemTimeout):  # the next start replaces it
+            await self._files.ask(self._remove_file)
 
+    def _bound_unless(self, is_too_late: Event, path: Path) -> BoundSocket:
+        """A socket at ``path``, of which nothing stays if nobody waits for it any more."""
+        bound = bound_to_file(path)
+        if is_too_late.is_set():
+            bound.remove()
+            raise FileSystemTimeout
+        self._file = bound.file
+        return bound
 
-def _bound_unless(is_too_late: Event, path: Path) -> BoundSocket:
-    """A socket at ``path``, of which nothing stays if nobody waits for it any more."""
-    bound = bound_to_file(path)
-    if is_too_late.is_set():
-        bound.remove()
-    return bound
+    def _remove_file(self) -> None:
+        if self._file is not None:
+            self._file.remove()

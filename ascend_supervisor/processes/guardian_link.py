@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,19 +25,24 @@ from ascend_supervisor.tasks.threads import aside
 NAME = "asv-guardian"
 LOOK_AGAIN_SECONDS = 0.02
 HELD = re.compile(r"/proc/(\d+)/stat", re.ASCII)
+STOPPED = "T"
+"""The state in /proc/PID/stat after SIGSTOP."""
 DISMISS_SECONDS = 1.0
 DISMISS_LOOK_SECONDS = 0.002
 
 
 class Guardian:
-    """``pipe``: the guardian's stdin, which no other process may hold; None without a guardian.
+    """``pipe``: the stdin of the guardian with ``mark``, which no other process may hold.
+
+    Both are None without a guardian.
 
     It never blocks: a message that does not fit into the pipe is lost. A leader is None if its
     start time is unknown: then the guardian knows its processes by our mark only.
     """
 
-    def __init__(self, pipe: int | None = None) -> None:
+    def __init__(self, pipe: int | None = None, mark: Mark | None = None) -> None:
         self._pipe = pipe
+        self._mark = mark
         if pipe is not None:
             os.set_blocking(pipe, False)
 
@@ -62,8 +68,11 @@ class Guardian:
         self._tell(f"fence {at}")
 
     async def dismiss(self) -> None:
-        """Nothing of ours is left: return when the guardian has ended, or after DISMISS_SECONDS."""
-        if self._pipe is None:
+        """Nothing of ours is left: return when the guardian has ended, or after DISMISS_SECONDS.
+
+        If somebody has stopped it (SIGSTOP), it goes on and ends soon after us.
+        """
+        if self._pipe is None or self._mark is None:
             return
         self._tell("done")
         poll = select.poll()
@@ -71,6 +80,9 @@ class Guardian:
         with anyio.move_on_after(DISMISS_SECONDS):
             while not poll.poll(0):  # noqa: ASYNC110  (POLLERR: the other end is closed)
                 await anyio.sleep(DISMISS_LOOK_SECONDS)
+            return
+        mark = self._mark
+        await aside(lambda: _continue(_guardians(mark.variable, lambda value: value == mark.value)))
 
     def _tell(self, line: str) -> None:
         if self._pipe is not None:
@@ -84,6 +96,7 @@ async def earlier_guardians(mark: Mark, seconds: float, tell_left: TellLeft) -> 
     Returns descriptions of processes that they could not end within ``seconds``.
     """
     telling = Telling(seconds, tell_left)
+    await aside(lambda: _continue(_guardians(mark.variable, mark.succeeds)))
     while left := await aside(lambda: tuple(_left(mark))):
         if telling.is_due:
             telling.tell(left)
@@ -96,12 +109,29 @@ async def earlier_guardians(mark: Mark, seconds: float, tell_left: TellLeft) -> 
 
 def _left(mark: Mark) -> Iterator[str]:
     """The processes that guardians wait for; the guardian itself if it shows none yet."""
+    for number in _guardians(mark.variable, mark.succeeds):
+        held = map(HELD.fullmatch, proc.open_files(number))
+        for pid in [int(found[1]) for found in held if found] or [number]:
+            yield proc.description(pid)
+
+
+def _guardians(variable: str, is_meant: Callable[[str], bool]) -> Iterator[int]:
+    """Those whose last word is ``variable`` with a value that is meant."""
     # Before it has its name, it is setsid, then Python.
     names = {NAME, "setsid", Path(sys.executable).name[:15]}
     numbers = [number for number in proc.pids() if proc.name(number) in names]
     for number, words in zip(numbers, proc.command_lines(numbers), strict=True):
-        variable, _, value = "".join(words[-1:]).partition("=")
-        if variable == mark.variable and mark.succeeds(value):
-            held = map(HELD.fullmatch, proc.open_files(number))
-            for pid in [int(found[1]) for found in held if found] or [number]:
-                yield proc.description(pid)
+        name, _, value = "".join(words[-1:]).partition("=")
+        if name == variable and is_meant(value):
+            yield number
+
+
+def _continue(guardians: Iterator[int]) -> None:
+    """Let those go on that were stopped, if they are of our user: others may only look like one."""
+    for number in guardians:
+        guardian, stat = Pid.of(number), proc.stat(number)
+        if guardian is None or stat is None or stat.state != STOPPED:
+            continue
+        with suppress(OSError):
+            if Path(f"/proc/{number}").stat().st_uid == os.geteuid():
+                guardian.send(signal.SIGCONT)

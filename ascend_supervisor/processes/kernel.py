@@ -61,7 +61,7 @@ def start_guardian(program: Path, mark: Mark) -> Guardian:
         return Guardian()
     finally:
         os.close(read_end)
-    return Guardian(write_end)
+    return Guardian(write_end, mark)
 
 
 def parent_death_prefix() -> tuple[str, ...]:

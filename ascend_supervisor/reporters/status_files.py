@@ -17,6 +17,7 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.latest_content import LatestFile
 from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.reporters.state_file import Status, as_json, status_file
@@ -28,7 +29,7 @@ Content = TypeVar("Content")
 STATE_MODE = 0o644
 TERMINATION_LOG = Path("/dev/termination-log")
 LOOK_SECONDS = 10.0
-"""How often to check that the state file still exists: health probes read it."""
+"""How often to check that our files still exist: probes read the state file."""
 
 
 def first_status(place: Place, start_time: int | None) -> Status:
@@ -90,10 +91,18 @@ class Records:
         for report in self._reports:
             report(event)
 
-    async def keep(self, seconds: float = LOOK_SECONDS) -> NoReturn:
-        """Write the state file again, within ``seconds``, if it was removed."""
+    async def keep(self, others: Removals, seconds: float = LOOK_SECONDS) -> NoReturn:
+        """Write the state file again, within ``seconds``, if it was removed.
+
+        ``others`` are looked for at the same time.
+        """
+
+        def is_there() -> bool:
+            others.look()
+            return os.path.lexists(self._place.state_file)
+
         await self._begun.wait()
-        await self._state_file.keep(partial(os.path.lexists, self._place.state_file), seconds)
+        await self._state_file.keep(is_there, seconds)
 
     async def finish(self) -> None:
         """Wait until both are written or have failed."""

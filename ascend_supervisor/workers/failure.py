@@ -34,6 +34,7 @@ class Death(Struct, frozen=True):
     at: float
     runtime_seconds: float
     oom_killed: bool | None
+    oom_kills: tuple[int, int] | None = None
 
     @property
     def failure(self) -> Failure:
@@ -47,6 +48,7 @@ class Death(Struct, frozen=True):
             runtime_seconds=self.runtime_seconds,
             ended_at=self.at,
             oom_killed=self.oom_killed,
+            oom_kills=self.oom_kills,
             log=str(spec.log),
             last_lines=lines,
             reason=spec.explanation.reason(lines, lines) if spec.explanation else None,

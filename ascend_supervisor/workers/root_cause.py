@@ -99,6 +99,12 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
         f"it {failure.status}{memory[failure.oom_killed]} after {failure.runtime_seconds:.1f} s"
     )
     head += "" if server is None else f", on server {server}"
+    if failure.oom_kills is not None:
+        before, after = failure.oom_kills
+        head += (
+            "; memory ran out before that: the kernel's OOM killer killed a process of our memory "
+            f"cgroup, such as a child of a rank (oom_kill rose from {before} to {after})"
+        )
     for why in filter(None, (failure.reason, failure.meaning)):
         head += f": {_cut(printable(why), 1000)}"
     if failure.exception:

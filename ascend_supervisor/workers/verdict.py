@@ -81,7 +81,8 @@ class Verdict:
         oom = self._oom_killed(status)
         is_first = False
         if not (status.ok or self._is_stopping or self._decided.is_set()):
-            self.death = Death(process, self._generation, status, now, runtime, oom)
+            others = None if oom else self._oom_kills_since()
+            self.death = Death(process, self._generation, status, now, runtime, oom, others)
             is_first = not self._is_explained(self.death.failure)
         if process.spec.completes and status.ok:
             self._note_success(process)
@@ -112,3 +113,8 @@ class Verdict:
             return False
         now, before = self._oom_kills(), self._oom_kills_before
         return None if now is None or before is None else now > before
+
+    def _oom_kills_since(self) -> tuple[int, int] | None:
+        """The cgroup's OOM counter when the group started, and now, if it rose."""
+        now, before = self._oom_kills(), self._oom_kills_before
+        return (before, now) if now is not None and before is not None and now > before else None

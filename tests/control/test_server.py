@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pwd
+import shutil
 import signal
 import socket
 import threading
@@ -20,7 +21,7 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.control import conversation, server
+from ascend_supervisor.control import conversation, listening
 from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.server import MOST_AT_ONCE, ControlSocket
@@ -29,6 +30,7 @@ from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import GenerationStarted, ProcessStarted
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorExited
+from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
@@ -60,9 +62,15 @@ class Stage:
         self.operations = Operations(
             self._chronicle, self.interrupts, clock, self.report, must_notify=False
         )
-        self.control = ControlSocket(path, self.operations, self.report)
+        self.removals = Removals()
+        self.control = ControlSocket(path, self.operations, self.report, self.removals)
         self.ended = anyio.Event()
         self.taken: StacksTaken | NothingSeen = TAKEN
+
+    async def look(self, seconds: float) -> None:
+        while True:
+            await anyio.sleep(seconds)
+            self.removals.look()
 
     def report(self, event: Event) -> None:
         self.events.append(event)
@@ -101,7 +109,7 @@ async def aside(call: Callable[[], T]) -> T:
 
 
 @asynccontextmanager
-async def serving(path: Path) -> AsyncIterator[Stage]:
+async def serving(path: Path, look_seconds: float = 10.0) -> AsyncIterator[Stage]:
     """A stage whose socket is there; no exception reaches the event loop's handler."""
     strays: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: strays.append(context))
@@ -110,6 +118,7 @@ async def serving(path: Path) -> AsyncIterator[Stage]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.control.serve)
             stage.control.begin()
+            tasks.start_soon(stage.look, look_seconds)
             while not path.exists():
                 await anyio.sleep(0.005)
             yield stage
@@ -403,8 +412,8 @@ async def test_a_file_system_that_does_not_answer_is_told_and_waited_for(path, m
         assert answers.wait(DEADLINE_SECONDS)
         return ListeningSocket.at(where)
 
-    monkeypatch.setattr(server, "_listen_at", slowly)
-    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(listening, "_listen_at", slowly)
+    monkeypatch.setattr(listening, "ANSWER_SECONDS", 0.1)
     stage = Stage(path)
     with anyio.fail_after(DEADLINE_SECONDS):
         async with anyio.create_task_group() as tasks:
@@ -426,3 +435,67 @@ async def test_before_the_place_is_ours_there_is_no_socket(path):
     with anyio.move_on_after(0.05):
         await stage.control.serve()
     assert not path.exists()
+
+
+async def until_there(path: Path) -> None:
+    while not path.exists():
+        await anyio.sleep(0.005)
+
+
+async def test_a_socket_that_is_removed_is_made_again(path):
+    async with serving(path, look_seconds=0.01) as stage:
+        for _ in range(20):
+            with connected(path) as client:
+                while not stage.control.conversations:
+                    await anyio.sleep(0.001)
+                path.unlink()
+                await until_there(path)
+                assert (await stage.ask("ping"))["ok"]
+                client.sendall(b'{"version": 1, "request": "ping"}\n')  # it is still served
+                answer = await aside(partial(read_line, client))
+                assert json.loads(answer)["ok"]
+        assert stage.events == []
+
+
+async def test_a_directory_that_is_removed_is_made_again_with_the_socket(tmp_path):
+    path = tmp_path / "log" / "s"
+    async with serving(path, look_seconds=0.01) as stage:
+        shutil.rmtree(path.parent)
+        path.parent.write_text("no directory")
+        while not stage.events:
+            await anyio.sleep(0.005)
+        await anyio.sleep(0.1)
+        path.parent.unlink()
+        await until_there(path)
+        assert (await stage.ask("ping"))["ok"]
+        (told,) = stage.events
+        assert isinstance(told, Diagnostic)
+        assert "it was removed, and cannot be made again: " in told.msg
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_the_end_is_prompt_while_the_socket_is_made_again(path, turns):
+    """Whatever it is doing when it is cancelled, no socket is left."""
+    for _ in range(20):
+        async with serving(path, look_seconds=0.001):
+            path.unlink()
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            await anyio.sleep(turns * 0.0005)
+        await anyio.sleep(0.001)
+        assert not path.exists()
+
+
+def open_sockets() -> int:
+    links = tuple(Path("/proc/self/fd").iterdir())
+    return sum(link.is_socket() for link in links)
+
+
+async def test_no_descriptor_is_left_of_a_socket_that_was_removed(path):
+    async with serving(path, look_seconds=0.001):
+        before = open_sockets()
+        for _ in range(30):
+            path.unlink()
+            await until_there(path)
+        await anyio.sleep(0.01)
+        assert open_sockets() == before

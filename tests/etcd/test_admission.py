@@ -18,7 +18,7 @@ from ascend_supervisor.etcd.tls import context_of
 from ascend_supervisor.etcd.values import Get, Key, Prefix
 from tests.etcd.asking import SHORT, at, endpoints, login, put, value_of
 from tests.etcd.listeners import Listener, answering, http, listening
-from tests.etcd.servers import ROOT_PASSWORD, EtcdServer, make_tls
+from tests.etcd.servers import ROOT_PASSWORD, EtcdServer, make_tls, with_dates
 from tests.running import wait_until
 
 SECRET = "s3cret, wíth ünusual: characters"  # noqa: S105
@@ -151,19 +151,39 @@ async def test_users_and_tls_together(secured):
     assert server.control("get", "ours/a", "--print-value-only", user=f"root:{ROOT_PASSWORD}")
 
 
+UNKNOWN_CA = r"its certificate is not signed by a CA that is trusted here: give the CA .*between"
+
+
 async def test_a_server_of_another_ca_is_refused(secured, tmp_path):
     server, _ = secured
     other = make_tls(tmp_path / "other", "IP:127.0.0.1").ca.read_text()
     for ca in (other, None):
         async with at(server, ca=ca) as client:
-            with pytest.raises(Refused, match=r"its certificate is not accepted \(.*, see the CA"):
+            with pytest.raises(Refused, match=f"{server.url}: {UNKNOWN_CA}$"):
                 await put(client, "a", b"")
 
 
 async def test_a_certificate_for_another_host_is_refused(etcd_server, tmp_path):
     tls = make_tls(tmp_path / "tls", "DNS:elsewhere.example")
     async with at(etcd_server(tls=tls), ca=tls.ca.read_text()) as client:
-        with pytest.raises(Refused, match=r"not valid for '127.0.0.1'"):
+        with pytest.raises(Refused, match="does not hold this host: write one that it holds"):
+            await put(client, "a", b"")
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "expected"),
+    [
+        ("20200101000000Z", "20200201000000Z", "has expired; {now}: renew the certificate"),
+        ("20490101000000Z", "20491231000000Z", "is not valid yet; {now}: set the clocks"),
+    ],
+)
+async def test_a_certificate_that_is_out_of_date_is_refused_with_the_time_here(
+    etcd_server, tmp_path, begin, end, expected
+):
+    tls = with_dates(make_tls(tmp_path / "tls", "IP:127.0.0.1"), begin, end)
+    now = r"the clock here says \d{4}-\d\d-\d\d \d\d:\d\d UTC"
+    async with at(etcd_server(tls=tls), ca=tls.ca.read_text()) as client:
+        with pytest.raises(Refused, match=f"its certificate {expected.format(now=now)}"):
             await put(client, "a", b"")
 
 
@@ -206,6 +226,17 @@ async def test_an_etcd_that_asks_for_client_certificates_is_refused(etcd_server,
             await until_refused(client)
 
 
+async def test_one_that_closes_the_connection_of_who_has_no_certificate_is_explained(
+    etcd_server, tmp_path
+):
+    tls = make_tls(tmp_path / "tls", "IP:127.0.0.1")
+    strict = etcd_server(tls=tls, arguments=["--client-cert-auth", f"--trusted-ca-file={tls.ca}"])
+    for _ in range(5):  # the alert of etcd may get lost when it closes the connection
+        async with at(strict, ca=tls.ca.read_text()) as client:
+            with pytest.raises((Refused, Unreachable), match="it asks for a client certificate"):
+                await put(client, "a", b"")
+
+
 async def until_refused(client: Etcd) -> None:
     """Ask again and again: the reason may get lost when etcd closes the connection."""
     for _ in range(20):
@@ -213,9 +244,17 @@ async def until_refused(client: Etcd) -> None:
             await client.read(Get(Key("a")))
 
 
-@pytest.mark.parametrize("ca", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
-async def test_a_ca_that_is_none_is_refused(ca):
-    with pytest.raises(Refused, match=r"holds no certificate that can be read .* expected PEM"):
+@pytest.mark.parametrize(
+    ("ca", "found"),
+    [
+        ("", "none"),
+        ("no certificate", "none"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n", "one that is damaged"),
+        ("-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----", "one that is damaged"),
+    ],
+)
+async def test_a_ca_that_is_none_is_refused(ca, found):
+    with pytest.raises(Refused, match=rf"read: expected PEM, .*-----, found {found}$"):
         async with at("https://127.0.0.1:1", ca=ca):
             pass
 

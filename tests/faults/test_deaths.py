@@ -155,8 +155,29 @@ def until_dead(pid: int) -> None:
         time.sleep(0.0005)
 
 
-GREEDY = python("x = [bytearray(b'x' * (1 << 20)) for _ in range(1 << 20)]")
 LIMIT = str(256 << 20)
+LOADER = python(
+    "import subprocess, sys; "
+    "child = subprocess.run([sys.executable, '-c', "
+    "'x = [bytearray(1 << 20) for _ in range(1 << 20)]']); "
+    "raise RuntimeError(f'DataLoader worker ended with {child.returncode}')"
+)
+
+
+def test_a_child_of_a_rank_that_the_kernel_kills_for_its_memory_is_told(bad_day, way):
+    """The rank itself only raises an exception."""
+    limit = {"limit_in_bytes": LIMIT} if (CGROUPS / "memory").is_dir() else {"max": LIMIT}
+    with cgroup("memory", **limit) as group:
+        job = bad_day("--standalone", "1", *LOADER, before=inside(group))
+        assert job.end() == 1
+        assert job.wait_for("process.exited")["oom_killed"] is False
+        cause = job.events[-1]["root_cause"]
+        assert "a process of our memory cgroup" in cause
+        assert "(oom_kill rose from 0 to 1)" in cause
+        assert "RuntimeError: DataLoader worker ended with -9" in cause
+
+
+GREEDY = python("x = [bytearray(b'x' * (1 << 20)) for _ in range(1 << 20)]")
 
 
 def test_a_rank_that_the_kernel_kills_for_its_memory_is_told_as_such(bad_day, way):

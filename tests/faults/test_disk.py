@@ -26,6 +26,7 @@ from ascend_supervisor.files.writer_thread import STALL_SECONDS
 from ascend_supervisor.output.log_thread import BUFFER_BYTES
 from ascend_supervisor.output.mirror import CHUNK_BYTES
 from ascend_supervisor.output.stream import PIPE_BYTES
+from tests.control.asking import ask
 from tests.faults.facilities import Hanging, failing_disk, hanging, small_disk
 from tests.faults.ways import Way
 from tests.running import Running, python, wait_until
@@ -339,6 +340,20 @@ def test_a_state_file_that_is_removed_is_written_again_although_nothing_happens(
     tale.let("over")
     assert tale.job.end() == 0
     assert tale.state()["phase"] == "ended"
+
+
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_sockets_that_are_removed_are_made_again_although_nothing_happens(bad_day, way, place):
+    tale = Tale(bad_day, way, place / "one", ("note begun, wait over",))
+    tale.note("begun")
+    tale.is_known()
+    control = tale.logs / f"{STATE}.sock"
+    remove(tale.logs)
+    wait_until(control.exists)
+    assert ask(control, "ping")["pid"] == tale.job.pid
+    tale.let("over")
+    assert tale.job.end() == 0
+    assert not control.exists()
 
 
 # A read-only one.

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.processes import proc
 from tests.faults.facilities import cgroup, inside
 from tests.faults.ways import NOBODY, ORDINARY, PID_1, Way, unprivileged
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until
@@ -412,6 +413,7 @@ def test_a_rank_with_privileges_does_not_outlive_a_killed_supervisor(
 
 
 def test_the_next_start_waits_until_privileged_ranks_are_ended(supervised, nobody, home):
+    """It lets a guardian go on that somebody has stopped."""
     program = a_copy("sleep", home, with_a_group)
     job = supervised("--standalone", "1", "--", str(program), "600", root=home, before=nobody)
     job.wait_for("process.started")
@@ -421,13 +423,21 @@ def test_the_next_start_waits_until_privileged_ranks_are_ended(supervised, nobod
     os.kill(job.pid, signal.SIGKILL)
     job.end()
     again = supervised("--standalone", "1", "--", "true", root=home, before=nobody)
-    again.wait_for("stop.waiting")
-    assert running(program)
-    assert not again.all("process.started")
-    os.kill(guardian, signal.SIGCONT)
     again.wait_for("process.started")
     assert not running(program)
     assert again.end() == 0
+
+
+def test_a_guardian_that_was_stopped_ends_with_its_supervisor(supervised, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    job = supervised("--standalone", "1", "--", "sh", "-c", f"read line <{go}")
+    job.wait_for("process.started")
+    (guardian,) = job.guardians
+    os.kill(guardian, signal.SIGSTOP)
+    go.write_text("on\n")
+    assert job.end() == 0
+    wait_until(lambda: proc.stat(guardian) is None or proc.is_zombie(guardian))
 
 
 def test_there_is_no_start_beside_a_rank_that_cannot_be_ended(supervised, nobody, home):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.notify.kinship import rank_names
@@ -53,6 +54,7 @@ class Hearing:
 
     stage: Stage
     devices: int = 8
+    removals: Removals = field(default_factory=Removals)
     life: Life = field(init=False)
     listener: Listener = field(init=False)
 
@@ -60,7 +62,7 @@ class Hearing:
         children, clock = self.stage.children, self.stage.clock
         senders = partial(Senders, mark=MARK, names=rank_names("ranktable"))
         self.listener = Listener(
-            senders, children.spare_descriptor, clock, self.stage.events.append
+            senders, children.spare_descriptor, clock, self.stage.events.append, self.removals
         )
 
     @asynccontextmanager

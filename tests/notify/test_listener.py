@@ -8,16 +8,26 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.notify.listener import Listener
+from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.notify.listener import MOST_SOCKETS, Listener
 from tests.notify.hearing import MARK, SAY, Hearing
+from tests.workers.test_generation import Stage
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory whose path is short enough for the socket to be a file."""
+    with TemporaryDirectory(prefix="n-", dir="/tmp") as root:
+        yield Path(root)
 
 
 def started(source: str, **more: object) -> str:
@@ -311,3 +321,66 @@ async def test_where_no_file_will_do_it_has_an_abstract_name(stage, obstacle, tm
     if obstacle is taken:
         assert (root / "state.json.notify").read_text() == "precious"
     assert not stage.events or all(event.name != "diagnostic" for event in stage.events)
+
+
+CONNECTED = """
+sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+sender.connect(os.environ["NOTIFY_SOCKET"])
+"""
+
+
+@asynccontextmanager
+async def looking(hearing: Hearing) -> AsyncIterator[None]:
+    """Removals are looked for very often."""
+
+    async def look() -> None:
+        while True:
+            hearing.removals.look()
+            await anyio.sleep(0.005)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_socket_that_is_removed_is_made_again(stage: Stage, short: Path):
+    hearing = Hearing(stage)
+    async with hearing.listening(short / "state.json"), looking(hearing):
+        place = Path(hearing.variables["NOTIFY_SOCKET"])
+        connected, again = str(short / "connected"), str(short / "again")
+        removes = f"os.unlink({str(place)!r})\nwait_for({str(place)!r})\n"
+        await hearing.until(
+            lambda: hearing.status(0) == "again" and hearing.status(1) == "connected before",
+            hearing.rank(
+                0,
+                f"wait_for({connected!r})\n"
+                + (removes + says("STATUS=again")) * 3
+                + f"open({again!r}, 'w').close()\n",
+            ),
+            hearing.rank(
+                1,
+                CONNECTED
+                + f"open({connected!r}, 'w').close()\nwait_for({again!r})\n"
+                + "sender.send(b'STATUS=connected before')\n",
+            ),
+        )
+        assert [event for event in stage.events if isinstance(event, Diagnostic)] == []
+    assert not place.exists()
+
+
+async def test_however_often_it_is_removed_few_descriptors_are_open(stage: Stage, short: Path):
+    hearing = Hearing(stage)
+    async with hearing.listening(short / "state.json"), looking(hearing):
+        place = Path(hearing.variables["NOTIFY_SOCKET"])
+        for _ in range(40):
+            place.unlink()
+            while not place.exists():
+                await anyio.sleep(0.001)
+        await anyio.sleep(0.05)
+        links = tuple(Path("/proc/self/fd").iterdir())
+        sockets = {str(link.readlink()) for link in links if link.is_socket()}
+        table = Path("/proc/net/unix").read_text().splitlines()
+        named = {line.split()[6] for line in table if str(short) in line}
+        assert len(sockets & {f"socket:[{inode}]" for inode in named}) <= MOST_SOCKETS
+    assert not place.exists()

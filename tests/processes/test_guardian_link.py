@@ -12,8 +12,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
+from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.guardian_link import NAME, earlier_guardians
 from ascend_supervisor.processes.ownership import Mark
 from ascend_supervisor.processes.pid import Pid
@@ -122,6 +124,44 @@ def started(program: Path, mark: str) -> subprocess.Popen[bytes]:
     assert process.stdout.readline() == b"up\n"
     process.stdout.close()
     return process
+
+
+def stopped(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+
+
+def guardians_left(mark: Mark, seconds: float) -> tuple[str, ...]:
+    return anyio.run(earlier_guardians, mark, seconds, lambda _: None)
+
+
+def test_an_earlier_guardian_that_was_stopped_goes_on(tmp_path: Path):
+    place = str(tmp_path / "state.json")
+    words = (sys.executable, "-I", "-S", guardian_program.__file__, f"OWNER=1.1@{place}")
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as guardian:
+        named = Path(f"/proc/{guardian.pid}/comm")
+        wait_until(lambda: named.read_text().strip() == NAME)
+        stopped(guardian)
+        assert guardian.stdin is not None
+        guardian.stdin.close()
+        assert guardians_left(Mark.ours("OWNER", place), 20.0) == ()
+        assert guardian.wait(20) == 0
+
+
+def test_what_is_stopped_and_no_guardian_of_ours_stays_so(tmp_path: Path):
+    """Its supervisor lives, or its place is another one."""
+    place = str(tmp_path / "state.json")
+    mark = Mark.ours("OWNER", place)
+    for number, owner in enumerate((mark.value, f"1.1@{place}.other")):
+        (tmp_path / str(number)).mkdir()
+        other = started(tmp_path / str(number) / NAME, f"OWNER={owner}")
+        stopped(other)
+        assert guardians_left(mark, 0.0) == ()
+        stat = proc.stat(other.pid)
+        assert stat is not None
+        assert stat.state == "T"
+        other.kill()
+        other.wait()
 
 
 @pytest.mark.parametrize("name", ["setsid", NAME])

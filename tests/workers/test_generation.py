@@ -340,6 +340,26 @@ async def test_an_oom_kill_is_told_as_a_fact_or_not_at_all(stage, before, after,
     assert outcome.failure.oom_killed is said
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"), [(3, 3, None), (3, 5, (3, 5)), (None, 1, None), (3, None, None)]
+)
+async def test_an_oom_kill_beside_the_rank_that_failed_is_told(stage, before, after, said):
+    """A child of the rank was killed, and the rank then exits by itself."""
+    stage.oom_kills.append(before)
+
+    async def then() -> Outcome:
+        await stage.up(0)
+        stage.oom_kills.append(after)
+        started = next(e for e in stage.events if isinstance(e, ProcessStarted))
+        os.kill(started.child_pid, signal.SIGINT)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    outcome = await stage.run([stage.spec(0, WAIT)], then)
+    assert isinstance(outcome, Crashed)
+    assert (outcome.failure.oom_killed, outcome.failure.oom_kills) == (False, said)
+
+
 async def test_a_command_that_is_missing_is_refused_before_anything_is_started(stage):
     specs = [stage.spec(0, WAIT), stage.spec(1, "", argv=("no-such-program",))]
     with pytest.raises(CommandNotFound, match="rank 1: 'no-such-program' was not found in PATH"):

@@ -207,6 +207,15 @@ def test_a_lack_of_memory_is_told_as_a_fact_or_not_at_all(oom_killed, words):
     )
 
 
+def test_a_process_that_the_kernel_killed_beside_the_rank_is_told_in_the_headline():
+    ended = Ended(Crashed(replace(FAILURE, oom_kills=(3, 5))), 1.0)
+    assert cause_in_short(ended) == (
+        "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s; memory ran "
+        "out before that: the kernel's OOM killer killed a process of our memory cgroup, such as a "
+        "child of a rank (oom_kill rose from 3 to 5)"
+    )
+
+
 @pytest.mark.parametrize("last_lines", [(), ("",), ("", "  ")])
 def test_a_log_that_is_empty_is_named(last_lines):
     text = failure_text(replace(FAILURE, last_lines=last_lines))
@@ -270,6 +279,7 @@ FAILURES = st.builds(
     | st.integers(1, 64).map(lambda number: ExitStatus(None, number)),
     runtime_seconds=st.floats(0, 1e9),
     oom_killed=st.none() | st.booleans(),
+    oom_kills=st.none() | st.tuples(st.integers(0), st.integers(0)),
     log=PATHS,
     exception=st.none() | st.text() | st.text(min_size=1).map(lambda text: text * 1500),
     last_lines=st.lists(

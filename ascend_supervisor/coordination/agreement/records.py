@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import zlib
 from enum import Enum
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from ascend_supervisor.cluster.made_table import ServerDevice
+from ascend_supervisor.coordination.agreement.recent import Recent
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 LARGE = 4096
 """An ``about`` with more bytes is compressed (zlib): 1,250 servers need 139 kB."""
 MOST_BYTES = 16 * 1024 * 1024
 """No record is larger, even unpacked; etcd itself takes 1.5 MiB."""
+
+KEPT_BYTES = 4 * 1024 * 1024
+"""So many bytes of records are kept decoded: those of 1,250 servers, with their NPUs, are 2 MB."""
 
 
 class DamagedRecord(Exception):
@@ -149,11 +152,13 @@ class Beat(Struct, frozen=True):
     incarnation: str
 
 
+DECODED: Recent[tuple[type, bytes], object] = Recent(KEPT_BYTES)
+"""What was decoded lately."""
+
 Record = Epoch | About | Member | Mark | Beat
 AnyRecord = TypeVar("AnyRecord", Epoch, About, Member, Mark, Beat)
 
 
-@lru_cache(maxsize=4096)
 def encode(record: Record) -> bytes:
     """The bytes of a record; a large one is compressed."""
     data = msgspec.json.encode(record)
@@ -169,10 +174,15 @@ def decode(key: str, value: bytes, kind: type[AnyRecord]) -> AnyRecord:
     return found
 
 
-@lru_cache(maxsize=4096)
 def _decoded(value: bytes, kind: type[Record]) -> Any:
     """The same bytes are read again and again: most records never change."""
-    return msgspec.json.decode(_unpacked(value), type=kind)
+    known = DECODED.get((kind, value))
+    if known is not None:
+        return known
+    data = _unpacked(value)
+    record = msgspec.json.decode(data, type=kind)
+    DECODED.put((kind, value), record, len(data) + len(value))
+    return record
 
 
 def _unpacked(value: bytes) -> bytes:

@@ -17,6 +17,8 @@ from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.tasks.threads import aside
 
 AGAIN_SECONDS = 5.0
+MOST_TABLES = 16
+"""So many of the tables that were read are kept: a generation starts with one of the last."""
 MADE = "made of what the servers publish"
 """In place of a digest: who agrees on the roster agrees on the table."""
 
@@ -55,7 +57,10 @@ class Tables(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the servers in the latest table that is known; empty before."""
+        """The names of the servers in the table that was agreed on last: failures are of these.
+
+        Before that, those of the table that was read last; empty before one was read.
+        """
 
     def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:
         """The table with which a generation starts on the servers of ``roster``."""
@@ -80,8 +85,10 @@ class WrittenTable:
         self._wait = wait
         self._identity = identity
         self._latest: Placed | None = None
+        self._last_read: Placed | None = None
+        self._agreed: Placed | None = None
         self._places: dict[str, Placed] = {}
-        """By the digest of the table."""
+        """By the digest of the table; the one that was read last is the last."""
 
     async def part(self) -> Part:
         self._latest = await self._read()
@@ -92,7 +99,8 @@ class WrittenTable:
         self._latest = None
         session.take_place(at.node_rank, at.found.table.servers, may_move=self._may_move)
         digest = at.found.essence
-        self._places[digest] = at
+        self._keep(digest, at, session.ready_with)
+        self._last_read = at
         if session.situation.table != digest:
             session.tell(table=digest)
 
@@ -103,11 +111,20 @@ class WrittenTable:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        places = list(self._places.values())
-        return _labels(places[-1]) if places else ()
+        known = self._agreed or self._last_read
+        return _labels(known) if known is not None else ()
 
     def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:  # noqa: ARG002
-        return self._places[session.ready_with]
+        self._agreed = self._places[session.ready_with]
+        return self._agreed
+
+    def _keep(self, digest: str, at: Placed, needed: str) -> None:
+        """``needed`` is the digest of the table with which the others know us to be ready."""
+        self._places.pop(digest, None)
+        self._places[digest] = at
+        old = [one for one in self._places if one != needed]
+        for one in old[:-MOST_TABLES]:
+            del self._places[one]
 
     async def _read(self) -> Placed:
         found = await self._wait()

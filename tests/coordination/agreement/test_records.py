@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
+import msgspec
 import pytest
 
 from ascend_supervisor.cluster.made_table import ServerDevice
@@ -52,6 +56,41 @@ ABOUT = About(
 )
 def test_a_record_is_what_it_was(record):
     assert decode("key", encode(record), type(record)) == record
+
+
+def test_what_is_remembered_of_large_records_is_bounded_in_bytes():
+    before = traced_bytes()
+    for number in range(60):
+        value = encode(Member(JOB, f"{number}", "p", (str(number) * 1_400_000,)))
+        assert decode("server/0", value, Member).incarnation == f"{number}"
+        huge = msgspec.json.encode(Member(JOB, f"{number}", "p" * 1_000_000))
+        assert decode("server/0", huge, Member).incarnation == f"{number}"
+    assert traced_bytes() - before < 24 * 1024 * 1024  # each of these takes 1 MB or more
+
+
+def test_all_records_of_a_large_job_are_remembered():
+    devices = tuple(ServerDevice(number, f"192.168.100.{number}") for number in range(8))
+    values = [
+        encode(Member(f"job {n}", JOB, f"{JOB}@{JOB}", ("10.100.100.100",), devices, host=JOB))
+        for n in range(1250)
+    ]
+    first = [decode("server/0", value, Member) for value in values]
+    again = [decode("server/0", value, Member) for value in values]
+    assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def traced_bytes() -> int:
+    """What the allocator of Python holds for objects that are in use."""
+    gc.collect()
+    if not tracemalloc.is_tracing():
+        tracemalloc.start()
+    return tracemalloc.get_traced_memory()[0]
+
+
+@pytest.fixture(autouse=True)
+def untraced():
+    yield
+    tracemalloc.stop()
 
 
 def test_an_epoch_is_small_because_every_write_compares_it():

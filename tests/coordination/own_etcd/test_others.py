@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from ascend_supervisor.coordination.agreement import keys
 from ascend_supervisor.coordination.agreement.records import (
     About,
@@ -13,6 +11,7 @@ from ascend_supervisor.coordination.agreement.records import (
     Mark,
     Member,
     Phase,
+    Record,
     decode,
     encode,
 )
@@ -28,9 +27,9 @@ LOST = Cause(0, 69, "server 0 was lost")
 FAILED = Cause(1, 7, "rank 1 exited with status 7")
 
 
-def view(phase: Phase, cause: Cause | None = None, **more: Struct) -> View:
+def view(phase: Phase, cause: Cause | None = None, **more: Record) -> View:
     """The first server and two others; ``more`` by key, with _ for /."""
-    records = {
+    records: dict[str, Record] = {
         keys.EPOCH: Epoch("job", 3, phase, "old"),
         keys.ABOUT: About("old", "settings", cause=cause),
         **{keys.server(index): Member("job", f"inc-{index}", "place") for index in range(3)},
