@@ -392,7 +392,7 @@ def skeleton(text: str) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("name", ["faults", "hangs", "peers", "recovery"])
+@pytest.mark.parametrize("name", ["sentences", "faults", "hangs", "peers", "recovery"])
 def test_a_page_says_the_same_in_chinese(name):
     assert skeleton(page(f"docs/{name}.md")) == skeleton(page(f"docs/{name}.zh.md"))
 

@@ -24,7 +24,7 @@ PATTERN = "*-supervisor-*.json"
 """The names that supervisors give to their state files."""
 MAX_BYTES = 16 * 1024 * 1024
 _PHASES: tuple[Phase, ...] = get_args(Phase)
-NAME_IT = f"name the supervisor's own with --state-file or {VARIABLE}"
+NAME_IT = f"name the supervisor's own with --log-dir, --state-file or {VARIABLE}"
 """What to do where the wrong file, or none, was found."""
 
 

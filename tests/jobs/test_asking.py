@@ -126,6 +126,7 @@ def test_somebody_who_names_nothing_is_told_which_supervisor_runs_here(supervise
     told = ctl("status", environ=environ)
     assert told.returncode == 1
     assert f"there is no state file {missing}: " in told.stderr
+    assert "name the supervisor's own with --log-dir, --state-file or " in told.stderr
     # Other tests may run many supervisors beside this one.
     expected = f"found instead: {state} (of process {job.pid}, which runs)"
     assert expected in hints(missing, environ, most=10_000)
