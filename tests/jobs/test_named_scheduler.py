@@ -17,8 +17,10 @@ NAMES = "w-0.job,w-1.job"
 SERVICE = "192.0.2.7"
 """An address that neither server has."""
 WORKER = """\
-import os, signal
-if os.environ["MS_ROLE"] == "MS_SCHED": signal.pause()
+import os, sys, time
+if os.environ["MS_ROLE"] == "MS_SCHED":
+    time.sleep(1)  # it ends by itself, after the workers
+    sys.exit()
 print("scheduler at", os.environ["MS_SCHED_HOST"])
 """
 MSRUN = """\
