@@ -58,14 +58,6 @@ def reduce_across(request, supervised, tmp_path):
         yield run
 
 
-def test_ranks_add_up_across_two_servers(reduce_across):
-    jobs = reduce_across()
-    assert [job.end() for job in jobs] == [0, 0]
-    for rank, job in enumerate(jobs):
-        assert f"rank {rank} of 2: the sum is [3.]" in job.said(rank)
-        assert not job.survivors()
-
-
 def test_the_server_that_failed_is_named_where_nothing_else_did(reduce_across):
     whole, broken = reduce_across("kill")
     assert broken.end() == 137
