@@ -126,35 +126,33 @@ def run(command: Sequence[str]) -> tuple[int, bool]:
     It has a process group of its own, because it ends ranks within 2 s, and at once when another
     one has ended; so the ranks of this server are told to stop by us.
     """
-    process = None
-    to_stop: list[int] = []
-    for_ranks: list[int] = []
+    heard = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, *FOR_RANKS}
+    # Blocked and waited for: Python would run a handler only after a wait that had just begun.
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    for signal_number in heard:  # nobody sends a signal for ranks to who has no handler for it
+        signal.signal(signal_number, no_answer)
 
-    def hear(number: int, _: object) -> None:
-        (for_ranks if number in FOR_RANKS else to_stop).append(number)
-        if process is None:
-            return
-        pass_on(process)
-        if to_stop == [number]:  # once: what follows must not be interrupted
-            raise ToldToStop
+    def begin() -> None:
+        os.setpgrp()
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
 
-    def pass_on(mpirun: subprocess.Popen[bytes]) -> None:
-        while for_ranks:
-            tell(mpirun, for_ranks.pop(0))
-
-    for number in (signal.SIGTERM, signal.SIGINT, *FOR_RANKS):
-        signal.signal(number, hear)
-    process = subprocess.Popen(command, preexec_fn=os.setpgrp)  # noqa: PLW1509  (no threads here)
-    try:
-        pass_on(process)
-        code = stop(process, to_stop[0]) if to_stop else process.wait()
-    except ToldToStop:
-        code = stop(process, to_stop[0])
-    return (code if code >= 0 else SIGNAL_BASE - code), bool(to_stop)
+    mpirun = subprocess.Popen(command, preexec_fn=begin)  # noqa: PLW1509  (no threads here)
+    while (code := mpirun.poll()) is None:
+        number = signal.sigwait(heard)
+        if number in FOR_RANKS:
+            tell(mpirun, number)
+        elif number != signal.SIGCHLD:
+            return exit_code(stop(mpirun, number)), True
+    return exit_code(code), False
 
 
-class ToldToStop(Exception):
-    """Ends the wait for mpirun."""
+def no_answer(number: int, _: object) -> None:
+    """A handler that is never run, because its signal is blocked."""
+
+
+def exit_code(returned: int) -> int:
+    """As a shell tells it: 128 + n for signal n."""
+    return returned if returned >= 0 else SIGNAL_BASE - returned
 
 
 def stop(mpirun: subprocess.Popen[bytes], number: int) -> int:
@@ -172,7 +170,8 @@ def stop(mpirun: subprocess.Popen[bytes], number: int) -> int:
         elif time.monotonic() >= alone_at:
             mpirun.send_signal(number)
             return mpirun.wait()
-        time.sleep(WAIT_SECONDS)
+        if heard := signal.sigtimedwait(FOR_RANKS, WAIT_SECONDS):
+            tell(mpirun, heard.si_signo)
     return code
 
 

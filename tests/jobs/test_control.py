@@ -25,7 +25,7 @@ def save(*_):
 signal.signal(signal.SIGTERM, save)
 os.write(1, b"up\\n")
 while True:
-    time.sleep(600)
+    time.sleep(0.05)  # a signal just before a sleep does not end it
 """
 US = f"process {os.getpid()} of user {pwd.getpwuid(os.geteuid()).pw_name}"
 

@@ -295,7 +295,7 @@ def test_7_the_exit_code_says_who_decided(supervised, tmp_path, arguments, code)
 def test_7_a_job_that_is_told_to_stop_never_ends_with_0(supervised):
     polite = (
         "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(0))\n"
-        "print('up', flush=True); time.sleep(600)"
+        "print('up', flush=True)\nwhile True: time.sleep(0.05)"
     )
     job = supervised("--standalone", "2", *python(polite))
     for rank in range(2):
@@ -365,13 +365,13 @@ def test_10_every_generation_that_starts_logs_its_end(supervised, when):
 # 12. What the supervisor did not start, and what did not come from its ranks, is never signalled.
 
 WITNESS = """
-import os, signal
+import os, signal, time
 told = [n for n in signal.valid_signals() if n not in {signal.SIGKILL, signal.SIGSTOP}]
 for number in told:
     signal.signal(number, lambda number, _: os.write(1, b"%d\\n" % number))
 os.write(1, b"here\\n")
 while True:
-    signal.pause()
+    time.sleep(0.05)
 """
 BESIDE = """
 "$0" -S -c "$1" > child 2>&1 &

@@ -18,7 +18,8 @@ STUBBORN = """
 import os, signal, time
 signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"asked\\n"))
 os.write(1, b"up\\n")
-time.sleep(60)
+for _ in range(600):
+    time.sleep(0.1)  # a signal just before a sleep does not end it
 os.write(1, b"the end\\n")
 """
 

@@ -20,6 +20,8 @@ from tests.recovery.rank import hosts, tell_who_i_am, write
 PORT = 29500
 """Of rank 0; the others follow."""
 SECONDS = 60.0
+STEP_SECONDS = 0.05
+"""A signal just before a wait does not end it."""
 OVER = b"over"
 
 
@@ -46,7 +48,7 @@ def wait_for_the_end(peers: list[socket.socket]) -> None:
     """Until all of ``peers`` have said that the training is over."""
     places = {peer: "[{}]:{}".format(*peer.getpeername()[:2]) for peer in peers}
     while places:
-        for peer in select.select(list(places), (), ())[0]:
+        for peer in select.select(list(places), (), (), STEP_SECONDS)[0]:
             place = places.pop(peer)
             try:
                 told = peer.recv(len(OVER))
@@ -73,7 +75,8 @@ def main() -> None:
     signal.signal(signal.SIGALRM, end)
     tell_who_i_am()
     wait_for_the_end(peers)
-    signal.pause()
+    while True:
+        time.sleep(STEP_SECONDS)
 
 
 if __name__ == "__main__":
