@@ -54,17 +54,20 @@ def _refuse_files(directories: Mapping[str, Path | None]) -> None:
     for option, directory in directories.items():
         if directory is None:
             continue
-        above = (directory, *directory.parents)
-        for path in above:
-            if answer_of(partial(_is_no_directory, path), ANSWER_SECONDS, otherwise=False):
-                raise CannotWrite(
-                    f"{option} {plain(str(directory))}: expected a directory, found that "
-                    f"{plain(str(path))} is none; name another one with {option}"
-                )
+        path = answer_of(partial(_file_in, directory), ANSWER_SECONDS, otherwise=None)
+        if path is not None:
+            raise CannotWrite(
+                f"{option} {plain(str(directory))}: expected a directory, found that "
+                f"{plain(str(path))} is none; name another one with {option}"
+            )
 
 
-def _is_no_directory(path: Path) -> bool:
-    return os.path.exists(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112  (never raise)
+def _file_in(directory: Path) -> Path | None:
+    """What of ``directory`` and those above it exists and is no directory."""
+    for path in (directory, *directory.parents):
+        if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112  (never raise)
+            return path
+    return None
 
 
 def _presumably(holds: Callable[[], bool]) -> bool:

@@ -90,9 +90,9 @@ class Listening:
     async def close(self) -> None:
         """Remove its file, unless another one has taken its place; also one that is being made."""
         with anyio.move_on_after(REMOVE_SECONDS, shield=True):
+            await aside(self._remove)
             if self._errand is not None:
                 await self._errand.over()
-            await aside(self._remove)
 
     def _make(self) -> None:
         """May block."""

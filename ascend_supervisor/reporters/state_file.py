@@ -19,6 +19,9 @@ from ascend_supervisor.events.generations import (
     RestartScheduled,
 )
 from ascend_supervisor.events.hangs import HangNoticed
+from ascend_supervisor.events.leftovers import PortWaiting
+from ascend_supervisor.events.own_etcd import EtcdWaiting
+from ascend_supervisor.events.peers import PeersUnreachable, PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import (
     ExitLingering,
@@ -94,9 +97,10 @@ def after(status: Status, event: Event) -> Status:
 
 
 def _changed(status: Status, event: Event) -> Status:
+    if (what := _waited_for(event)) is not None:
+        phase: Phase = "stopping" if status.phase == "stopping" else "waiting"
+        return replace(status, phase=phase, why=printable(what))
     match event:
-        case RankTableWaiting() | ClusterWaiting() | ClusterIncident():
-            return replace(status, phase="waiting", why=printable(event.what))
         case RankTableReady():
             return replace(status, world_size=event.world_size)
         case GenerationStarted():
@@ -111,7 +115,7 @@ def _changed(status: Status, event: Event) -> Status:
         case HangNoticed():
             return replace(status, why=event.msg)
         case ProcessStarted() | ProcessExited():
-            return replace(status, ranks=_ranks_after(status.ranks, event))
+            return _with_ranks(status, event)
         case (
             SignalReceived(signal="SIGTERM" | "SIGINT" | "SIGQUIT")
             | ControlRequested(request="stop")
@@ -127,6 +131,18 @@ def _changed(status: Status, event: Event) -> Status:
             return status
 
 
+def _waited_for(event: Event) -> str | None:
+    match event:
+        case RankTableWaiting() | ClusterWaiting() | ClusterIncident():
+            return event.what
+        case PeersWaiting() | EtcdWaiting() | PortWaiting():
+            return event.what
+        case PeersUnreachable(ranks_run=False):
+            return event.msg
+        case _:
+            return None
+
+
 def _restarts(event: GenerationStarted | RestartScheduled) -> dict[str, int | None]:
     return {
         "restarts_left": event.restarts_left,
@@ -139,6 +155,13 @@ def _at_the_end(status: Status, event: ExitLingering | SupervisorExited) -> Stat
     if isinstance(event, ExitLingering):
         return replace(status, phase="stopping")
     return replace(status, phase="ended", exit_code=event.exit_code)
+
+
+def _with_ranks(status: Status, event: ProcessStarted | ProcessExited) -> Status:
+    """A first failure is why a generation that runs will end."""
+    is_why = isinstance(event, ProcessExited) and event.first_failure and status.phase == "running"
+    why = event.msg if is_why else status.why
+    return replace(status, why=why, ranks=_ranks_after(status.ranks, event))
 
 
 def _ranks_after(

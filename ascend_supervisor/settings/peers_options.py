@@ -9,7 +9,7 @@ from enum import Enum
 from ascend_supervisor.etcd.access import EXPECTED, Endpoint, read_endpoints, shown_endpoints
 from ascend_supervisor.settings.kinds import PATH, PERIOD, PORT, Kind
 from ascend_supervisor.settings.option import PREFIX, Group, Option
-from ascend_supervisor.settings.readers import read_duration, read_text, read_whole
+from ascend_supervisor.settings.readers import is_denied, read_duration, read_text, read_whole
 
 PASSWORD = f"{PREFIX}PEERS_PASSWORD"  # the name of a variable
 """No option: everybody can read a command line."""
@@ -58,8 +58,8 @@ def read_ttl(found: object) -> int:
 
 
 def read_servers(found: object) -> int | None:
-    """How many servers; None, in a file or a variable ``false``: it was not given."""
-    return None if found is False or found == "false" else read_whole(found, least=1)
+    """How many servers; None, in a file or a variable ``false`` or ``no``: it was not given."""
+    return None if is_denied(found) else read_whole(found, least=1)
 
 
 def read_job(found: object) -> str:

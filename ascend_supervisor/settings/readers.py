@@ -70,6 +70,11 @@ def read_flag(found: object) -> bool:
     raise ValueError("true or false")
 
 
+def is_denied(found: object) -> bool:
+    """Whether it says that something was not given, where 0 would be a number."""
+    return _word(found) in _FALSE - {"0"}
+
+
 def read_text(found: object) -> str:
     if isinstance(found, str) and found.isprintable() and found.strip():
         return found.strip()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import Generic, TypeVar
 
 import anyio.to_thread
@@ -29,17 +30,11 @@ def start_thread(run: Callable[[], object], name: str) -> threading.Thread:
 
 
 def answer_of(ask: Callable[[], T], seconds: float, otherwise: T) -> T:
-    """What ``ask`` answers within so many seconds; it may block. Raises NoThread."""
-    found = [otherwise]
-    answered = threading.Event()
-
-    def answer() -> None:
-        found[0] = ask()
-        answered.set()
-
-    start_thread(answer, "an answer")
-    answered.wait(seconds)
-    return found[0]
+    """What ``ask`` answers, or raises, within so many seconds; it may block. Raises NoThread."""
+    answer: Future[T] = Future()
+    start_thread(partial(_call, ask, answer), "an answer")
+    wait((answer,), seconds)
+    return answer.result() if answer.done() else otherwise
 
 
 def check_room(threads: int) -> None:
@@ -69,18 +64,19 @@ async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | 
     Raises NoThread, or what ``function`` raises.
     """
     answer: Future[T] = Future()
-
-    def call() -> None:
-        try:
-            answer.set_result(function())
-        except BaseException as error:  # noqa: BLE001  (raised below)
-            answer.set_exception(error)
-
+    call = partial(_call, function, answer)
     try:
         await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
     except RuntimeError as error:  # not the function's: the thread could not be started
         raise NoThread from error
     return answer.result()
+
+
+def _call(function: Callable[[], T], answer: Future[T]) -> None:
+    try:
+        answer.set_result(function())
+    except BaseException as error:  # noqa: BLE001  (raised where the answer is taken)
+        answer.set_exception(error)
 
 
 class Errand(Generic[T]):

@@ -10,7 +10,12 @@ import anyio
 import pytest
 
 from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.coordination.followed_cluster.cluster_files import Look
+from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable, Sight
+from ascend_supervisor.coordination.followed_cluster.rules import Rules
 from ascend_supervisor.coordination.peers.coordinator import Peers
+from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster, Table
 from ascend_supervisor.coordination.peers.meeting import Meeting
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.tables import WrittenTable
@@ -20,6 +25,7 @@ from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Outcome, Patience
 from ascend_supervisor.restart_policy import RestartBudget
+from ascend_supervisor.supervisor import Broken
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.coordination.followed_cluster.test_three_servers import FOUND, SERVERS
 from tests.etcd.servers import EtcdServer
@@ -28,6 +34,10 @@ from tests.plays import Act, Stage, crash, finish, train
 TTL, FENCE, TIMEOUT = 2.0, 15.0, 60.0
 READS = pytest.mark.parametrize("few", [FEW, 1])
 """A job of more servers than that is one of many: they read little."""
+
+
+async def found() -> FoundTable:
+    return FOUND
 
 
 @dataclass
@@ -50,10 +60,20 @@ class Servers:
             stage.coordinator = self._peers(server, stage)
         return self.stages
 
-    def _peers(self, server: int, stage: Stage | None = None) -> Peers:
-        async def table():
-            return FOUND
+    def follow(self, server: int, look: Look) -> None:
+        """This server follows the cluster, too; ``look`` sees its files."""
+        stage = self.stages[server]
+        stage.coordinator = PeersInCluster(
+            lambda table: self._peers(server, stage, table),
+            found,
+            (look,),
+            Identity(node_rank=server),
+            Rules(0.5, Patience(0.0, 1.0), 0.0, 30.0),
+            MonotonicClock(),
+            stage.report,
+        )
 
+    def _peers(self, server: int, stage: Stage | None = None, table: Table = found) -> Peers:
         meeting = Meeting(
             etcd=partial(etcd_client, Access((self.etcd.endpoint,), deadline=1.0)),
             budget=self.budget,
@@ -122,6 +142,26 @@ async def test_three_servers_agree_on_generations_one_budget_and_one_root_cause(
     (cause,) = {end.root_cause for end in ends.values()}
     assert cause is not None
     assert cause.startswith("rank 2 failed first, in generation 4: it exited with status 1")
+
+
+async def test_a_defect_in_following_the_cluster_is_told_to_the_others(etcd):
+    """Else they would wait for this server until it counts as lost."""
+    servers = Servers(etcd, RestartBudget(4))
+    stages = servers.play([(train, train, train)])
+
+    async def look() -> Sight:
+        if all(stage.generations for stage in stages):
+            raise ZeroDivisionError("a division")
+        return Sight(CompletedTable(FOUND), reset_is_missing=True)
+
+    servers.follow(0, look)
+    async with anyio.create_task_group() as tasks:
+        for server in (1, 2):
+            tasks.start_soon(stages[server].run)
+        with pytest.raises(Broken, match="a division"):
+            await stages[0].run()
+    assert [stages[server].exit.event.exit_code for server in (1, 2)] == [70, 70]
+    assert "ZeroDivisionError('a division')" in stages[1].exit.event.reason
 
 
 @READS

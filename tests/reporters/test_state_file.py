@@ -20,7 +20,10 @@ from ascend_supervisor.events.generations import (
     ProcessStarted,
     RestartScheduled,
 )
+from ascend_supervisor.events.leftovers import PortWaiting
 from ascend_supervisor.events.output import OutputDropped
+from ascend_supervisor.events.own_etcd import EtcdWaiting
+from ascend_supervisor.events.peers import PeersUnreachable, PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import (
     ExitLingering,
@@ -83,6 +86,44 @@ def test_it_says_what_is_waited_for():
     assert status_of(WAITING) == replace(
         INITIAL, phase="waiting", why="waiting for the rank table /t: status is 'initializing'"
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (
+            PeersWaiting((1,), (1,), "", 3.0),
+            "waiting for server 1, not ready for the next generation; no supervisor is there on",
+        ),
+        (EtcdWaiting("waiting for the etcd of the job", 3.0, 60.0), "waiting for the etcd of"),
+        (PortWaiting(29500, 0.0, 75.0), "waiting for port 29500, where rank 0 is to listen"),
+        (
+            PeersUnreachable("no etcd answers", ranks_run=False),
+            "no etcd answers; no rank starts until it answers",
+        ),
+    ],
+)
+@pytest.mark.parametrize("before", [[], [READY, *begun(0), ended(0, "restart"), RESTART]])
+def test_whatever_is_waited_for_is_told(event, why, before):
+    status = status_of(*before, event)
+    assert status.phase == "waiting"
+    assert status.why.startswith(why)
+
+
+def test_a_server_that_stops_and_waits_for_others_still_stops():
+    status = status_of(READY, *begun(0), STOPPING, EtcdWaiting("waiting for server 1", 3.0, 60.0))
+    assert (status.phase, status.why) == ("stopping", "waiting for server 1")
+
+
+def test_ranks_run_on_while_no_etcd_answers():
+    unreachable = PeersUnreachable("no etcd answers", ranks_run=True)
+    assert status_of(READY, *begun(0), unreachable) == status_of(READY, *begun(0))
+
+
+def test_while_a_generation_ends_its_failure_is_told():
+    failed = died(1, 0, 7)
+    assert status_of(READY, *begun(0), failed).why == failed.msg
+    assert status_of(READY, *begun(0), STOPPING, failed).why == STOPPING.msg
 
 
 def test_it_says_who_runs():

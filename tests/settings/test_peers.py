@@ -201,7 +201,8 @@ def test_urls_that_cannot_be_read_are_not_also_said_to_be_missing(options, toml)
 
 def test_servers_that_make_their_table_are_counted() -> None:
     assert settings(PEERS, "--servers=2", env=JOB).servers == 2
-    assert settings(PEERS, env={**JOB, "ASCEND_SUPERVISOR_SERVERS": "false"}).servers is None
+    for none in ("false", "False", "no"):
+        assert settings(PEERS, env={**JOB, "ASCEND_SUPERVISOR_SERVERS": none}).servers is None
     assert "at least 1, found '0'" in only_fault(PEERS, "--servers=0", env=JOB)
 
 

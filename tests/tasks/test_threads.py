@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Event
 
 import anyio
+import pytest
 
 from ascend_supervisor.tasks.threads import Errand, answer_of
 
@@ -19,6 +21,15 @@ def test_where_none_comes_in_time_the_other_counts():
         assert answer_of(lambda: str(never.wait()), 0.01, "unknown") == "unknown"
     finally:
         never.set()
+
+
+def test_an_error_is_raised_at_once():
+    with pytest.raises(RuntimeError, match="a loop of links"):
+        answer_of(partial(raising, RuntimeError("a loop of links")), 30.0, "unknown")
+
+
+def raising(error: Exception) -> str:
+    raise error
 
 
 async def test_calls_that_are_stuck_count_although_nobody_waits_for_them_any_more():

@@ -32,6 +32,7 @@ from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome
 from ascend_supervisor.restart_policy import Decision, Stop
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.groups import innermost
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
@@ -74,7 +75,10 @@ class Platform:
         self._tasks.cancel_scope.cancel()
         if isinstance(error, Exception):  # of the job: not to be put into a group
             kind = error = traceback = None
-        await self._tasks.__aexit__(kind, error, traceback)
+        try:
+            await self._tasks.__aexit__(kind, error, traceback)
+        except Exception as group:  # noqa: BLE001  (a defect of the monitor)
+            raise innermost(group) from None
 
     def use_table_as_it_is(self) -> bool:
         """End the wait for a new table, as an operator wants; returns whether there is one."""

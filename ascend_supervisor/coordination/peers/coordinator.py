@@ -37,6 +37,7 @@ from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Completed, Ended, Fault, Interrupted, Outcome
 from ascend_supervisor.restart_policy import Decision, Stop
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.groups import innermost
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import aside
 
@@ -94,7 +95,7 @@ class Peers:
             try:
                 await self._exits.aclose()
             except Exception as group:  # noqa: BLE001  (a defect of a task, in a group of its own)
-                raise getattr(group, "exceptions", (group,))[0] from None
+                raise innermost(group) from None
             finally:
                 self._fence(inf)
 

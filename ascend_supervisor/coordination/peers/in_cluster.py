@@ -35,6 +35,7 @@ from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome, Remedy
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.groups import innermost
 from ascend_supervisor.tasks.race import first
 
 if TYPE_CHECKING:
@@ -82,7 +83,12 @@ class PeersInCluster:
     ) -> None:
         self._tasks.cancel_scope.cancel()
         is_of_job = isinstance(error, Exception)  # not to be put into a group
-        await self._tasks.__aexit__(*((None,) * 3 if is_of_job else (kind, error, traceback)))
+        try:
+            await self._tasks.__aexit__(*((None,) * 3 if is_of_job else (kind, error, traceback)))
+        except Exception as group:  # noqa: BLE001  (a defect of a task, which the peers tell)
+            defect = innermost(group)
+            await self._peers.__aexit__(type(defect), defect, defect.__traceback__)
+            raise defect from None
         await self._peers.__aexit__(kind, error, traceback)
 
     def use_table_as_it_is(self) -> bool:
