@@ -13,7 +13,7 @@ from typing import Any
 
 from ascend_supervisor.processes.pid import Pid
 from tests.etcd.servers import CONTROL
-from tests.peers.servers import RANK, TTL
+from tests.peers.servers import DEADLINE_SECONDS, RANK, TTL
 from tests.ports import free_port
 from tests.running import Running
 
@@ -52,6 +52,7 @@ class OwnEtcdJob:
             *("--", sys.executable, "-c", RANK),
             root=root,
             environ=environ,
+            deadline=DEADLINE_SECONDS,
         )
 
     def all_up(self, generation: int) -> None:

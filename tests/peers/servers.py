@@ -17,6 +17,8 @@ from tests.peers import relay
 from tests.running import Running
 
 TTL, FENCE, TIMEOUT = 2, 13, 40
+PATIENT = ("--peers-fence", "60", "--peers-timeout", "90")
+"""For servers that must not reach the fence, however slow this machine is."""
 DEADLINE_SECONDS = 60.0
 """A spare takes a place 17 s after a supervisor was killed."""
 RANK = """

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ascend_supervisor.processes.pid import Pid
-from tests.peers.servers import FENCE, TTL, boot_time
+from tests.peers.servers import FENCE, PATIENT, TTL, boot_time
 from tests.running import wait_until
 
 
@@ -89,7 +89,7 @@ def test_a_server_that_is_cut_off_for_ever_kills_its_ranks_and_ends(job):
 
 
 def test_an_etcd_that_is_frozen_for_longer_than_the_ttl_costs_nothing(job):
-    job.start_all()
+    job.start_all(*PATIENT)
     frozen_at = boot_time()
     job.etcd.freeze()
     job.servers[0].wait_for("peers.unreachable")
@@ -101,7 +101,7 @@ def test_an_etcd_that_is_frozen_for_longer_than_the_ttl_costs_nothing(job):
 
 def test_a_server_that_is_cut_off_for_a_while_restarts_with_the_others(job):
     """For longer than the TTL, and for less than the fence."""
-    servers = job.start_all()
+    servers = job.start_all(*PATIENT)
     job.cables[2].cut()
     servers[0].wait_for("generation.ended")
     job.cables[2].mend()
@@ -112,7 +112,7 @@ def test_a_server_that_is_cut_off_for_a_while_restarts_with_the_others(job):
 
 
 def test_a_supervisor_that_is_frozen_for_a_while_restarts_with_the_others(job):
-    servers = job.start_all()
+    servers = job.start_all(*PATIENT)
     servers[1].process.send_signal(signal.SIGSTOP)
     servers[0].wait_for("generation.ended")
     servers[1].process.send_signal(signal.SIGCONT)
@@ -165,7 +165,7 @@ def test_records_that_cannot_be_read_end_the_servers_with_their_key(job):
 
 
 def test_a_rank_that_dies_while_etcd_is_frozen_restarts_all_when_it_is_back(job):
-    servers = job.start_all()
+    servers = job.start_all(*PATIENT)
     job.etcd.freeze()
     job.signal_rank(1, signal.SIGKILL)
     servers[1].wait_for("process.exited", first_failure=True)
@@ -176,7 +176,7 @@ def test_a_rank_that_dies_while_etcd_is_frozen_restarts_all_when_it_is_back(job)
 
 
 def test_an_etcd_that_loses_its_data_costs_nothing(job):
-    job.start_all()
+    job.start_all(*PATIENT)
     job.etcd.wipe()
     job.signal_rank(0, signal.SIGKILL)
     job.all_up(1)

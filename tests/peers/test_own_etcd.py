@@ -15,6 +15,7 @@ import pytest
 from ascend_supervisor.processes.proc import open_files
 from tests.etcd.servers import PROGRAM
 from tests.peers.own_etcd import OwnEtcdJob
+from tests.peers.servers import PATIENT
 from tests.running import Running, wait_until
 
 
@@ -53,7 +54,7 @@ def test_a_job_brings_its_own_etcd_and_leaves_nothing_of_it(job):
 
 
 def test_an_etcd_that_is_killed_is_started_again_on_its_data_and_costs_nothing(job):
-    servers = job.start_all()
+    servers = job.start_all(*PATIENT)
     job.etcd().send(signal.SIGKILL)
     (ended,) = [servers[0].wait_for("etcd.ended")]
     assert ended["msg"].startswith("the etcd of the job was killed by SIGKILL; it is started again")
@@ -76,12 +77,16 @@ def test_a_first_server_that_is_killed_leaves_no_etcd_and_the_others_end_and_nam
 
 
 def test_a_first_server_that_comes_back_before_the_fence_goes_on_with_the_job(job):
-    """Its etcd is empty: what the others know is put back."""
-    job.start_all()
+    """Its etcd is empty: what the others know is put back.
+
+    Nor does it know that it is the server that was lost, so it waits for the fence of that one.
+    """
+    fence = ("--peers-fence", "20")
+    job.start_all(*fence)
     (data,) = job.data()
     (data / "of the job before").touch()
     job.servers[0].process.kill()
-    job.servers[0] = job.start(0)
+    job.servers[0] = job.start(0, *fence)
     job.all_up(1)
     assert not (data / "of the job before").exists()
     job.succeed(1)
@@ -158,7 +163,7 @@ def test_without_an_etcd_on_the_path_the_first_server_says_how_to_get_it(job, tm
 
 
 def test_the_etcd_stays_until_a_slow_server_has_read_the_end(job):
-    servers = job.start_all()
+    servers = job.start_all(*PATIENT)
     etcd = job.etcd()
     job.rank(1).send(signal.SIGUSR2)
     wait_until(lambda: job.has_key("done/0/1"))
