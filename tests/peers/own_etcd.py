@@ -17,7 +17,7 @@ from tests.peers.servers import DEADLINE_SECONDS, RANK, TTL
 from tests.ports import free_port
 from tests.running import Running
 
-FENCE, TIMEOUT = 13, 40
+FENCE, TIMEOUT = 15, 40
 
 
 class OwnEtcdJob:

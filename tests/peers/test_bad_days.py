@@ -56,7 +56,7 @@ def test_a_supervisor_that_is_killed_and_started_again_takes_its_place(job):
 
 
 def test_a_supervisor_that_is_killed_and_never_comes_back_ends_the_job(job):
-    servers = job.start_all(timeout=16)
+    servers = job.start_all(timeout=20)
     servers[1].process.kill()
     assert [servers[index].end() for index in (0, 2)] == [69, 69]
     assert "server 1 was lost" in servers[0].events[-1]["reason"]

@@ -81,7 +81,7 @@ def test_a_first_server_that_comes_back_before_the_fence_goes_on_with_the_job(jo
 
     Nor does it know that it is the server that was lost, so it waits for the fence of that one.
     """
-    fence = ("--peers-fence", "20")
+    fence = ("--peers-fence", "25")
     job.start_all(*fence)
     (data,) = job.data()
     (data / "of the job before").touch()
