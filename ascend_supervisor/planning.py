@@ -12,8 +12,8 @@ from ascend_supervisor.launchers.address import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.life import Equip, Plan, Start
 from ascend_supervisor.notify.environment import notify_variables
 from ascend_supervisor.processes.shell_file import Changes
-from ascend_supervisor.rank_environment import rank_variables, sourced_variables
 from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.users_environment import rank_variables, sourced_variables
 from ascend_supervisor.workers.host_addresses import addresses_of
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime

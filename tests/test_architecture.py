@@ -30,7 +30,7 @@ PURE = (
         "signal_meaning",
         "life",
         "exit",
-        "rank_environment",
+        "users_environment",
     ),
     "coordination/agreement/",
     *("coordination.own_etcd.address", "coordination.own_etcd.command"),

@@ -22,7 +22,7 @@ from ascend_supervisor.launchers.common_parts import (
     rank_spec,
 )
 from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, port_of
-from ascend_supervisor.launchers.ranktable import master_port, platform_environ
+from ascend_supervisor.launchers.rank_environment import master_port, platform_environ
 from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.untrusted_text import shown
 

@@ -10,7 +10,7 @@ from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import LOOPBACK, needed_address
 from ascend_supervisor.launchers.common_parts import rank_spec, table_file_unset
 from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
-from ascend_supervisor.launchers.ranktable import master_port
+from ascend_supervisor.launchers.rank_environment import master_port
 
 
 class TorchDdpLauncher(Struct, frozen=True):

@@ -16,7 +16,8 @@ from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import master_address, without_address
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.ranktable import RankTableLauncher, master_port
+from ascend_supervisor.launchers.rank_environment import master_port
+from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from tests.rank_tables import (
     A5,
     COMPLETED,

@@ -14,8 +14,8 @@ from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
 from ascend_supervisor.life import Start
 from ascend_supervisor.planning import plan_of
-from ascend_supervisor.rank_environment import rank_variables, sourced_variables
 from ascend_supervisor.settings.user_variables import NAMES, read_rank_variables
+from ascend_supervisor.users_environment import rank_variables, sourced_variables
 from tests.launchers.test_ranktable import PLACE
 from tests.rank_tables import TWELVE_PODS, table
 

@@ -1,0 +1,92 @@
+"""The variables by which a rank knows its place, for HCCL, MindSpore, PyTorch and TensorFlow."""
+
+from __future__ import annotations
+
+from ascend_supervisor.cluster.from_environment.declared import Chief
+from ascend_supervisor.cluster.rank_table import RankTable
+from ascend_supervisor.launchers import Boot, Here
+from ascend_supervisor.launchers.address import master_address
+
+MASTER_PORT = "29500"
+"""torch.distributed's default; the platform's MASTER_PORT, the same on all servers, wins."""
+CHIEF_PORT = "2222"
+"""Ascend Operator's."""
+
+
+OF_THE_NODE = (
+    *("MS_ROLE", "MS_SCHED_HOST", "MS_SCHED_PORT", "MS_SERVER_NUM"),
+    *("MS_WORKER_NUM", "MS_LOCAL_WORKER", "MS_NODE_RANK"),
+    *("CM_CHIEF_IP", "CM_CHIEF_PORT", "CM_CHIEF_DEVICE", "CM_WORKER_IP"),
+    *("CM_WORKER_SIZE", "CM_LOCAL_WORKER", "CM_RANK"),
+)
+"""What Ascend Operator sets for a MindSpore or TensorFlow pod. A rank that finds MS_ROLE waits for
+a scheduler, which is not started here; with a rank table it needs none. HCCL takes CM_* only where
+RANK_ID is not set. All other MS_* are the user's.
+"""
+
+
+def rank_environ(
+    boot: Boot, table: RankTable, here: Here, local_rank: int, rank: int
+) -> dict[str, str | None]:
+    """Of a rank that a process of its own runs; None: unset."""
+    if boot.chief is not None and not table.document:
+        return _tensorflow(boot, boot.chief, local_rank, rank)
+    return {
+        **{name: None for name in OF_THE_NODE if name in boot.environ},
+        **platform_environ(table, here, local_rank, rank),
+        **_torch(boot, table, here, local_rank, rank),
+    }
+
+
+def _tensorflow(boot: Boot, chief: Chief, local_rank: int, rank: int) -> dict[str, str | None]:
+    """What HCCL reads beside the CM_* of the pod; it refuses the variables of a rank table."""
+    port = chief.port if boot.port is None else boot.port
+    return {
+        **dict.fromkeys(("RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE")),
+        "CM_CHIEF_PORT": CHIEF_PORT if port is None else str(port),
+        "ASCEND_DEVICE_ID": str(local_rank),
+        "DEVICE_INDEX": str(rank),
+    }
+
+
+def _torch(
+    boot: Boot, table: RankTable, here: Here, local_rank: int, rank: int
+) -> dict[str, str | None]:
+    """What torch.distributed's ``env://`` reads, and what torchrun sets for its workers."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(local_rank),
+        "WORLD_SIZE": str(table.world_size or len(table.entries)),
+        "LOCAL_WORLD_SIZE": str(len(here.entry.devices) or 1),
+        "GROUP_RANK": str(here.node_rank),
+        "NODE_RANK": str(here.node_rank),
+        "MASTER_ADDR": master_address(table, boot.environ, boot.store),
+        "MASTER_PORT": master_port(boot),
+        "TORCHELASTIC_MAX_RESTARTS": str(boot.restarts),
+        "TORCHELASTIC_RUN_ID": here.place.job_id,
+    }
+
+
+def platform_environ(
+    table: RankTable, here: Here, local_rank: int, rank: int
+) -> dict[str, str | None]:
+    """What HCCL and MindSpore read; device ids are local indices, whatever the table says."""
+    return {
+        "RANK_ID": str(rank),
+        "RANK_SIZE": str(table.world_size),
+        "DEVICE_ID": str(local_rank),
+        "ASCEND_DEVICE_ID": str(local_rank),
+        "RANK_TABLE_FILE": str(here.place.table_file)
+        if table.document and table.world_size
+        else None,
+    }
+
+
+def master_port(boot: Boot, otherwise: str = MASTER_PORT) -> str:
+    """The port that was given, else the platform's if it is a number, else ``otherwise``."""
+    if boot.port is not None:
+        return str(boot.port)
+    if boot.store is not None and boot.store.port is not None:
+        return str(boot.store.port)
+    given = boot.environ.get("MASTER_PORT", "")
+    return given if given.isascii() and given.isdecimal() else otherwise
