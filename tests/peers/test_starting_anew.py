@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.cabled_servers import Cluster, cabled_servers
-from tests.running import Running
+from tests.running import Running, wait_until
 from tests.two_servers import Server
 
 MEETING = """
@@ -57,7 +57,8 @@ def test_connections_that_hold_the_port_of_rank_0_are_waited_for(cluster):
     servers = [cluster.start(index, "--", sys.executable, "-c", MEETING) for index in (0, 1)]
     waiting = servers[0].wait_for("port.waiting")
     assert waiting["port"] == int(PORT)
-    assert "TIME-WAIT" in connections(cluster.servers[0])
+    # The other side may not have closed yet.
+    wait_until(lambda: "TIME-WAIT" in connections(cluster.servers[0]))
     assert not servers[1].all("generation.started", generation=1)
     forget_connections(cluster.servers[0])
     assert [server.end() for server in servers] == [0, 0]
