@@ -13,6 +13,7 @@ from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
+    generation_name,
     job_directory,
     launcher_log_path,
 )
@@ -73,7 +74,7 @@ class MpirunLauncher(Struct, frozen=True):
 
     def _main(self, table: RankTable, here: Here, generation: int) -> ProcessSpec:
         place = here.place
-        directory = job_directory(place) / "mpirun" / f"generation_{generation}"
+        directory = job_directory(place) / "mpirun" / generation_name(place, generation)
         program = self.tools.node if here.node_rank else self.tools.head
         words = [*program, "--port", self._port]
         words += ["--wait", f"{self.tools.wait:g}", "--job", place.job_id]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment.model_arts import declared_table
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
-from ascend_supervisor.job_files import place_of
+from ascend_supervisor.job_files import StartCount, place_of
 from ascend_supervisor.launchers import Boot, Here, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher, MindSporeWords
 from ascend_supervisor.launchers.mpirun import MpirunLauncher, MpirunTestimony, Tools
@@ -500,6 +500,14 @@ def test_mpirun_on_the_first_of_two_servers():
         *("-x", "CREDENTIAL", "-x", "MA_NUM_GPUS", "-x", "MA_NUM_HOSTS", "-x", "PATH"),
         *("-x", "VC_WORKER_HOSTS", *COMMAND),
     )
+
+
+def test_a_later_start_of_mpirun_does_not_share_the_directory_of_an_earlier_one():
+    table = declared_table(ONE_SERVER)
+    here = Here(0, table.entries[0], replace(PLACE, start=StartCount(1, 2)))
+    (main,) = mpirun()(Boot(COMMAND, ONE_SERVER, 3, None)).plan(table, here, 0)
+    (directory,) = main.directories
+    assert directory.name == "s1-p2-generation_0"
 
 
 @pytest.mark.parametrize(
