@@ -19,8 +19,9 @@ from ascend_supervisor.untrusted_text import plain
 
 
 def place_here(settings: Settings, environ: Mapping[str, str]) -> Place:
-    """Where they go; raises CannotWrite for a directory that is none."""
-    _refuse_files({"--log-dir": settings.log_dir, "--work-dir": settings.work_dir})
+    """Where they go; raises CannotWrite for a directory that is none, or that cannot be made."""
+    _check("--log-dir", settings.log_dir, _file_in, _read_only)
+    _check("--work-dir", settings.work_dir, _file_in)  # what is below it may be writable
     mounted = mounted_log_dir(environ)
     usual = mounted is None and settings.work_dir is None
     return place_of(
@@ -46,28 +47,39 @@ def _here() -> Path:
         ) from error
 
 
-def _refuse_files(directories: Mapping[str, Path | None]) -> None:
-    """Raise CannotWrite if one, by its option, is a file or below one: nothing can be made there.
+Fault = Callable[[Path], str | None]
+"""What is wrong with a directory, as the end of a sentence; None: nothing."""
+
+
+def _check(option: str, directory: Path | None, *faults: Fault) -> None:
+    """Raise CannotWrite for the first of ``faults`` that it has.
 
     Everything that is written below it would fail later, each with an error of its own.
     """
-    for option, directory in directories.items():
-        if directory is None:
-            continue
-        path = answer_of(partial(_file_in, directory), ANSWER_SECONDS, otherwise=None)
-        if path is not None:
-            raise CannotWrite(
-                f"{option} {plain(str(directory))}: expected a directory, found that "
-                f"{plain(str(path))} is none; name another one with {option}"
-            )
+    if directory is None:
+        return
+
+    def found() -> str | None:
+        return next(filter(None, (fault(directory) for fault in faults)), None)
+
+    if fault := answer_of(found, ANSWER_SECONDS, otherwise=None):
+        raise CannotWrite(
+            f"{option} {plain(str(directory))}: expected a directory, found that {fault}; name "
+            f"another one with {option}"
+        )
 
 
-def _file_in(directory: Path) -> Path | None:
-    """What of ``directory`` and those above it exists and is no directory."""
+def _file_in(directory: Path) -> str | None:
     for path in (directory, *directory.parents):
         if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112  (never raise)
-            return path
+            return f"{plain(str(path))} is none"
     return None
+
+
+def _read_only(directory: Path) -> str | None:
+    if can_be_made(directory):
+        return None
+    return f"user {os.geteuid()} can neither write to it nor make it"
 
 
 def _presumably(holds: Callable[[], bool]) -> bool:

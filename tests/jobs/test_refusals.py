@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -106,6 +107,32 @@ def test_a_file_where_a_directory_is_needed_is_refused_by_its_option(
             f"{tmp_path / 'file'} is none; name another one with {option}"
         )
     ]
+
+
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)], ids=["a run", "a plan"])
+@pytest.mark.parametrize("below", ["", "logs/here"])
+def test_a_log_directory_that_cannot_be_written_is_refused_at_once(
+    supervised, tmp_path, below, check
+):
+    if os.geteuid():
+        pytest.skip("a read-only mount needs root")
+    place = tmp_path / "read-only"
+    place.mkdir()
+    named = place / below
+    before = ("unshare", "--mount", "sh", "-c", READ_ONLY, str(place))
+    options = ("--standalone", "1", "--log-dir", str(named), *check)
+    job = supervised(*options, "--", "true", before=before)
+    assert job.end() == 73
+    assert job.stderr.splitlines() == [
+        (
+            f"ascend_supervisor: --log-dir {named}: expected a directory, found that user 0 can "
+            "neither write to it nor make it; name another one with --log-dir"
+        )
+    ]
+    assert [event["event"] for event in job.events] == ["supervisor.exited"]
 
 
 @pytest.mark.parametrize("word", ["python3 train.py", "/usr/bin/python3 train.py"])
