@@ -198,6 +198,16 @@ def test_sigterm_to_all_ends_all_with_143(job):
     assert [server.end() for server in servers] == [143, 143, 143]
 
 
+def test_servers_that_are_told_to_stop_while_etcd_is_frozen_do_not_wait_for_it(job):
+    servers = job.start_all(*PATIENT)
+    job.etcd.freeze()
+    told_at = boot_time()
+    for server in servers:
+        server.send(signal.SIGTERM)
+    assert [server.end() for server in servers] == [143, 143, 143]
+    assert boot_time() - told_at < 30  # not until the fence, which is 60 s away
+
+
 def test_the_same_job_again_at_once_is_a_new_one(job):
     job.start_all()
     job.succeed(0)
