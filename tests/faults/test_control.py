@@ -81,6 +81,12 @@ def connected():
     client.connect(os.path.basename(sys.argv[1]))
     return client
 
+def say(client, words):
+    try:
+        client.send(words)
+    except OSError:
+        pass  # it has made room for another one
+
 def there():
     os.write(1, b"there\\n")
     time.sleep(600)
@@ -91,7 +97,7 @@ ATTACKS = {
     "half lines": """
 clients = [connected() for _ in range(100)]
 for client in clients:
-    client.send(b'{"version":1,"req')
+    say(client, b'{"version":1,"req')
 there()
 """,
     "descriptors": """
@@ -105,10 +111,7 @@ there()
 clients = []
 for _ in range(300):
     clients.append(connected())
-    try:
-        clients[-1].send(b'{"version":1,"request":"status"}\\n')
-    except OSError:
-        pass  # it has made room for another one
+    say(clients[-1], b'{"version":1,"request":"status"}\\n')
 there()
 """,
     "all are stopped": """
