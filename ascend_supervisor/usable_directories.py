@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -79,7 +80,10 @@ def _file_in(directory: Path) -> str | None:
 def _read_only(directory: Path) -> str | None:
     if can_be_made(directory):
         return None
-    return f"user {os.geteuid()} can neither write to it nor make it"
+    nearest = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
+    is_read_only = os.statvfs(nearest).f_flag & os.ST_RDONLY
+    reason = os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+    return f"user {os.geteuid()} can neither write to it nor make it: {reason}"
 
 
 def _presumably(holds: Callable[[], bool]) -> bool:

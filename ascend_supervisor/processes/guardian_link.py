@@ -82,7 +82,10 @@ class Guardian:
                 await anyio.sleep(DISMISS_LOOK_SECONDS)
             return
         mark = self._mark
-        await aside(lambda: _continue(_guardians(mark.variable, lambda value: value == mark.value)))
+        with suppress(OSError):  # without a descriptor for /proc nobody can be looked for
+            await aside(
+                lambda: _continue(_guardians(mark.variable, lambda value: value == mark.value))
+            )
 
     def _tell(self, line: str) -> None:
         if self._pipe is not None:

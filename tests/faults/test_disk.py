@@ -377,8 +377,6 @@ def test_a_read_only_log_directory_is_refused(bad_day, way, place):
             assert "Read-only file system" in sentence or "Permission denied" in sentence
             assert tale.job.events[-1]["root_cause"] in sentence
             assert not tale.job.all("generation.started")
-        sentences = [tale.job.stderr.splitlines()[-1] for tale in tales]
-        assert "cannot write its log" in sentences[0]
 
 
 def make_read_only(disk: Path, way: Way) -> None:

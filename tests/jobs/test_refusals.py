@@ -129,7 +129,8 @@ def test_a_log_directory_that_cannot_be_written_is_refused_at_once(
     assert job.stderr.splitlines() == [
         (
             f"ascend_supervisor: --log-dir {named}: expected a directory, found that user 0 can "
-            "neither write to it nor make it; name another one with --log-dir"
+            "neither write to it nor make it: Read-only file system; name another one with "
+            "--log-dir"
         )
     ]
     assert [event["event"] for event in job.events] == ["supervisor.exited"]
