@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-cluster check test lint types tests parts
 .PHONY: frameworks test-e2e test-mindspore test-faults test-pythons
-.PHONY: bench compare pictures recordings
+.PHONY: bench compare pictures recordings terminals
 .PHONY: wheel portable requirements
 .PHONY: environment clean
 
@@ -104,6 +104,11 @@ pictures: environment ## docs/pictures, from the events in tests/data/timelines
 		name=docs/pictures/$$(basename $$story); \
 		$(PYTHON) scripts/timelines $$story >$$name.svg && \
 		$(PYTHON) scripts/timelines --language zh $$story >$$name.zh.svg || exit 1; \
+	done
+
+terminals: environment ## docs/pictures/terminal-*.svg, from real runs in a real terminal
+	@for name in demo status failure refusal; do \
+		$(PYTHON) scripts/terminals $$name /tmp/training >docs/pictures/terminal-$$name.svg || exit 1; \
 	done
 
 wheel: environment ## dist/: the wheel, and the source distribution

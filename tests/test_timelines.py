@@ -63,7 +63,8 @@ def test_a_picture_is_that_of_its_events(story, language):
 
 def test_every_picture_has_its_events():
     expected = {f"{story}{suffix}" for story in STORIES for suffix in LANGUAGES.values()}
-    assert {path.name for path in PICTURES.iterdir()} == expected
+    drawn = {path.name for path in PICTURES.iterdir() if not path.name.startswith("terminal-")}
+    assert drawn == expected
 
 
 def test_every_picture_is_that_of_one_test():
