@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.readme.commands import MINDSPORE, block, instructions
+from tests.test_docs import page
+
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "conf" / "requirements.txt"
 BUSYBOX = shutil.which("busybox")
@@ -80,6 +83,39 @@ def test_the_requirements_are_whole():
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     needed = {one["metadata"]["name"].lower() for one in json.loads(done.stdout)["install"]}
     assert {name.replace("_", "-") for name in needed} - {"ascend-supervisor"} <= set(with_hash)
+
+
+def test_the_wheel_is_installed_as_the_readme_says(built, tmp_path):
+    """In an image, and in a virtual environment; its pages are found where it is activated."""
+    shutil.copytree(built, tmp_path / "dist")
+    shutil.copytree(built, tmp_path / "tmp")
+    place = f"{tmp_path}/opt/ascend-supervisor"
+    environ = {**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}"}
+
+    def shell(script: str) -> str:
+        done = subprocess.run(
+            ["bash", "-ec", script],
+            cwd=tmp_path,
+            env=environ,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    image = dict(instructions(block(MINDSPORE)))["RUN"].replace("python3.10", sys.executable)
+    shell(re.sub(r"(?<!\S)/(?=(?:opt|tmp)/)", f"{tmp_path}/", image))
+    assert shell("ascend-supervisor --version").startswith("ascend_supervisor ")
+    shell("pip uninstall --yes ascend-supervisor")
+    _, install = block("make wheel\n").splitlines()
+    shell(install)
+    assert shell("command -v ascend-supervisorctl") == f"{place}/bin/ascend-supervisorctl\n"
+    for name in ("ascend-supervisor", "ascend-supervisorctl"):
+        assert f"`man {name}`" in page("README.md")
+        assert shutil.which("man") is None or shell(f"man -w {name}").startswith(f"{place}/share/")
+        assert Path(f"{place}/share/bash-completion/completions/{name}").exists()
+    assert Path(f"{place}/share/zsh/site-functions/_ascend-supervisor").exists()
 
 
 @pytest.fixture
