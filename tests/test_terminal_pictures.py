@@ -16,6 +16,7 @@ from tests.test_docs import PAGES, ROOT
 PICTURES = sorted((ROOT / "docs" / "pictures").glob("terminal-*.svg"))
 NAMES = [path.stem.removeprefix("terminal-") for path in PICTURES]
 COLUMNS, WIDE, MARGIN = 108, 7.8, 12.0
+SEVERAL = re.compile(r"[\d:.]+ ranks? [\d, to]+ (started|runs|was|were)\b")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -36,9 +37,13 @@ def drawn(name: str, directory: Path) -> str:
 
 
 def said(svg: str, directory: str) -> set[str]:
-    """The lines, without spaces and what differs from run to run; those that were folded whole."""
+    """The lines, without spaces and what differs from run to run; those that were folded whole.
+
+    Several ranks that start or end are told together only if they do so within a moment.
+    """
     text = "".join(row if len(row) >= COLUMNS - 1 else f"{row}\n" for row in rows(svg))
-    masked = re.sub(r"processes [\d, to]+|after [\d. to]+ s", "", text.replace(directory, "DIR"))
+    lines = [line for line in text.splitlines() if not SEVERAL.match(line)]
+    masked = re.sub(r"after [\d. to]+ s", "", "\n".join(lines).replace(directory, "DIR"))
     return set(re.sub(r"[\d ]", "", masked).splitlines())
 
 
