@@ -108,7 +108,8 @@ pictures: environment ## docs/pictures, from the events in tests/data/timelines
 
 terminals: environment ## docs/pictures/terminal-*.svg, from real runs in a real terminal
 	@for name in demo status failure refusal; do \
-		$(PYTHON) scripts/terminals $$name /tmp/training >docs/pictures/terminal-$$name.svg || exit 1; \
+		$(PYTHON) scripts/terminals $$name /tmp/training >.terminal.svg && \
+			mv .terminal.svg docs/pictures/terminal-$$name.svg || { rm -f .terminal.svg; exit 1; }; \
 	done
 
 wheel: environment ## dist/: the wheel, and the source distribution

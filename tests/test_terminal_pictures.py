@@ -65,7 +65,8 @@ def test_a_picture_is_text_and_needs_nothing_else(picture):
 
 @pytest.mark.parametrize("name", ["failure", "refusal"])
 def test_a_picture_says_what_the_program_says(name):
-    """Else: make terminals. The terminal folds lines where it did, as the path is as long."""
+    """The terminal folds lines where it did, as the path is as long."""
     shown = (ROOT / "docs" / "pictures" / f"terminal-{name}.svg").read_text(encoding="utf-8")
     place = Path("/tmp", secrets.token_hex(len("training") // 2))
-    assert said(shown, "/tmp/training") == said(drawn(name, place), str(place))
+    now = said(drawn(name, place), str(place))
+    assert said(shown, "/tmp/training") == now, "the words have changed: make terminals"
