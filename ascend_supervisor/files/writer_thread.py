@@ -83,12 +83,11 @@ class Writer(Generic[Item]):
         return True
 
     def progressed(self, size: int) -> None:
-        """Called by ``write``: this much of a large item is done."""
-        with self._ready:
-            done = min(size, self._unwritten)
-            self._unwritten -= done
-            self.queued -= done
-        self._wake(made_progress=True)
+        """Called by ``write``: this much of a large item is done.
+
+        Its last unit counts as queued until ``write`` returns: more may follow what was counted.
+        """
+        self._count(min(size, self._unwritten - 1))
 
     def refuse(self, reason: str | None) -> None:
         """Called by ``write`` with the reason of a refusal, or None when it can write again."""
@@ -100,6 +99,12 @@ class Writer(Generic[Item]):
         with self._ready:
             self._closed = True
             self._ready.notify()
+
+    def _count(self, done: int) -> None:
+        with self._ready:
+            self._unwritten -= done
+            self.queued -= done
+        self._wake(made_progress=True)
 
     def _patience(self) -> float:
         with self._ready:
@@ -122,7 +127,7 @@ class Writer(Generic[Item]):
                     self._ready.wait()
                 item, self._unwritten = self._items.popleft()
             self._write(item)
-            self.progressed(self._unwritten)
+            self._count(self._unwritten)
 
     def _wake(self, *, made_progress: bool) -> None:
         with self._ready:

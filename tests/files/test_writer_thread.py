@@ -98,3 +98,23 @@ async def test_an_item_counts_by_what_of_it_is_not_written_yet():
     go_on.set()
     await until_empty(writer)
     writer.close()
+
+
+async def test_nothing_is_queued_only_when_the_last_write_has_returned(disk):
+    """A line of the console is followed by the last line of the terminal, which counts nothing."""
+
+    def write(item: bytes) -> None:
+        writer.progressed(2 * len(item))
+        disk.write(item)
+
+    disk.goes_on.clear()
+    writer = Writer(write, "a disk")
+    writer.put(b"a line", 6)
+    with anyio.fail_after(DEADLINE_SECONDS):
+        assert await writer.below(1)
+    with anyio.move_on_after(SOON):
+        await writer.below(0)
+    assert writer.queued == 1
+    disk.goes_on.set()
+    await until_empty(writer)
+    assert disk.written == [b"a line"]
