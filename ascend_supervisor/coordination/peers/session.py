@@ -191,7 +191,12 @@ class Session:
                 self._give(replace(act, reason=f"{act.reason}: {trouble}") if trouble else act)
 
     def _in_vain(self) -> Exit | None:
-        """The end if etcd answers, but not what is needed: nobody hears of us, or we of nobody."""
+        """The end if etcd answers, but not what is needed: nobody hears of us, or we of nobody.
+
+        Where it answers nothing the contact is as old, and ``decide`` says that.
+        """
+        if boot_time() - self.memory.contact >= self._rules.patience:
+            return None
         why = self._requests.in_vain_for(self._rules.patience)
         return None if why is None else Exit(UNAVAILABLE, f"etcd cannot be used: {why}", kills=True)
 

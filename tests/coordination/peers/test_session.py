@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import anyio
 import pytest
 
@@ -13,7 +15,7 @@ from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import Unreachable
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
-from tests.etcd.asking import at
+from tests.etcd.asking import SHORT, at
 
 BUDGET = RestartBudget(limit=3, backoff=Backoff(0.0, 0.0))
 
@@ -48,4 +50,24 @@ async def test_lost_answers_keep_no_server_from_its_rank_table(etcd, few):
                 await session.change()
         assert session.ready_with == "digest"
         assert keys.READY in store.lost
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_stood_still_without_etcd_says_that_it_was_not_confirmed():
+    rules = Rules(Self("mine", "here", 0), 1, BUDGET, ttl=2.0, fence=6.0, timeout=60.0)
+    troubles: list[str | None] = []
+    nobody_listens = "http://127.0.0.1:1"
+    async with at(nobody_listens, deadline=SHORT) as client, anyio.create_task_group() as tasks:
+        store = Store(client, "job", "mine", 2)
+        session = Session(store, rules, lambda _: None, troubles.append)
+        tasks.start_soon(session.run)
+        with anyio.fail_after(30):
+            while not troubles:
+                await anyio.sleep(0.01)
+            time.sleep(rules.patience)  # noqa: ASYNC251 (nothing of this process goes on)
+            while session.order is None:
+                await session.change()
+        assert isinstance(session.order, acts.Exit)
+        assert session.order.reason.startswith("etcd has not confirmed this server for")
+        assert "no etcd answers" in session.order.reason
         tasks.cancel_scope.cancel()
