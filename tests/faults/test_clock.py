@@ -316,7 +316,7 @@ def test_a_supervisor_that_stood_still_does_not_take_the_disk_for_one_that_does(
     assert not job.all("log.blocked")
 
 
-WAITED = 4
+WAITED = 6
 """Seconds that a deadline leaves: more than a loaded machine needs for what has to be done."""
 STOOD = WAITED + 1
 WRITES_A_CHECKPOINT = """
