@@ -145,6 +145,8 @@ async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:
     clock, report = parts.runtime.clock, parts.runtime.report
     instance = SingleInstance(Path(place.state_file), ourselves, parts.reserve, clock, report)
     if await instance.claim(parts.interrupts.stop):
-        parts.records.begin()
-        await parts.notify.open(place.state_file)
+        try:
+            await parts.notify.open(place.state_file)
+        finally:  # not before: what a write lends meanwhile, this socket would keep for ever
+            parts.records.begin()
         parts.control.begin()
