@@ -122,8 +122,9 @@ class Hang(Struct, frozen=True):
         """Which rank stopped first, and how much earlier than the next one; if only one did."""
         ahead = self._by_silence
         margin = ahead[0].seconds - ahead[1].seconds if len(ahead) > 1 else 0.0
-        is_first = margin >= MARGIN_SECONDS
-        return f"; {ahead[0].name} stopped first, by {margin:.1f} s" if is_first else ""
+        if margin < MARGIN_SECONDS:
+            return ""
+        return f"; {ahead[0].name} stopped first, {margin:.1f} s before the next"
 
     @property
     def _latest_of_others(self) -> str:

@@ -21,7 +21,7 @@ RESTARTS: Group = (
         Option(
             "restarts",
             whole("N"),
-            "restarts allowed; on several servers it needs --peers",
+            "restarts allowed after failures; on several servers only with --peers",
             default="0",
         ),
         Option(
@@ -33,10 +33,10 @@ RESTARTS: Group = (
         Option(
             "restart-delay",
             DURATION,
-            "the longest wait before the first restart (full jitter); doubles each time",
+            "upper limit of the random wait before the first restart; doubles with each one",
             default="1",
         ),
-        Option("restart-delay-max", DURATION, "the longest such wait", default="60"),
+        Option("restart-delay-max", DURATION, "what that limit grows to", default="60"),
         Option(
             "min-uptime",
             DURATION,
@@ -107,13 +107,15 @@ HANGS: Group = (
         Option(
             "hang-timeout",
             PERIOD,
-            "end the generation if no rank has written anything for this long",
+            "end the generation if no rank of this server has given a sign of life (output, or a "
+            "message to NOTIFY_SOCKET) for this long",
             otherwise="off",
         ),
         Option(
             "rank-hang-timeout",
             PERIOD,
-            "end the generation if one rank has not, even if others write",
+            "end the generation if one rank has given no sign of life for this long, even if "
+            "others have",
             otherwise="off",
         ),
         Option(

@@ -432,7 +432,7 @@ def test_it_is_a_hang(case):
 
 SENTENCES = {
     "no rank on this server has written anything for 60 s (--hang-timeout); rank 0 stopped first, "
-    "by 10.0 s": (two(0, 10), ALL),
+    "10.0 s before the next": (two(0, 10), ALL),
     "no rank on this server has written anything for 60 s (--hang-timeout)": (two(0, 0.5), ALL),
     "the command has not written anything for 60 s (--hang-timeout)": (
         life(command(wrote(0))),
@@ -492,7 +492,7 @@ def test_a_hang_is_told_in_one_sentence(sentence):
             200.0,
             (
                 "no rank on this server has written anything for 180 s (--hang-timeout 60 s, "
-                "extended by EXTEND_TIMEOUT_USEC); rank 0 stopped first, by 20.0 s"
+                "extended by EXTEND_TIMEOUT_USEC); rank 0 stopped first, 20.0 s before the next"
             ),
         ),
         (
@@ -501,7 +501,7 @@ def test_a_hang_is_told_in_one_sentence(sentence):
             200.0,
             (
                 "no rank on this server has written anything for 60 s (--hang-timeout); "
-                "rank 0 stopped first, by 140.0 s"
+                "rank 0 stopped first, 140.0 s before the next"
             ),
         ),
     ],

@@ -59,8 +59,10 @@ class Patient:
             self._limit, self._since = obstacle.limit, now
         limit = self._table_timeout if obstacle.limit is None else obstacle.limit
         if limit is not None and now - self._since >= limit and not obstacle.ends:
-            given_up = f"the cluster has not recovered within {limit:g} s: {obstacle.reason}"
-            raise (TableTimeout if obstacle.limit is None else Unavailable)(given_up)
+            within = f"within {limit:g} s: {obstacle.reason}"
+            if obstacle.limit is None:
+                raise TableTimeout(f"the cluster has not completed a rank table {within}")
+            raise Unavailable(f"the cluster has not recovered {within}")
         total = None if limit is None else round(self._since - self._began + limit, 3)
         self._waiting.tell(obstacle.reason, total)
 
