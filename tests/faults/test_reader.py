@@ -107,7 +107,7 @@ def test_who_has_no_patience_does_not_wait_for_a_slow_reader(bad_day):
         job.send(signal.SIGQUIT)
         time.sleep(0.2)
     assert job.end() == 0
-    assert time.monotonic() - began < LAST_WORDS_SECONDS / 2
+    assert time.monotonic() - began < 0.8 * LAST_WORDS_SECONDS  # a loaded machine needs some
     assert_all_is_told(reader.everything())
 
 
