@@ -30,7 +30,6 @@ from ascend_supervisor.settings.options import OPTIONS
 from tests.test_events import EVENTS, OF_OUTPUT
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 READMES = ("README.md", "README.zh.md")
 CODES = {
     0,
@@ -40,7 +39,6 @@ CLASSES = {cls.name: cls for cls in EVENTS}
 
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) ", re.MULTILINE)
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 KEY_ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| [^|]+ \|$", re.MULTILINE)
 SECTION = re.compile(r"^### (\S+)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
 JSON_TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -352,25 +350,6 @@ def test_no_probe_ends_a_healthy_job(name):
 )
 def test_a_probe_that_ends_a_healthy_job_is_found(right, wrong):
     assert probe_complaints(page("README.md").replace(right, wrong, 1))
-
-
-# The links -------------------------------------------------------------------------------------
-
-
-def link_complaints(text: str, place: Path) -> list[str]:
-    """Whether the relative links of a page in the directory ``place`` lead to something."""
-    links = [link for link in LINK.findall(FENCE.sub("", text)) if "://" not in link]
-    return [f"{link} leads nowhere" for link in links if not (place / link).exists()]
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_relative_links_lead_somewhere(path):
-    assert link_complaints(path.read_text(encoding="utf-8"), path.parent) == []
-
-
-def test_a_link_that_leads_nowhere_is_found():
-    text = "[a](README.md) [b](docs/nothing.md#part) [c](https://example.com) [d](#part)"
-    assert link_complaints(text, ROOT) == ["docs/nothing.md leads nowhere"]
 
 
 # Pages in two languages ------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import pytest
 from ascend_supervisor.settings.options import METHODS
 from tests.test_docs import (
     FENCE,
-    PAGES,
     ROOT,
     TEST,
     chapter,
@@ -24,6 +23,7 @@ from tests.test_docs import (
     rooms,
     rows,
 )
+from tests.test_links import PAGES
 
 # How to add something --------------------------------------------------------------------------
 

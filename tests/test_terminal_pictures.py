@@ -11,7 +11,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.test_docs import PAGES, ROOT
+from tests.test_docs import ROOT
+from tests.test_links import PAGES
 
 PICTURES = sorted((ROOT / "docs" / "pictures").glob("terminal-*.svg"))
 NAMES = [path.stem.removeprefix("terminal-") for path in PICTURES]
