@@ -99,7 +99,7 @@ PEERS: Group = (
         Option(
             "peers-fence",
             PERIOD,
-            "a server that has not reached etcd for this long kills its ranks and ends",
+            "a server that cannot reach etcd kills its ranks before this time is over, and ends",
             default="60",
         ),
         Option(
