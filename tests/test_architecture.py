@@ -99,7 +99,8 @@ PURE = (
         "ctl.status_text",
         "ctl.servers",
     ),
-    *("control.protocol", "control.history", "control.live_status", "control.readiness"),
+    *("control.protocol", "control.status_answer", "control.history", "control.live_status"),
+    "control.readiness",
     *("etcd.values", "etcd.wire", "etcd.access", "etcd.failures", "etcd.etcd_errors"),
     *("etcd.one_try", "etcd.endpoint_order"),
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ascend_supervisor.control.protocol import PastRestart
+from ascend_supervisor.control.status_answer import PastRestart
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import (
     GenerationStarted,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ascend_supervisor.control.history import History
-from ascend_supervisor.control.protocol import (
+from ascend_supervisor.control.status_answer import (
     MOST_TEXT,
     LiveStatus,
     PeersStatus,

@@ -6,14 +6,14 @@ It imports nothing slow, because health probes ask with it every few seconds.
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import Annotated, Literal, get_args
+from typing import Annotated, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import asdict
 
+from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
-from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.untrusted_text import plain, printable, shown
 
 VERSION = 1
@@ -105,92 +105,12 @@ def request_line(request: Request) -> bytes:
 
 # Answers ----------------------------------------------------------------------------------------
 
-RankState = Literal["running", "ready", "stopping", "ended"]
-MOST_TEXT = 200
-"""Characters of a rank's last line, and of its STATUS."""
-
 
 class Pong(Struct, frozen=True):
     """The supervisor lives: its ``pid``, and its ``start_time`` in clock ticks since boot."""
 
     pid: int
     start_time: int | None
-
-
-class RankRow(Struct, frozen=True):
-    """A process of this server, or a launcher's worker, as it is now.
-
-    ``state`` is ``running``, ``ready`` after READY=1, ``stopping`` after STOPPING=1, or ``ended``.
-    A worker has the ``uptime_seconds`` of its launcher, because its own is not known; ``bytes`` is
-    null if it writes into its launcher's pipe, and ``silent_seconds``, the time since its last
-    sign of life, is null if it has given none. ``program`` is null for a rank. ``last_line`` and
-    ``notify_status`` are harmless text, at most MOST_TEXT characters.
-    """
-
-    rank: int | None
-    local_rank: int | None
-    pid: int | None
-    program: str | None
-    state: RankState
-    uptime_seconds: float
-    bytes: int | None
-    silent_seconds: float | None
-    last_line: str
-    notify_status: str
-
-
-class PastRestart(Struct, frozen=True):
-    """Why ``generation`` was followed by another one, and when (RFC 3339, UTC).
-
-    ``free``: the restart budget was not charged.
-    """
-
-    generation: int
-    at: str
-    cause: str
-    free: bool
-
-
-class ServerRow(Struct, frozen=True):
-    """A server of a job whose servers agree (--peers), as this one saw it last.
-
-    ``host`` is null if it is not known. ``last_word`` is harmless text, at most MOST_TEXT
-    characters; it and ``phase`` were first seen here ``age_seconds`` ago.
-    """
-
-    server: int
-    host: str | None
-    phase: str
-    last_word: str
-    age_seconds: float
-
-
-class PeersStatus(Struct, frozen=True):
-    """The whole job, as it was ``seen_seconds`` ago; ``server`` is the one that answers.
-
-    ``server`` is null as long as it takes no part.
-    """
-
-    job: str
-    server: int | None
-    seen_seconds: float
-    servers: tuple[ServerRow, ...]
-
-
-class LiveStatus(Struct, frozen=True):
-    """``status`` is what the state file holds; the rest is written nowhere.
-
-    ``restarts`` are the latest ones, the newest last. ``started_at`` is the supervisor's own start
-    (RFC 3339, UTC). ``peers`` is null without --peers, and before etcd has answered.
-    """
-
-    status: Status
-    started_at: str
-    phase_seconds: float
-    ranks: tuple[RankRow, ...]
-    restarts: tuple[PastRestart, ...]
-    restarts_left: int | None
-    peers: PeersStatus | None = None
 
 
 class Readiness(Struct, frozen=True):

@@ -18,10 +18,10 @@ from ascend_supervisor.control.protocol import (
     AskStatus,
     AskStop,
     Dumped,
-    LiveStatus,
     NotUnderstood,
     Request,
 )
+from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.ctl.connection import ANSWER_SECONDS, Denied, NoSocket, Silent, ask
 from ascend_supervisor.ctl.seen import unanswered
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file

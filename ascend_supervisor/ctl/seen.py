@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ascend_supervisor.control.protocol import AnsweredNo, AskStatus, LiveStatus, NotUnderstood
+from ascend_supervisor.control.protocol import AnsweredNo, AskStatus, NotUnderstood
+from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.ctl.connection import (
     ANSWER_SECONDS,
     Denied,

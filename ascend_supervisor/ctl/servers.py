@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.control.protocol import PeersStatus
+from ascend_supervisor.control.status_answer import PeersStatus
 from ascend_supervisor.ctl.columns import table
 from ascend_supervisor.ctl.quantities import duration
 from ascend_supervisor.untrusted_text import printable

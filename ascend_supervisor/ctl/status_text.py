@@ -11,7 +11,7 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.control.protocol import LiveStatus, PastRestart, RankRow
+from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, RankRow
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
 from ascend_supervisor.ctl.quantities import duration, size
 from ascend_supervisor.ctl.servers import how_old, servers_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 from ascend_supervisor.control.history import MOST_RESTARTS, History, noted
-from ascend_supervisor.control.protocol import PastRestart
+from ascend_supervisor.control.status_answer import PastRestart
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (

@@ -7,14 +7,8 @@ from msgspec.structs import replace
 
 from ascend_supervisor.control.history import History
 from ascend_supervisor.control.live_status import Moment, live_status
-from ascend_supervisor.control.protocol import (
-    MOST_ANSWER_BYTES,
-    PastRestart,
-    PeersStatus,
-    RankRow,
-    ServerRow,
-    answer_line,
-)
+from ascend_supervisor.control.protocol import MOST_ANSWER_BYTES, answer_line
+from ascend_supervisor.control.status_answer import PastRestart, PeersStatus, RankRow, ServerRow
 from ascend_supervisor.coordination.whole_job import JobSeen, ServerSeen
 from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.reporters.state_file import Status

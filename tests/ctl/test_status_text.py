@@ -6,7 +6,7 @@ import pyte
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.control.protocol import (
+from ascend_supervisor.control.status_answer import (
     LiveStatus,
     PastRestart,
     PeersStatus,
