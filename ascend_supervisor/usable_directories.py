@@ -73,7 +73,7 @@ def _check(option: str, directory: Path | None, *faults: Fault) -> None:
 def _file_in(directory: Path) -> str | None:
     for path in (directory, *directory.parents):
         if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112  (never raise)
-            return f"{plain(str(path))} is none"
+            return f"{plain(str(path))} is not one"
     return None
 
 

@@ -14,7 +14,11 @@ from msgspec.structs import fields, replace
 from ascend_supervisor import events
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.control import ControlRequested
-from ascend_supervisor.events.generations import GenerationStarted, RestartScheduled
+from ascend_supervisor.events.generations import (
+    GenerationEnded,
+    GenerationStarted,
+    RestartScheduled,
+)
 from ascend_supervisor.events.leftovers import StopWaiting
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.events.rank_table import RankTableReady
@@ -184,10 +188,11 @@ def test_who_is_meant(rank, program, name):
 
 
 @pytest.mark.parametrize("source", get_args(ClusterSource))
-def test_the_first_event_says_where_the_cluster_comes_from(source):
-    sentence = SupervisorStarted("1", ("sh",), "once", 0, (), source, "why").sentence
+def test_the_first_event_says_what_runs_and_where_the_cluster_comes_from(source):
+    command = ("sh", "-c", "exit 2")
+    sentence = SupervisorStarted("1", command, "once", 0, (), source, "why").sentence
     words = "no cluster is read: " if source == "none" else "the cluster comes from "
-    assert sentence.startswith(f"ascend_supervisor 1 will run: sh; {words}")
+    assert sentence.startswith(f"ascend_supervisor 1 will run: sh -c 'exit 2'; {words}")
     assert sentence.endswith(" (why)")
 
 
@@ -294,3 +299,11 @@ READY = RankTableReady("/t", "1.2", 4, 2, "pod-0", (0, 1), "0", ())
 )
 def test_where_the_cluster_comes_from_is_said_without_a_table_that_nobody_wrote(event, sentence):
     assert event.msg == sentence
+
+
+@pytest.mark.parametrize(
+    ("following", "why"), [("restart", ": rank 1 hangs"), ("stop", " (fault)")]
+)
+def test_why_a_generation_ended_is_left_to_the_last_event_where_nothing_follows(following, why):
+    event = GenerationEnded(0, "fault", None, 5.1, following, "rank 1 hangs")
+    assert event.sentence == f"generation 0 ended after 5.1 s{why}; next: {following}"

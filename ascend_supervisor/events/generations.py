@@ -96,7 +96,8 @@ class GenerationEnded(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        why = f": {self.cause}" if self.cause else f" ({self.outcome})"
+        is_told_next = self.next == "stop"  # supervisor.exited begins with it
+        why = f": {self.cause}" if self.cause and not is_told_next else f" ({self.outcome})"
         return (
             f"generation {self.generation} ended after {self.duration_seconds:.1f} s{why}; "
             f"next: {self.next}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
@@ -45,7 +46,7 @@ class SupervisorStarted(Event, frozen=True):
         hint = f" ({self.cluster_hint})" if self.cluster_hint else ""
         earlier = f"; {self.previous_end}" if self.previous_end else ""
         return (
-            f"ascend_supervisor {self.version} will run: {' '.join(self.command)}; "
+            f"ascend_supervisor {self.version} will run: {shlex.join(self.command)}; "
             f"{self._cluster_words}{hint}{earlier}"
         )
 

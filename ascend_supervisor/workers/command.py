@@ -48,7 +48,10 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
     found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
     if found is None:
         if shutil.which(word, os.F_OK, where) is None:
-            why = _as_one_word(word) or f"was not found in PATH ({where}){_beside(spec)}"
+            why = (
+                _as_one_word(word)
+                or f"was not found in PATH ({where}){_too_early(spec)}{_beside(spec)}"
+            )
             raise CommandNotFound(f"{spec.name}: {word!r} {why}")
         raise CannotExecute(f"{spec.name}: {word!r} in PATH ({where}) is not executable")
     try:
@@ -69,6 +72,13 @@ def _beside(spec: ProcessSpec) -> str:
         ", nor beside the interpreter that the command names, nor in its packages; name the one "
         "that has it: -- /path/to/python train.py"
     )
+
+
+def _too_early(spec: ProcessSpec) -> str:
+    """What a word before -- was taken for."""
+    if spec.argv[1:2] != ("--",):
+        return ""
+    return "; it stands before --, but is no value of an option, so it was taken for the command"
 
 
 def _as_one_word(word: str) -> str | None:

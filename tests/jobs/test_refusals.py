@@ -104,7 +104,7 @@ def test_a_file_where_a_directory_is_needed_is_refused_by_its_option(
     assert job.stderr.splitlines() == [
         (
             f"ascend_supervisor: {option} {named}: expected a directory, found that "
-            f"{tmp_path / 'file'} is none; name another one with {option}"
+            f"{tmp_path / 'file'} is not one; name another one with {option}"
         )
     ]
 
@@ -146,6 +146,14 @@ def test_a_command_in_one_word_is_told_from_a_program(supervised, word):
         f"command: write it without quotes (-- {word}), or -- bash -c '{word}' if a shell is to "
         "read it"
     )
+
+
+def test_a_word_before_the_dashes_that_no_option_takes_is_told_for_what_it_was_taken(supervised):
+    job = supervised("--standalone", "all", "--", "python", "train.py")
+    assert job.end() == 127
+    (line,) = job.stderr.splitlines()
+    assert line.startswith("ascend_supervisor: rank 0: 'all' was not found in PATH (")
+    assert line.endswith("is no value of an option, so it was taken for the command")
 
 
 @pytest.mark.parametrize("method", ["torchrun", "msrun", "mpirun"])
