@@ -30,6 +30,8 @@ PROGRAMS = "/opt/ascend-supervisor/bin/"
 """Where the Dockerfile of the README installs them."""
 GRACE_OVER_TIME = 900
 """Volcano deletes a pod by force after so many seconds (its grace-over-time)."""
+FAREWELL_SECONDS = 5
+"""What a server may need beyond a TTL to take leave of its peers while etcd does not answer."""
 DYING_GASP = {"HIGH_AVAILABILITY": "dump"}
 
 Document = Mapping[str, Any]
@@ -175,6 +177,7 @@ def time_complaints(job: Document) -> Iterator[str]:
             chosen = settings(pod, **variables)
             patience = Patience(drain=chosen.drain, grace=chosen.grace)
             needed = patience.drain + patience.grace + patience.kill + LAST_WORDS_SECONDS
+            needed += chosen.peers_ttl + FAREWELL_SECONDS if chosen.peers else 0
             if seconds < needed:
                 yield f"terminationGracePeriodSeconds: {seconds} is less than {needed:.0f}"
         if seconds >= GRACE_OVER_TIME:
@@ -343,6 +346,7 @@ def test_there_is_a_job_for_each_way():
         ("kubernetes-job.yaml", "[64, 65,", "[64, 69,"),
         ("kubernetes-peers-job.yaml", "--servers=2 ", "--servers=two "),
         ("kubernetes-peers-job.yaml", "--servers=2 ", "--servers=4 "),
+        ("kubernetes-peers-job.yaml", "PeriodSeconds: 120", "PeriodSeconds: 119"),
         ("kubernetes-peers-job.yaml", "--peers=http:", "--peers-job=http:"),
         ("kubernetes-peers-job.yaml", "--restarts=3", "--exit-linger=60"),
         ("kubernetes-peers-job.yaml", "completionMode: Indexed", "completionMode: NonIndexed"),
