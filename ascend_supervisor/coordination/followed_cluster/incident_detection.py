@@ -49,13 +49,30 @@ def _with_retry_time(memory: Memory, now: float) -> Memory:
     """A controller that restarts may count from 0 again, so any difference is news."""
     before, after = memory.retry_time, memory.reset.retry_time
     if before == after:
-        return memory
+        return _with_doubt(memory, now)
     memory = replace(memory, retry_time=after)
     if memory.incident is not None:
         return replace(memory, incident=_confirmed(memory, memory.incident, now))
-    written = memory.written_at is not None and memory.written_at > memory.started_at
-    if now < memory.confirmed_until and not written:
-        return replace(memory, confirmed_until=0.0)
+    if now < memory.confirmed_until and memory.confirmed_from is None and not _is_rewritten(memory):
+        return replace(memory, confirmed_from=before)
+    return _replaced(memory, before, now)
+
+
+def _with_doubt(memory: Memory, now: float) -> Memory:
+    """A table written after the change that seemed to confirm the last incident: it was another."""
+    before = memory.confirmed_from
+    if before is None or now >= memory.confirmed_until or memory.incident is not None:
+        return memory
+    return _replaced(memory, before, now) if _is_rewritten(memory) else memory
+
+
+def _is_rewritten(memory: Memory) -> bool:
+    """Whether the table was written since the generation began."""
+    return memory.written_at is not None and memory.written_at > memory.started_at
+
+
+def _replaced(memory: Memory, before: int, now: float) -> Memory:
+    after = memory.retry_time
     reason = f"RetryTime in the reset file went from {before} to {after}: pods were replaced"
     new = _incident(memory, "retry_time", reason, now)
     return replace(memory, incident=replace(new, has_retry_time=True))

@@ -31,9 +31,10 @@ class Memory(Struct, frozen=True):
     was started at ``started_at``, and ``ranks`` are its ranks on this server.
     ``reset_was_there``: the reset file existed at some time, and it is missing since
     ``removed_at``. ``retry_time`` was accepted: it is no news any more. Until ``confirmed_until``
-    another one only confirms the last incident. ``restarts`` are the times of the incidents after
-    which a generation was started. ``is_judging``: ranks here have failed, and wait for the word of
-    the cluster.
+    another one only confirms the last incident, once and as long as no table is written;
+    ``confirmed_from`` is the RetryTime before that one. ``restarts`` are the times of the incidents
+    after which a generation was started. ``is_judging``: ranks here have failed, and wait for the
+    word of the cluster.
     """
 
     table: Table | None = None
@@ -51,6 +52,7 @@ class Memory(Struct, frozen=True):
     ranks: frozenset[int] = frozenset()
     retry_time: int = 0
     confirmed_until: float = 0.0
+    confirmed_from: int | None = None
     incident: Incident | None = None
     restarts: tuple[float, ...] = ()
     is_judging: bool = False
@@ -107,6 +109,7 @@ def started(
         started_at=now,
         ranks=frozenset(ranks),
         confirmed_until=now + CONFIRMED_SECONDS if unconfirmed else 0.0,
+        confirmed_from=None,
         incident=None,
         restarts=restarts[-MOST_RESTARTS:],
         is_judging=False,

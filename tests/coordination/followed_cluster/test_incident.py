@@ -15,6 +15,7 @@ from tests.coordination.followed_cluster.stories import (
     WITHDRAWN,
     WRONG,
     Crash,
+    Missing,
     R,
     Server,
     Story,
@@ -188,6 +189,34 @@ def test_a_server_that_is_new_itself_takes_retry_time_for_a_confirmation(
 ) -> None:
     """It starts with the new table, and the other servers restart once, too."""
     assert play(Server(), ((0, T("B")), (0, R()), (at, R(1))), at) == ["0 starts B", *history]
+
+
+@pytest.mark.parametrize(
+    ("story", "history"),
+    [
+        pytest.param(
+            ((10, R(1)), (11, T("A"))),
+            ["11 retry_time", "13 starts A"],
+            id="the same table is written again",
+        ),
+        pytest.param(
+            ((10, R(1)), (59, T(WITHDRAWN)), (61, T("A"))),
+            ["59 retry_time", "61 starts A"],
+            id="the table is withdrawn for 2 s",
+        ),
+        pytest.param(((10, R(1)), (60, T("A"))), [], id="60 s after the start: too late"),
+        pytest.param(((10, R(1)), (20, Missing())), [], id="no table is written"),
+        pytest.param(
+            ((10, R(1)), (11, T("A")), (20, R(2)), (30, T("A"))),
+            ["11 retry_time", "13 starts A", "20 retry_time", "30 starts A"],
+            id="and then another pod is lost",
+        ),
+    ],
+)
+def test_retry_time_and_then_a_table_are_no_confirmation(story: Story, history: list[str]) -> None:
+    """A pod that is replaced on its own server gets the table that was there before."""
+    begin = ((0, T("A")), (0, R()))
+    assert play(Server(), (*begin, *story), 500) == ["0 starts A", *history]
 
 
 def test_what_the_files_tell_before_the_first_start_is_no_news() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable
@@ -157,6 +157,7 @@ def test_reading_unchanged_files_again_makes_no_difference(
 
 @some
 @given(servers, stories())
+@example(Server(0, 0), ((0, T("A")), (0, R(0)), (1, T("A")), (1, R(1))))
 def test_the_order_in_which_the_files_are_looked_at_decides_nothing(
     server: Server, story: tuple[tuple[int, Change], ...]
 ) -> None:
