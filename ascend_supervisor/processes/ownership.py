@@ -41,10 +41,14 @@ class Mark(Struct, frozen=True):
 
 
 class Known(Struct, frozen=True):
-    """Processes that are ours, living or dead, and the pipes they write to (``pipe:[4026]``)."""
+    """Processes that are ours, living or dead, and the pipes they write to (``pipe:[4026]``).
+
+    ``groups`` are the process groups that are signalled together with them.
+    """
 
     pids: frozenset[Pid] = frozenset()
     pipes: frozenset[str] = frozenset()
+    groups: frozenset[int] = frozenset()
 
 
 class Ownership(Struct, frozen=True):

@@ -51,6 +51,11 @@ class ProcessGroups:
         return frozenset().union(*self._members.values())
 
     @property
+    def numbers(self) -> frozenset[int]:
+        """Those of the groups; some may be empty."""
+        return frozenset(self._members)
+
+    @property
     def are_empty(self) -> bool:
         """Whether all groups are empty; an empty group is forgotten."""
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -49,7 +49,8 @@ async def sweep_descendants(
 
     What ``children`` has started itself is killed, too, and what a program has started that serves
     us, such as py-spy. But these are not among those that are returned as killed: no rank has left
-    them behind. What serves the whole job is left alone (``Children.keep``).
+    them behind. Nor are the members of ``known.groups``, which have just got SIGKILL and may need a
+    moment to end. What serves the whole job is left alone (``Children.keep``).
 
     ``known`` holds at least the processes that we started ourselves. ``tell_left`` is called at
     growing intervals with those that do not end (such as a process inside a driver), and once more
@@ -68,7 +69,9 @@ async def sweep_descendants(
         found, killed = _end(remaining)
         serving = started - {pid.number for pid in known.pids}
         return found, [
-            pid for pid in killed if pid.number not in started and _session(pid) not in serving
+            pid
+            for pid in killed
+            if pid.number not in started and not _belongs(pid, serving, known.groups)
         ]
 
     started: set[int] = set()
@@ -77,12 +80,12 @@ async def sweep_descendants(
         return await _sweep(end, looks, seconds, tell_left)
 
 
-def _session(pid: Pid) -> int | None:
-    """None if it cannot be seen."""
+def _belongs(pid: Pid, sessions: Collection[int], groups: Collection[int]) -> bool:
+    """Whether it is in one of these sessions or process groups; False if it cannot be seen."""
     with suppress(OSError):
         found = proc.stat(pid.number)
-        return None if found is None else found.session
-    return None
+        return found is not None and (found.session in sessions or found.group in groups)
+    return False
 
 
 async def sweep_leftovers(mark: Mark, seconds: float, tell_left: TellLeft) -> Swept:

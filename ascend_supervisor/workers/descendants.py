@@ -25,10 +25,11 @@ class Kin:
 
     @property
     def known(self) -> Known:
-        """The processes that were started, those seen below them, and their pipes."""
+        """The processes that were started, those seen below them, their pipes and groups."""
         started = {pid for process in self._processes if (pid := process.identity) is not None}
         pipes = {process.output.pipe for process in self._processes}
-        return Known(frozenset(started | self._seen), frozenset(pipes))
+        groups = frozenset[int]().union(*(process.groups for process in self._processes))
+        return Known(frozenset(started | self._seen), frozenset(pipes), groups)
 
     def note(self) -> None:
         """Note descendants while their parents are alive: an orphan may not show whose it is."""

@@ -147,7 +147,7 @@ class WorkerGroup:
 
     @property
     def known(self) -> Known:
-        """The processes that were started, those seen below them, and their pipes."""
+        """The processes that were started, those seen below them, their pipes and groups."""
         return self._kin.known
 
     @property

@@ -83,6 +83,11 @@ class Process:
         return not self._leads and self._groups.are_empty
 
     @property
+    def groups(self) -> frozenset[int]:
+        """The numbers of the groups that get its signals; some may be empty."""
+        return self._groups.numbers | {self.pid}
+
+    @property
     def left_behind(self) -> list[Pid]:
         """What lives in its group and in its kin's, apart from itself, as far as was seen.
 

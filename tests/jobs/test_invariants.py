@@ -85,6 +85,36 @@ print("left:", left, flush=True)
     assert job.wait_for("orphans.killed")["count"] >= 1
 
 
+LEAVES_THREE = """
+import os, signal, sys, time
+def leave(words, *, escapes):
+    read_end, write_end = os.pipe()
+    if os.fork() == 0:
+        if escapes:
+            os.setsid()
+        saves = lambda *_: (os.write(1, words), os._exit(0))
+        signal.signal(signal.SIGTERM, saves if words else signal.SIG_IGN)
+        os.write(write_end, b"!")
+        while True:
+            time.sleep(60)
+    os.read(read_end, 1)
+leave(b"saved\\n", escapes=False)
+leave(b"", escapes=False)
+leave(b"escaped\\n", escapes=True)
+"""
+
+
+def test_3_what_a_rank_leaves_in_its_group_has_the_grace_of_a_rank(supervised):
+    """What has left the group has none."""
+    job = supervised("--standalone", "1", "--grace", "0.5", *python(LEAVES_THREE))
+    assert job.end() == 0
+    assert job.said(0) == ["saved"]
+    (ended,) = job.all("grace.ended")
+    assert len(ended["remaining"]) == 1
+    (killed,) = job.all("orphans.killed")
+    assert killed["count"] == 1
+
+
 def naming(mark: str) -> list[str]:
     """Processes that name the case in their command line: ``env -i`` has hidden their mark."""
     found = []
