@@ -173,7 +173,7 @@ def check_count(at: Cursor, key: str, found: int, *, required: bool = True) -> N
         return
     stated = at.integer(key, least=0)
     if stated != found:
-        raise Misfit(f"{at.path}.{key}: states {stated}, but {found} found")
+        raise Misfit(f"{at.path}.{key}: states {stated}, but the table lists {found}")
 
 
 def _server_id(at: Cursor) -> str:

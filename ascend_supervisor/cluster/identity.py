@@ -69,6 +69,8 @@ def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
 
     The table must agree with what variables say of the job: else it belongs to another run.
     """
+    if not table.entries:
+        raise TableRefused("the rank table is completed, but lists no server; see what wrote it")
     node_rank, entry = _matching_entry(table, identity)
     if identity.size is not None:
         _check_size(table, entry, identity.size)
@@ -198,8 +200,6 @@ def _without_index(servers: int, identity: Identity) -> str:
 
 
 def _listing(entries: list[tuple[int, Entry]]) -> str:
-    if not entries:
-        return "the table has no entries"
     lines = [_line(*place) for place in entries[:_MOST_CANDIDATES]]
     if len(entries) > _MOST_CANDIDATES:
         lines.append(f"and {len(entries) - _MOST_CANDIDATES} more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -57,10 +58,12 @@ def keep_copy(document: bytes, path: PurePath) -> None:
             raise Unavailable(
                 f"cannot write the ranks' copy of the rank table: {lacking}"
             ) from error
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        remedy = "make room there" if is_full else "make its directory writable"
         raise CannotWrite(
             f"cannot write the ranks' copy of the rank table {path}: {reason_of(error)}; "
-            "make its directory writable, or choose another one with --log-dir (where it is set, "
-            "with MA_MOUNT_PATH)"
+            f"{remedy}, or choose another directory with --log-dir (where it is set, with "
+            "MA_MOUNT_PATH)"
         ) from error
 
 

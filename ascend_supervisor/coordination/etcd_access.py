@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -45,7 +46,7 @@ async def etcd_of(settings: Settings, environ: Mapping[str, str]) -> AsyncIterat
             etcd = await stack.enter_async_context(etcd_client(access))
         except HttpxMissing as error:
             raise SettingsRefused(
-                f"--peers: {error}; install it with: pip install 'httpx>=0.28'"
+                f"--peers: {error}; install it with: {sys.executable} -m pip install 'httpx>=0.28'"
             ) from error
         except Refused as error:
             where = plain(str(settings.peers_ca))

@@ -168,7 +168,7 @@ def test_a_long_list_of_candidates_is_cut() -> None:
 
 def test_a_table_without_entries_holds_no_machine() -> None:
     nobody = table({"status": "completed", "group_count": "0", "group_list": []})
-    with pytest.raises(TableRefused, match="the table has no entries"):
+    with pytest.raises(TableRefused, match="but lists no server; see what wrote it"):
         find_entry(nobody, identity_of({"HOSTNAME": "x"}, node_rank=0))
 
 

@@ -100,7 +100,7 @@ def test_a_count_that_disagrees_is_refused_with_both_numbers(
     name: str, leaf: str, found: int
 ) -> None:
     path = "$." + leaf.replace(" 0 ", "[0].")
-    assert refusal(name, setting(leaf, "9")) == f"{path}: states 9, but {found} found"
+    assert refusal(name, setting(leaf, "9")) == f"{path}: states 9, but the table lists {found}"
     assert refusal(name, setting(leaf, "eight")) == (
         f"{path}: expected an integer, at least 0, found 'eight'"
     )

@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -430,6 +431,16 @@ def test_a_copy_that_cannot_be_written_leaves_nothing(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_has_no_room_for_the_copy(small_disk):
+    ballast = small_disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with pytest.raises(CannotWrite, match=r"No space left on device; make room there, or choose "):
+        keep_copy(standalone_table(8).table.document, small_disk / "copy.json")
+    assert list(small_disk.iterdir()) == [ballast]
 
 
 def test_a_directory_holds_the_table_under_either_name(tmp_path):

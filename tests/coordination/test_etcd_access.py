@@ -87,8 +87,8 @@ async def test_without_httpx_it_is_said_how_to_install_it(monkeypatch):
         async with etcd_of(settings("--peers=http://a:1", env=JOB), JOB):
             pass
     assert str(refused.value) == (
-        "--peers: the Python package httpx is not installed here; install it with: pip install "
-        "'httpx>=0.28'"
+        "--peers: the Python package httpx is not installed here; install it with: "
+        f"{sys.executable} -m pip install 'httpx>=0.28'"
     )
 
 
