@@ -31,7 +31,7 @@ async def listening(serve: Serve) -> AsyncIterator[Listener]:
     async def accept(stream: SocketStream) -> None:
         listener.connections += 1
         async with stream:
-            with suppress(anyio.BrokenResourceError, anyio.EndOfStream):
+            with suppress(anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead):
                 await serve(stream)
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as server:
