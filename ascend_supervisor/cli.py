@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NoReturn
 
+from ascend_supervisor import imports
 from ascend_supervisor.early_signals import EarlySignals
 
 SWITCH_SECONDS = 0.0003
@@ -25,7 +26,10 @@ def main() -> NoReturn:
     heard = EarlySignals()
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.disable()  # all objects stay; scanning them took a quarter of the start
-    from ascend_supervisor.run import run  # noqa: PLC0415  (slow; recording comes first)
+    try:
+        from ascend_supervisor.run import run  # noqa: PLC0415  (slow; recording comes first)
+    except Exception as error:  # noqa: BLE001  (whatever a package raises, it is not there)
+        _leave(imports.refuse(error, imports.SUPERVISOR))
 
     def listen(handlers: Mapping[int, Callable[[], None]]) -> None:
         heard.listen(handlers)

@@ -130,7 +130,7 @@ OF_THE_PROGRAM = frozenset(
         ".add_signal_handler",
     }
 )
-PROGRAMS = frozenset({"cli", "early_signals", "ctl.main"})
+PROGRAMS = frozenset({"cli", "early_signals", "imports", "ctl.main"})
 
 OWNER_OF_WAITS = "processes.children"
 WAITS = frozenset(
@@ -538,8 +538,8 @@ def test_one_module_starts_threads():
 )
 def test_another_reader_of_the_world_is_told(source, what):
     (complaint,) = readers_of_the_world(snippets(processes__pump=source))
-    assert (
-        complaint == f"processes.pump mentions {what}, which only cli, ctl.main, early_signals may"
+    assert complaint == (
+        f"processes.pump mentions {what}, which only cli, ctl.main, early_signals, imports may"
     )
     assert readers_of_the_world(snippets(cli=source, ctl__main=source)) == []
 

@@ -16,8 +16,9 @@ from typing import NoReturn
 from ascend_supervisor.ctl.arguments import parse_arguments
 from ascend_supervisor.ctl.commands import COMMANDS
 from ascend_supervisor.ctl.out import STANDARD, Out
-from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, Refusal
+from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, USAGE, Refusal
 from ascend_supervisor.files.standard_streams import StdoutLost
+from ascend_supervisor.imports import why_not
 
 PROBES = frozenset({"health", "ready"})
 PROBE_SECONDS = 5.0
@@ -63,6 +64,9 @@ def run(
         code = CANNOT_WRITE
     except BrokenPipeError:
         raise
+    except ImportError as error:  # a command imports only what it needs, when it runs
+        out.say(why_not(error))
+        code = USAGE
     except Exception as error:  # noqa: BLE001  (report any error to the operator in a sentence)
         out.say(f"a defect of this program: {error!r}; please report it with the command line")
         code = DEFECT

@@ -1,0 +1,123 @@
+"""Where our own imports come from: Python, its packages, and the directory of this package.
+
+The directory in which a program is started, and those of PYTHONPATH, are for the ranks: a queue.py
+or another anyio there is not ours. This imports nothing that the interpreter has not loaded yet.
+"""
+
+import os
+import sys
+
+SUPERVISOR, CONTROL = "ascend_supervisor", "ascend-supervisorctl"
+OLDEST = (3, 10)
+USAGE = 64
+HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The directory of this package: its packages are ours, wherever it is."""
+
+
+def begin(program: str) -> None:
+    """Take from ``sys.path`` what Python has put before its own directories.
+
+    These are the directory of the script (with ``-m``: the current one) and those of PYTHONPATH.
+    What is also a directory of packages, or HOME, only moves behind Python's own. Exits if this
+    Python is too old for what follows.
+    """
+    sys.path[:] = own_directories(sys.path, _python(), {HOME, *_packages()})
+    if sys.version_info < OLDEST:
+        sys.exit(refuse(ImportError(), program))
+
+
+def own_directories(path: "list[str]", python: "set[str]", packages: "set[str]") -> "list[str]":
+    """Those of ``path`` that are Python's or hold packages of ours."""
+    ends = [place + 1 for place, entry in enumerate(path) if entry in python]
+    first, last = path[: max(ends, default=0)], path[max(ends, default=0) :]
+    return [
+        *(entry for entry in first if entry in python),
+        *(entry for entry in first if entry in packages and entry not in python),
+        *last,
+    ]
+
+
+def _python() -> "set[str]":
+    """The directories of the standard library: its archive, its modules, its extensions."""
+    modules = os.path.dirname(os.__file__)
+    archive = "python{}{}.zip".format(*sys.version_info[:2])
+    extensions = os.path.join(modules, "lib-dynload")
+    return {modules, extensions, *(entry for entry in sys.path if entry.endswith(archive))}
+
+
+def _packages() -> "set[str]":
+    """Where pip installs; PYTHONPATH may name it, too, and then Python lists it only once."""
+    site = sys.modules.get("site")
+    if site is None:
+        return set()
+    users = site.getusersitepackages() if getattr(site, "ENABLE_USER_SITE", False) else ""
+    return {users, *getattr(site, "getsitepackages", list)()} - {""}
+
+
+def refuse(error: Exception, program: str) -> int:
+    """Tell why ``error`` ended an import of ours; returns the exit code.
+
+    A sentence on stderr, for programs that report events also the last of them on stdout.
+    """
+    sentence = why_not(error)
+    if program == SUPERVISOR and not os.isatty(1):
+        _write(1, _event(sentence))
+    _write(2, f"{program}: {sentence}")
+    return USAGE
+
+
+def why_not(error: Exception) -> str:
+    """Why ``error`` ended an import of ours, and what to do; the exit code is USAGE."""
+    if sys.version_info < OLDEST:
+        found = "{}.{}".format(*sys.version_info[:2])
+        return (
+            f"expected Python {OLDEST[0]}.{OLDEST[1]} or later, found {found} ({sys.executable}): "
+            "start it with the Python that it was installed for"
+        )
+    why = " ".join(str(error).split()) or type(error).__name__
+    return (
+        f"cannot be imported: {why}; its packages come from {HOME} and from those of "
+        f"{sys.executable}, never from PYTHONPATH or the current directory, which are for the "
+        "ranks: install ascend_supervisor there again, with what it needs"
+    )
+
+
+def _event(sentence: str) -> str:
+    """supervisor.exited, as docs/events.md has it, made without any package."""
+    import datetime as dt
+    import json
+    import socket
+
+    host = socket.gethostname()
+    try:
+        from ascend_supervisor.job_files import names_of
+
+        job, pod = names_of(os.environ, host)
+    except Exception:  # noqa: BLE001  (it may be what cannot be imported)
+        job, pod = "job", host
+    now = dt.datetime.now(dt.timezone.utc)
+    return json.dumps(
+        {
+            "seq": 0,
+            "ts": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "level": "error",
+            "event": "supervisor.exited",
+            "msg": f"{sentence}; ending with exit code {USAGE}",
+            "job_id": job,
+            "host": pod,
+            "pid": os.getpid(),
+            "exit_code": USAGE,
+            "reason": sentence,
+            "generations": 0,
+            "root_cause": sentence,
+            "own_exit_code": None,
+            "peers_server": None,
+        }
+    )
+
+
+def _write(number: int, line: str) -> None:
+    try:
+        os.write(number, line.encode(errors="replace") + b"\n")
+    except OSError:
+        pass  # nobody reads it; the exit code still tells

@@ -1,0 +1,176 @@
+"""What the programs import, where the directories of ranks hold modules of the same names."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.imports import own_directories
+from tests.test_events_schema import complaints
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+PYTHONS_OWN = frozenset(
+    {"collections", "contextlib", "functools", "importlib", "keyword"}
+    | {"operator", "reprlib", "runpy", "types", "warnings"}
+)
+"""What ``python -m`` itself imports from the current directory, before any program of ours runs.
+
+Read off CPython 3.10 to 3.13 by trying each; docs/security.md says so.
+"""
+PACKAGES = ("anyio", "httpx", "msgspec", "orjson", "rich", "structlog", "tomli", "watchfiles")
+OLD = sorted(Path(os.environ.get("HOME", "/"), ".pyenv/versions").glob("3.[6-9].*/bin/python"))
+BAD = "raise SystemError('a module of a rank')"
+JOB = ("--standalone", "1", "--log-dir", "logs", "--")
+SHOW = "import queue, sys; print(queue.__file__)"
+
+
+def directory_of_a_rank(at: Path, without: frozenset[str] = frozenset()) -> Path:
+    """With a module that cannot be imported, of each name that Python or we have."""
+    at.mkdir()
+    for name in {*sys.stdlib_module_names, *PACKAGES} - without - {*sys.builtin_module_names}:
+        (at / f"{name}.py").write_text(BAD)
+    return at
+
+
+def ended(
+    words: Sequence[str | Path], cwd: Path, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], "HOME": str(cwd), **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def last_event(stdout: str) -> dict[str, object]:
+    event: dict[str, object] = json.loads(stdout.splitlines()[-1])
+    assert complaints(event) == []
+    return event
+
+
+PROGRAMS = {
+    "python -m ascend_supervisor": (sys.executable, "-m", "ascend_supervisor", "--version"),
+    "ascend-supervisor": (BIN / "ascend-supervisor", "--version"),
+    "python -m ascend_supervisor.ctl": (sys.executable, "-m", "ascend_supervisor.ctl", "--version"),
+    "ascend-supervisorctl": (BIN / "ascend-supervisorctl", "--version"),
+}
+
+
+@pytest.mark.parametrize("words", PROGRAMS.values(), ids=PROGRAMS)
+def test_modules_in_the_current_directory_are_not_ours(words, tmp_path):
+    taken = PYTHONS_OWN if "-m" in words else frozenset()
+    run = ended(words, directory_of_a_rank(tmp_path / "code", taken))
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", PROGRAMS.values(), ids=PROGRAMS)
+def test_modules_in_pythonpath_are_not_ours(words, tmp_path):
+    # The interpreter imports more from there before anything of ours: sitecustomize, encodings.
+    taken = PYTHONS_OWN | {"sitecustomize", "usercustomize", "encodings", "codecs", "io", "abc"}
+    taken |= {"site", "os", "stat", "genericpath", "posixpath", "ntpath", "re", "enum", "copyreg"}
+    code = directory_of_a_rank(tmp_path / "code", frozenset(taken))
+    run = ended(words, tmp_path, PYTHONPATH=str(code))
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_whole_job_imports_nothing_of_its_ranks_and_the_ranks_keep_their_own(tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    for name in ("queue", "random", "signal", "anyio"):
+        (code / f"{name}.py").write_text("")
+    job = (sys.executable, "-m", "ascend_supervisor", *JOB, sys.executable, "-c", SHOW)
+    run = ended(job, code, PYTHONPATH=str(code), MA_MOUNT_PATH=str(tmp_path))
+    assert run.returncode == 0, run.stderr
+    logs = [one for one in (code / "logs").rglob("*") if one.is_file()]
+    assert any(str(code / "queue.py") in one.read_text() for one in logs)
+
+
+def test_packages_that_pythonpath_names_are_used_where_we_are_among_them(tmp_path):
+    """As after ``pip install --target DIRECTORY``."""
+    home = tmp_path / "packages"
+    home.mkdir()
+    (home / "ascend_supervisor").symlink_to(ROOT / "ascend_supervisor")
+    packages = Path(str(distribution("anyio").locate_file("")))
+    for package in packages.iterdir():
+        if not package.name.startswith("_"):
+            (home / package.name).symlink_to(package)
+    (home / "queue.py").write_text(BAD)
+    bare = (sys.executable, "-S", "-m", "ascend_supervisor", "--version")
+    run = ended(bare, tmp_path, PYTHONPATH=str(home))
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_package_that_is_missing_is_told_in_a_sentence_and_an_event(tmp_path):
+    # With -S no packages of this interpreter are found, as where they were never installed.
+    words = (sys.executable, "-S", "-m", "ascend_supervisor", "--standalone", "1", "--", "true")
+    run = ended(words, tmp_path, PYTHONPATH=str(ROOT), JOB_ID="job-7")
+    event = last_event(run.stdout)
+    assert run.returncode == 64
+    assert len(run.stderr.splitlines()) == 1
+    assert run.stderr.startswith("ascend_supervisor: cannot be imported: No module named 'anyio'; ")
+    assert sys.executable in run.stderr
+    assert event["reason"] == run.stderr.removeprefix("ascend_supervisor: ").rstrip("\n")
+
+
+def test_ctl_tells_it_too(tmp_path):
+    words = (sys.executable, "-S", "-m", "ascend_supervisor.ctl", "status")
+    run = ended(words, tmp_path, PYTHONPATH=str(ROOT))
+    assert (run.returncode, run.stdout) == (64, "")
+    assert run.stderr.startswith("ascend-supervisorctl: cannot be imported: No module named ")
+    assert len(run.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not OLD, reason="no Python older than 3.10 is here")
+@pytest.mark.parametrize("module", ["ascend_supervisor", "ascend_supervisor.ctl"])
+@pytest.mark.parametrize("old", OLD, ids=[one.parents[1].name for one in OLD])
+def test_an_older_python_is_refused(old, module, tmp_path):
+    run = ended((old, "-m", module, "--version"), tmp_path, PYTHONPATH=str(ROOT))
+    assert run.returncode == 64
+    assert f"expected Python 3.10 or later, found {old.parents[1].name[:3]} (" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_nothing_is_imported_before_it_is_settled_from_where():
+    tree = ast.parse((ROOT / "ascend_supervisor" / "imports.py").read_text())
+    first = [ast.unparse(one) for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+    assert first == ["import os", "import sys"]
+    for program in ("__main__.py", "ctl/__main__.py"):
+        lines = ast.parse((ROOT / "ascend_supervisor" / program).read_text()).body
+        imports = [one for one in lines if isinstance(one, ast.Import | ast.ImportFrom)]
+        names = {one.module if isinstance(one, ast.ImportFrom) else "sys" for one in imports}
+        assert names <= {"ascend_supervisor.imports", "sys"}
+
+
+PYTHON = ("/py311.zip", "/py311", "/py311/lib-dynload")
+PACKAGES_OF_IT = ("/py311/site-packages",)
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        (("/cwd", "/mine", *PYTHON, *PACKAGES_OF_IT), (*PYTHON, *PACKAGES_OF_IT)),
+        ((*PYTHON, *PACKAGES_OF_IT, "/clone"), (*PYTHON, *PACKAGES_OF_IT, "/clone")),
+        (("/home", *PYTHON, *PACKAGES_OF_IT), (*PYTHON, "/home", *PACKAGES_OF_IT)),
+        (("/cwd", *PACKAGES_OF_IT, *PYTHON), (*PYTHON, *PACKAGES_OF_IT)),
+        (
+            ("/py311", "/mine", "/py311.zip", "/py311/lib-dynload"),
+            PYTHON[1:2] + PYTHON[:1] + PYTHON[2:],
+        ),
+    ],
+    ids=["of ranks", "none", "home", "packages in PYTHONPATH", "the library in PYTHONPATH"],
+)
+def test_of_a_path(path, kept):
+    assert own_directories([*path], {*PYTHON}, {"/home", *PACKAGES_OF_IT}) == [*kept]
