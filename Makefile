@@ -12,6 +12,7 @@ PYTHON := .venv/bin/python
 PROGRAMS := $(shell grep -ls '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
 # `make test E2E=no` leaves the end-to-end tests out, and so PyTorch and TensorFlow.
 E2E := yes
+EVERY_PART := lint types tests frameworks test-faults
 # A real etcd, where several servers of a job meet.
 ETCD := etcd-client etcd-server
 # What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others,
@@ -48,7 +49,11 @@ demo-cluster: environment ## three servers train and agree through etcd, two fai
 
 check: lint types parts ## lint, types and the tests that need no whole job: a minute
 
-test: lint types tests frameworks test-faults ## lint, types and every test
+test: environment ## lint, types and every test; what fails keeps nothing else from being tried
+	@failed=; for part in $(EVERY_PART); do \
+		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
+	done; \
+	[ -z "$$failed" ] || { echo "make test: failed, as told above:$$failed" >&2; exit 1; }
 
 lint: environment
 	$(PYTHON) -m ruff check . $(PROGRAMS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from typing import Any
 DEADLINE_SECONDS = 30.0
 """For everything that a test waits for; nothing takes a tenth of it on an idle machine."""
 MARK = "TEST_CASE_MARK"
+THIS_PYTHON = f"""#!/bin/sh
+'''exec' {shlex.quote(sys.executable)} "$0" "$@" #'''"""
+"""The first lines of a program in Python: a path with a blank cannot stand behind ``#!``."""
 
 Event = dict[str, Any]
 

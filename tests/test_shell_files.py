@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,15 +18,16 @@ from tests.terminals import Terminal
 
 ROOT = Path(__file__).parents[1]
 COMPLETION = ROOT / "conf" / "completion"
+FILES = shlex.quote(str(COMPLETION))
 PAGES = ROOT / "docs" / "man"
 SHELLS = {
     "bash": (
         ("bash", "--norc", "--noprofile", "-i"),
-        f"bind 'set enable-bracketed-paste off'; for f in {COMPLETION}/*.bash; do source $f; done",
+        f"bind 'set enable-bracketed-paste off'; for f in {FILES}/*.bash; do source \"$f\"; done",
     ),
     "zsh": (
         ("zsh", "-f", "-i"),
-        f"fpath=({COMPLETION} $fpath); autoload -U compinit; compinit -u -D",
+        f"fpath=({FILES} $fpath); autoload -U compinit; compinit -u -D",
     ),
 }
 CLEAR_LINE = "\x15"

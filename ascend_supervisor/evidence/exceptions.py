@@ -28,7 +28,8 @@ _ASIDE = re.compile(r"Exception ignored in|Exception in thread|Exception in call
 _OF_CHILD = re.compile(r"ChildFailedError|CalledProcessError|ProcessExitedException")
 """What a launcher raises because a process of its own has failed."""
 _REFUSAL = re.compile(
-    r"\S*python[\d.]*: (?:can't (?:open file|find '__main__')|No module named|Error while finding)"
+    r"(?:.*/)?python[\d.]*: "
+    r"(?:can't (?:open file|find '__main__')|No module named|Error while finding)"
     r"|\S*\b(?:ba|da)?sh: .*(?:No such file or directory|Permission denied|not found)$"
 )
 """What an interpreter writes that cannot start its script."""

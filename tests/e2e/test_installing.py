@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,11 @@ def test_the_wheel_brings_the_settings_and_the_sources_bring_the_pages(built):
     with tarfile.open(path) as sources:
         held = {name.partition("/")[2] for name in sources.getnames()}
     there = subprocess.run(
-        ["git", "ls-files", "conf", "docs"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "-c", "safe.directory=*", "ls-files", "conf", "docs"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.split()
     assert set(there) - held == set()
 
@@ -104,8 +109,10 @@ def test_the_wheel_is_installed_as_the_readme_says(built, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    image = dict(instructions(block(MINDSPORE)))["RUN"].replace("python3.10", sys.executable)
-    shell(re.sub(r"(?<!\S)/(?=(?:opt|tmp)/)", f"{tmp_path}/", image))
+    image = re.sub(
+        r"(?<!\S)/(?=(?:opt|tmp)/)", f"{tmp_path}/", dict(instructions(block(MINDSPORE)))["RUN"]
+    )
+    shell(image.replace("python3.10", shlex.quote(sys.executable)))
     assert shell("ascend-supervisor --version").startswith("ascend_supervisor ")
     shell("pip uninstall --yes ascend-supervisor")
     _, install = block("make wheel\n").splitlines()

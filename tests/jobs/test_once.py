@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -27,7 +28,7 @@ for ((local_rank = 0; local_rank < 2; local_rank++)); do
 done
 wait "${started[0]}"
 """
-SET_ENV = f"export PYTHON={sys.executable} TOOLKIT=/usr/local/toolkit\n"
+SET_ENV = f"export PYTHON={shlex.quote(sys.executable)} TOOLKIT=/usr/local/toolkit\n"
 RANK = """\
 import os, signal, sys, time
 
@@ -259,7 +260,10 @@ print("has dumped")
 def test_a_rank_in_a_session_of_its_own_has_the_drain(supervised, tmp_path):
     """It would be ended by SIGTERM, and the command is gone."""
     (tmp_path / "train.py").write_text(DUMPS_ALONE)
-    script = f"setsid {sys.executable} train.py $$ & until [ -e up ]; do sleep 0.05; done; exit 3"
+    script = (
+        f"setsid {shlex.quote(sys.executable)} train.py $$ & "
+        "until [ -e up ]; do sleep 0.05; done; exit 3"
+    )
     job = supervised("--method", "once", "--drain", "30", "--", "bash", "-c", script)
     assert job.end() == 3
     assert lines(job) == ["has dumped"]

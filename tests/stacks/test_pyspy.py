@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.stacks.pyspy import PySpy, PySpyFailed, installed
 from ascend_supervisor.stacks.seen import Frame, PythonThread
-from tests.running import DEADLINE_SECONDS
+from tests.running import DEADLINE_SECONDS, THIS_PYTHON
 from tests.stacks.hanging import LOOPS, SLEEPS, STOPPED, STUCK, state, until
 
 IN_A_FUNCTION = (
     "import os, time\ndef next_batch(): os.write(1, b'up\\n'); time.sleep(600)\nnext_batch()"
 )
-ATTACHES = f"""#!{sys.executable}
+ATTACHES = f"""{THIS_PYTHON}
 import ctypes, os, sys, time
 pid = int(sys.argv[-1])
 ctypes.CDLL(None).ptrace(16, pid, None, None)  # PTRACE_ATTACH
