@@ -479,3 +479,13 @@ def test_a_promise_without_a_test_is_found():
     right = page("docs/reliability.md")
     assert promise_complaints(f"{right}\n`tests/test_docs.py::test_nothing`")
     assert promise_complaints(right.replace("tests/faults/test_deaths.py::", ""))
+
+
+@pytest.mark.parametrize("readme", READMES)
+def test_the_versions_that_readme_names_are_those_that_the_tests_install(readme):
+    project = page("pyproject.toml")
+    for name in ("torch", "accelerate", "lightning", "mindspore"):
+        (version,) = re.findall(rf'"{name}==([\d.]+)"', project)
+        assert re.search(rf"\b(?:Py)?{name} {re.escape(version)}\b", page(readme), re.IGNORECASE)
+    (oldest,) = re.findall(r'"tensorflow-cpu>=([\d.]+)"', project)
+    assert f"TensorFlow {oldest} " in page(readme)

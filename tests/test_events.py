@@ -204,7 +204,7 @@ FREE = RestartScheduled(2.0, 3, "restart asked for by process 812 of user root",
     [
         (
             RestartScheduled(2.0, 3, "rank 1 failed first"),
-            "all ranks restart in 2.0 s; restarts left after that: 3",
+            "rank 1 failed first; all ranks restart in 2.0 s; restarts left after that: 3",
         ),
         (
             RestartScheduled(

@@ -118,7 +118,9 @@ class RestartsBarred(Event, frozen=True):
 
 
 class RestartScheduled(Event, frozen=True):
-    """``cause`` ended the generation; ``free``: the restart was not charged to the budget.
+    """``cause`` ended the generation, and the text begins with it.
+
+    ``free``: the restart was not charged to the budget.
 
     The restarts of the cluster are None if it is not followed; this one counts, too.
     ``peers_server`` is the index of the server that the cause is on, with --peers.
@@ -135,7 +137,8 @@ class RestartScheduled(Event, frozen=True):
 
     @property
     def sentence(self) -> str:
-        return f"all ranks restart in {self.delay_seconds:.1f} s{self._charge}; {self._left}"
+        what = f"all ranks restart in {self.delay_seconds:.1f} s{self._charge}; {self._left}"
+        return f"{self.cause}; {what}" if self.cause and not self.free else what
 
     @property
     def _left(self) -> str:
@@ -146,7 +149,6 @@ class RestartScheduled(Event, frozen=True):
 
     @property
     def _charge(self) -> str:
-        """A free restart follows no failure that an event has told of, so it says why it comes."""
         if not self.free:
             return ""
         return f", not charged to --restarts ({self.cause})" if self.cause else ", not charged"
