@@ -22,6 +22,12 @@ THIS_PYTHON = f"""#!/bin/sh
 '''exec' {shlex.quote(sys.executable)} "$0" "$@" #'''"""
 """The first lines of a program in Python: a path with a blank cannot stand behind ``#!``."""
 
+END_MAIN_THREAD = """
+import ctypes, os
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)  # exit(2)
+"""
+"""The rest of a program: its main thread ends, and the threads that it has started go on."""
+
 Event = dict[str, Any]
 
 
@@ -183,16 +189,19 @@ class Running:
 
     def pids(self) -> list[int]:
         """The processes of this case that live, the supervisor among them, as we see them."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                environ = (process / "environ").read_bytes()
-                state = (process / "stat").read_bytes().rpartition(b")")[2].split()[0].decode()
-            except OSError:
-                continue
-            if f"{MARK}={self.mark}".encode() in environ.split(b"\0") and state not in "ZX":
-                found.append(int(process.name))
-        return found
+        # Of a process whose main thread has ended only the other threads show anything.
+        return [
+            int(process.name)
+            for process in Path("/proc").glob("[0-9]*")
+            if any(self._is_of_this_case(thread) for thread in process.glob("task/[0-9]*"))
+        ]
+
+    def _is_of_this_case(self, thread: Path) -> bool:
+        with suppress(OSError):
+            environ = (thread / "environ").read_bytes()
+            state = (thread / "stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+            return f"{MARK}={self.mark}".encode() in environ.split(b"\0") and state not in "ZX"
+        return False
 
     @property
     def guardians(self) -> list[int]:

@@ -1,6 +1,9 @@
 """What /proc says about processes, at the moment of each call.
 
 A process that is gone, or that we may not inspect, has no children, no name and no files.
+
+The main thread of a process may end before its others. Then /proc/PID shows a zombie without files,
+environment and command line, although the process lives: its other threads show them.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.processes.process_memory import ProcessMemory
+from ascend_supervisor.processes.process_memory import Content, ProcessMemory
 from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import printable
 
 COMMAND_CHARACTERS = 200
 PROC = Path("/proc")
+_DEAD = frozenset({"Z", "X"})
 
 
 def _read(path: Path | str) -> bytes:
@@ -30,7 +34,10 @@ _MEMORY = ProcessMemory(_read)
 
 
 class Stat(Struct, frozen=True):
-    """What /proc/PID/stat says, proc(5); ``start`` is in clock ticks since boot."""
+    """What /proc/PID/stat says, proc(5); ``start`` is in clock ticks since boot.
+
+    ``state`` is that of the main thread, or of another one if that has ended before it.
+    """
 
     state: str
     parent: int
@@ -40,8 +47,8 @@ class Stat(Struct, frozen=True):
 
     @property
     def is_dead(self) -> bool:
-        """Whether it has ended and was only not reaped yet."""
-        return self.state in {"Z", "X"}
+        """Whether all of it has ended and was only not reaped yet."""
+        return self.state in _DEAD
 
 
 def pids(proc: Path = PROC) -> Iterator[int]:
@@ -64,13 +71,8 @@ def descendants(pid: int, proc: Path = PROC) -> list[int]:
 
 def children(pid: int, proc: Path = PROC) -> list[int]:
     """Zombies too; raises OSError at EMFILE and the like."""
-    try:
-        tasks = os.listdir(f"{proc}/{pid}/task")  # noqa: PTH208
-    except OSError as error:
-        _raise_if_scarce(error)
-        return []
     found: list[int] = []
-    for task in tasks:
+    for task in _listed(f"{proc}/{pid}/task"):
         try:
             text = _read(f"{proc}/{pid}/task/{task}/children")
         except FileNotFoundError:
@@ -86,17 +88,39 @@ def children(pid: int, proc: Path = PROC) -> list[int]:
 
 def stat(pid: int, proc: Path = PROC) -> Stat | None:
     """None if it is gone; raises OSError at EMFILE and the like."""
-    try:
-        content = _read(f"{proc}/{pid}/stat")
-    except OSError as error:
-        _raise_if_scarce(error)
-        return None
-    # From the third field on: the second, its name, may hold any bytes, parentheses too.
-    fields = content.rpartition(b")")[2].split()
+    fields = _stat_fields(f"{proc}/{pid}")
     if not fields:
         return None
+    state = fields[0].decode()
+    if state in _DEAD and int(fields[17]) > 1:
+        state = next((state for _, state in _living_threads(pid, proc)), state)
     parent, group, session = map(int, fields[1:4])
-    return Stat(fields[0].decode(), parent, group, session, int(fields[19]))
+    return Stat(state, parent, group, session, int(fields[19]))
+
+
+def _stat_fields(place: str) -> list[bytes]:
+    """From the third field on: the second, a name, may hold any bytes, parentheses too."""
+    try:
+        return _read(f"{place}/stat").rpartition(b")")[2].split()
+    except OSError as error:
+        _raise_if_scarce(error)
+        return []
+
+
+def _living_threads(pid: int, proc: Path) -> Iterator[tuple[str, str]]:
+    """The number and the state of each thread that has not ended; raises OSError at EMFILE."""
+    for task in _listed(f"{proc}/{pid}/task"):
+        fields = _stat_fields(f"{proc}/{pid}/task/{task}")
+        if fields and (state := fields[0].decode()) not in _DEAD:
+            yield task, state
+
+
+def _in_place_of_main_thread(pid: int, proc: Path) -> str | None:
+    """The directory of a thread that shows what its dead main thread does not; None if alive."""
+    fields = _stat_fields(f"{proc}/{pid}")
+    if not fields or fields[0].decode() not in _DEAD or int(fields[17]) == 1:
+        return None
+    return next((f"{proc}/{pid}/task/{task}" for task, _ in _living_threads(pid, proc)), None)
 
 
 def _raise_if_scarce(error: OSError) -> None:
@@ -177,11 +201,22 @@ def started_with(variable: bytes, numbers: Sequence[int], proc: Path = PROC) -> 
 
 def _memory(name: str, numbers: Sequence[int], proc: Path) -> list[bytes]:
     """The file ``name`` of each; empty where it cannot be read."""
-    contents = _MEMORY.read_all([proc / str(pid) / name for pid in numbers])
+    contents = _contents(name, numbers, proc)
     for error in contents:
         if isinstance(error, OSError):
             _raise_if_scarce(error)
     return [b"" if isinstance(content, OSError) else content for content in contents]
+
+
+def _contents(name: str, numbers: Sequence[int], proc: Path) -> list[Content]:
+    """The file ``name`` of each, or why it cannot be read; raises OSError at EMFILE."""
+    contents = _MEMORY.read_all([proc / str(pid) / name for pid in numbers])
+    for index, (pid, content) in enumerate(zip(numbers, contents, strict=True)):
+        is_shown = isinstance(content, TimeoutError) or (content and isinstance(content, bytes))
+        place = None if is_shown else _in_place_of_main_thread(pid, proc)
+        if place is not None:
+            contents[index : index + 1] = _MEMORY.read_all([Path(place, name)])
+    return contents
 
 
 def in_our_pid_namespace(pid: int, proc: Path = PROC) -> bool:
@@ -193,27 +228,32 @@ def in_our_pid_namespace(pid: int, proc: Path = PROC) -> bool:
 
 
 def holds_file(pid: int, paths: frozenset[str], proc: Path = PROC) -> bool:
-    """Whether one of its open files is one of ``paths``."""
-    folder = proc / str(pid) / "fd"
-    try:
-        numbers = os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return False
-    for number in numbers:
-        with suppress(OSError):
-            if os.readlink(folder / number) in paths:  # noqa: PTH115  (a str is what is compared)
-                return True
-    return False
+    """Whether one of its open files is one of ``paths``; raises OSError at EMFILE and the like."""
+    return any(path in paths for path in _open_files(pid, proc))
 
 
 def open_files(pid: int, proc: Path = PROC) -> list[str]:
-    """The targets of its file descriptors."""
-    found = []
-    with suppress(OSError):
-        for link in (proc / str(pid) / "fd").iterdir():
-            with suppress(OSError):
-                found.append(str(link.readlink()))
-    return found
+    """The targets of its file descriptors; raises OSError at EMFILE and the like."""
+    return list(_open_files(pid, proc))
+
+
+def _open_files(pid: int, proc: Path) -> Iterator[str]:
+    place = f"{proc}/{pid}"
+    numbers = _listed(f"{place}/fd")
+    if not numbers and (other := _in_place_of_main_thread(pid, proc)):
+        place, numbers = other, _listed(f"{other}/fd")
+    for number in numbers:
+        with suppress(OSError):
+            yield os.readlink(f"{place}/fd/{number}")  # noqa: PTH115  (a str is what is compared)
+
+
+def _listed(directory: str) -> list[str]:
+    """Empty if it cannot be listed; raises OSError at EMFILE and the like."""
+    try:
+        return os.listdir(directory)  # noqa: PTH208
+    except OSError as error:
+        _raise_if_scarce(error)
+        return []
 
 
 def description(pid: int, proc: Path = PROC) -> str:
@@ -224,18 +264,25 @@ def description(pid: int, proc: Path = PROC) -> str:
         return f"{pid} (cannot be looked at: {error.strerror})"
     if found is None:
         return f"{pid} (gone)"
+    place = _in_place_of_main_thread(pid, proc) or f"{proc}/{pid}"
     try:
-        raw = _MEMORY.read(proc / str(pid) / "cmdline")[:COMMAND_CHARACTERS]
-        words = raw.decode(errors="backslashreplace").split("\0")
-        text = " ".join(masked_words(words)).strip()
-        command = printable(text[:COMMAND_CHARACTERS])[:COMMAND_CHARACTERS]
-    except TimeoutError:
-        command = "its command line cannot be read now"
-    except OSError:
-        command = ""
-    try:
-        waits = (proc / str(pid) / "wchan").read_text().strip()
+        waits = Path(place, "wchan").read_text().strip()
     except OSError:
         waits = ""
     where = f" in {waits}" if waits not in {"", "0"} else ""
-    return f"{pid} (state {found.state}{where}): {command or 'no command line'}"
+    return f"{pid} (state {found.state}{where}): {_command(pid, proc) or 'no command line'}"
+
+
+def _command(pid: int, proc: Path) -> str:
+    """Its command line for people; empty if it has none."""
+    try:
+        (content,) = _contents("cmdline", [pid], proc)
+    except OSError as error:
+        content = error
+    if isinstance(content, TimeoutError):
+        return "its command line cannot be read now"
+    if isinstance(content, OSError):
+        return ""
+    words = content[:COMMAND_CHARACTERS].decode(errors="backslashreplace").split("\0")
+    text = " ".join(masked_words(words)).strip()
+    return printable(text[:COMMAND_CHARACTERS])[:COMMAND_CHARACTERS]

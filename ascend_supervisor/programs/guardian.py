@@ -44,20 +44,42 @@ SELDOM_SECONDS = 1.0
 FENCE_LOOK_SECONDS = 1.0
 """How often the fence is compared with the clock, which goes on while the machine sleeps."""
 
+DEAD = (b"Z", b"X")
+"""States in /proc/PID/stat; a process whose main thread is dead may have others that live."""
+
 Process = tuple[int, int]
 """Pid, and start in clock ticks: a number alone is soon reused."""
 
 
+def content(path: str) -> bytes:
+    """Empty if it cannot be read."""
+    with suppress(OSError), open(path, "rb") as file:  # noqa: PTH123  (pathlib costs half the start)
+        return file.read()
+    return b""
+
+
+def fields_of(place: str) -> list[bytes]:
+    return content(f"{place}/stat").rpartition(b")")[2].split()
+
+
 def stat(pid: int) -> tuple[Process, int] | None:
     """Which process has this number, and its session; None for a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  (pathlib costs half the start)
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    if not fields or fields[0] in (b"Z", b"X"):
+    fields = fields_of(f"/proc/{pid}")
+    if not fields or (fields[0] in DEAD and living_thread(pid, fields) is None):
         return None
     return (pid, int(fields[19])), int(fields[3])
+
+
+def living_thread(pid: int, fields: list[bytes]) -> str | None:
+    """Where a thread is shown that has outlived the main thread; None if there is none."""
+    if fields[0] not in DEAD or int(fields[17]) == 1:
+        return None
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            found = fields_of(f"/proc/{pid}/task/{name}")
+            if found and found[0] not in DEAD:
+                return f"/proc/{pid}/task/{name}"
+    return None
 
 
 def living() -> list[tuple[Process, int]]:
@@ -112,10 +134,18 @@ def marked(mark: bytes) -> set[Process]:
     """The processes with ``mark``, a variable with its value, in their environment."""
     found = set()
     for process, _ in living():
-        with suppress(OSError), open(f"/proc/{process[0]}/environ", "rb") as file:  # noqa: PTH123
-            if mark in file.read().split(b"\0"):
-                found.add(process)
+        if mark in environ(process[0]).split(b"\0"):
+            found.add(process)
     return found
+
+
+def environ(pid: int) -> bytes:
+    own = f"/proc/{pid}"
+    if found := content(f"{own}/environ"):
+        return found
+    fields = fields_of(own)
+    other = living_thread(pid, fields) if fields else None
+    return b"" if other is None else content(f"{other}/environ")
 
 
 def send(process: Process, number: int) -> None:

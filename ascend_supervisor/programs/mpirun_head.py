@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 UNAVAILABLE = 69
@@ -186,11 +187,20 @@ def ranks_of(mpirun: int) -> set[int]:
 
 def is_rank(pid: str) -> bool:
     """Not an ssh to another server, and not mpirun's own fork before it becomes a rank."""
+    is_told = any(word.startswith(b"OMPI_COMM_WORLD_RANK=") for word in environ(pid).split(b"\0"))
     with suppress(OSError):
-        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        is_told = any(word.startswith(b"OMPI_COMM_WORLD_RANK=") for word in words)
         return is_told and os.getpgid(int(pid)) == int(pid)
     return False
+
+
+def environ(pid: str) -> bytes:
+    """As it was started; if its main thread has ended, the others show it."""
+    own = Path("/proc", pid)
+    for place in chain((own,), own.glob("task/*")):
+        with suppress(OSError):
+            if content := (place / "environ").read_bytes():
+                return content
+    return b""
 
 
 def tell(mpirun: subprocess.Popen[bytes], number: int) -> None:

@@ -92,22 +92,26 @@ class PySpy(Struct, frozen=True):
     async def paused(self, pid: Pid) -> tuple[PythonThread, ...]:
         """The stacks of a process, which is paused meanwhile; raises PySpyFailed.
 
-        It is not left stopped, even if this is cancelled. It must not be stopped already, and none
-        of its threads may be in an uninterruptible sleep, because ptrace would wait for that.
+        It is not left stopped, even if this is cancelled. It must not be stopped already, and its
+        main thread must live. None of its threads may be in an uninterruptible sleep, because
+        ptrace would wait for that.
         """
         try:
-            run = await self._run(pid)
+            run = await self._run(pid.number)
         finally:
             _go_on(pid)
         return run.threads()
 
-    async def unpaused(self, pid: Pid) -> tuple[PythonThread, ...]:
-        """The same of a process that goes on: what changes meanwhile may be read wrong."""
-        run = await self._run(pid, "--nonblocking")
+    async def unpaused(self, pid: Pid, thread: int | None = None) -> tuple[PythonThread, ...]:
+        """The same of a process that goes on: what changes meanwhile may be read wrong.
+
+        ``thread`` is one of its threads that lives, if its main thread does not.
+        """
+        run = await self._run(thread or pid.number, "--nonblocking")
         return run.threads()
 
-    async def _run(self, pid: Pid, *options: str) -> _Run:
-        words = (self.program, "dump", "--json", *options, "--pid", str(pid.number))
+    async def _run(self, number: int, *options: str) -> _Run:
+        words = (self.program, "dump", "--json", *options, "--pid", str(number))
         try:
             with open_pipe(OUTPUT_BYTES) as output, open_pipe(ERROR_BYTES) as errors:
                 child = self.children.spawn(

@@ -81,11 +81,15 @@ class SeenProcess(Struct):
 
     @property
     def main(self) -> KernelThread | None:
-        return next((one for one in self.threads if one.tid == self.pid), None)
+        """Its main thread; the first of the others if that has ended before them."""
+        own = next((one for one in self.threads if one.tid == self.pid), None)
+        if own is not None and own.state in ENDED:
+            return next((one for one in self.threads if one.state not in ENDED), own)
+        return own
 
     @property
     def state(self) -> str:
-        """Of its main thread; empty if unknown."""
+        """Of this thread; empty if unknown."""
         return "" if self.main is None else self.main.state
 
 

@@ -18,7 +18,7 @@ from ascend_supervisor.stacks import pyspy
 from ascend_supervisor.stacks.kernel_side import look_at
 from ascend_supervisor.stacks.pyspy import PySpy, PySpyFailed
 from ascend_supervisor.stacks.ranks_below import with_ranks_below
-from ascend_supervisor.stacks.seen import STOPPED, STUCK, Looked, SeenProcess, Subject
+from ascend_supervisor.stacks.seen import ENDED, STOPPED, STUCK, Looked, SeenProcess, Subject
 from ascend_supervisor.stacks.signalled import ask
 from ascend_supervisor.stacks.subjects import subjects_of
 from ascend_supervisor.tasks.threads import Errand
@@ -106,13 +106,15 @@ class Survey:
 
     async def _read_python(self, process: SeenProcess, spy: PySpy) -> None:
         pid = Pid(process.pid, process.start)
+        thread = None if process.main is None else process.main.tid
+        unpaused = partial(spy.unpaused, pid, thread)
         async with self._calls:
             is_movable = _may_be_paused(process, pid)
-            for way in (spy.paused, spy.unpaused) if is_movable else (spy.unpaused,):
+            for way in (partial(spy.paused, pid), unpaused) if is_movable else (unpaused,):
                 if not _lives(pid):  # both have ended meanwhile
                     return
                 try:
-                    process.python = await way(pid)
+                    process.python = await way()
                 except PySpyFailed as failed:
                     _note(process, f"py-spy: {failed}")
                 else:
@@ -135,8 +137,11 @@ def _lives(pid: Pid) -> bool:
 
 
 def _may_be_paused(process: SeenProcess, pid: Pid) -> bool:
-    """Not if it is stopped already, or has a thread in state D, for which ptrace would wait."""
-    immovable = STOPPED | {STUCK}
+    """Not if it is stopped already, or has a thread in state D, for which ptrace would wait.
+
+    Nor if its main thread has ended, which cannot be traced.
+    """
+    immovable = STOPPED | {STUCK} | ENDED
     is_stopped = pyspy.is_stopped(pid)
     return not is_stopped and all(thread.state not in immovable for thread in process.threads)
 

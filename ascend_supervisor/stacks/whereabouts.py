@@ -160,6 +160,8 @@ def _main_frames(process: SeenProcess) -> Sequence[Frame]:
 
 
 def _is_main(thread: PythonThread, process: SeenProcess) -> bool:
+    if process.main is not None and process.main.tid != process.pid:  # its main thread has ended
+        return thread.os_thread_id == process.main.tid
     is_named = thread.thread_name == "MainThread" or len(process.python) == 1
     return is_named or thread.os_thread_id == process.pid
 

@@ -20,7 +20,7 @@ import pytest
 from ascend_supervisor.processes import proc
 from tests.faults.facilities import cgroup, inside
 from tests.faults.ways import NOBODY, ORDINARY, PID_1, Way, unprivileged
-from tests.running import DEADLINE_SECONDS, Running, python, wait_until
+from tests.running import DEADLINE_SECONDS, END_MAIN_THREAD, Running, python, wait_until
 
 DATA = Path(__file__).parents[1] / "data" / "rank_tables"
 
@@ -203,6 +203,62 @@ def test_a_killed_supervisor_that_nobody_has_waited_for_is_no_more(bad_day, way)
     assert not job.survivors()
     assert again.wait_for("orphans.killed")["earlier_start"]
     assert job.process.poll() == -signal.SIGKILL
+
+
+GOES_ON = f"""
+import signal, threading, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+threading.Thread(target=time.sleep, args=(600,)).start()
+{END_MAIN_THREAD}
+"""
+"""Its main thread has ended: /proc/PID/stat says that it is a zombie."""
+HEADLESS = f"""
+import os, pathlib, subprocess, sys, time
+if len(sys.argv) > 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] != "0":
+    sys.exit()
+child = subprocess.Popen([sys.executable, "-c", {GOES_ON!r}], start_new_session=True)
+stat = pathlib.Path("/proc", str(child.pid), "stat")
+while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+    time.sleep(0.01)
+print("up", flush=True)
+if len(sys.argv) > 1:
+    sys.exit(3)
+time.sleep(600)
+"""
+
+
+def test_of_a_process_whose_main_thread_has_ended_nothing_is_left_by_a_stop(bad_day):
+    job = bad_day("--standalone", "1", "--grace", "0.2", *python(HEADLESS))
+    job.wait_for("output", rank=0)
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert job.wait_for("orphans.killed")["count"] == 1
+
+
+def test_of_a_process_whose_main_thread_has_ended_nothing_is_left_by_a_restart(bad_day):
+    options = ("--standalone", "1", "--restarts", "1", "--restart-delay", "0")
+    job = bad_day(*options, *python(HEADLESS), "fails")
+    assert job.end() == 0
+    assert job.wait_for("orphans.killed")["count"] == 1
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_of_a_process_whose_main_thread_has_ended_nothing_is_left_by_a_killed_supervisor(
+    bad_day, way, guarded
+):
+    job = bad_day("--standalone", "1", *python(HEADLESS))
+    job.wait_for("output", rank=0)
+    if not guarded:
+        job.kill_guardians()
+    os.kill(job.pid, signal.SIGKILL)
+    job.end()
+    if guarded or way.is_pid_1:
+        wait_until(lambda: not job.survivors())
+    else:
+        again = bad_day("--standalone", "1", *python("print('again')"))
+        assert again.end() == 0
+        assert not job.survivors()
+        assert again.wait_for("orphans.killed")["earlier_start"]
 
 
 def is_alive(pid: int) -> bool:

@@ -15,8 +15,15 @@ from ascend_supervisor.events.leftovers import ReleaseWaiting, WaitEnded
 from ascend_supervisor.probes.devices import MOST_SECONDS, Devices, npus
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock
+from tests.running import END_MAIN_THREAD, wait_until
 
 HOLD = "import sys; file = open(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+HOLDS_IN_A_THREAD = f"""
+import os, sys, threading
+file = open(sys.argv[1])
+threading.Thread(target=lambda: os.write(1, b"held\\n") and sys.stdin.read()).start()
+{END_MAIN_THREAD}
+"""
 
 
 def test_npus_are_told_from_the_other_device_files(tmp_path):
@@ -50,10 +57,19 @@ async def test_a_device_that_is_held_is_waited_for_and_the_holder_told(tmp_path)
     assert event.remaining[0].startswith(f"{process.pid} (state ")
 
 
-def holder(directory: Path) -> subprocess.Popen[bytes]:
+async def test_a_holder_whose_main_thread_has_ended_is_waited_for(tmp_path):
+    with holder(tmp_path, HOLDS_IN_A_THREAD) as process:
+        stat = Path("/proc", str(process.pid), "stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
+        with anyio.fail_after(20), pytest.raises(Unavailable, match=f"held by: {process.pid} "):
+            await Devices(npus(tmp_path), LeapingClock(MOST_SECONDS), lambda _: None).released()
+        process.kill()
+
+
+def holder(directory: Path, program: str = HOLD) -> subprocess.Popen[bytes]:
     device = directory / "davinci0"
     device.touch()
-    words = [sys.executable, "-c", HOLD, str(device)]
+    words = [sys.executable, "-c", program, str(device)]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"

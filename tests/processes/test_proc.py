@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.processes import proc
+from ascend_supervisor.programs import guardian, mpirun_head
+from tests.running import END_MAIN_THREAD, wait_until
 
 DEADLINE = 20.0
 
@@ -114,6 +117,59 @@ def test_a_zombie_is_one_and_is_still_a_child(start):
     assert proc.is_zombie(process.pid)
     assert process.pid in proc.descendants(os.getpid())
     assert proc.description(process.pid) == f"{process.pid} (state Z): no command line"
+
+
+def headless(start: Start, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """A process whose main thread has ended, while another one goes on."""
+    source = f"""
+import sys, threading, time
+files = [open(name) for name in sys.argv[1:]]
+threading.Thread(target=time.sleep, args=(600,)).start()
+print("up", flush=True)
+{END_MAIN_THREAD}
+"""
+    process = start(source, *arguments, **options)
+    said(process)
+    wait_until(lambda: thread_states(process.pid) == ["S", "Z"])
+    return process
+
+
+def thread_states(pid: int) -> list[str]:
+    stats = [path.read_text() for path in Path("/proc", str(pid)).glob("task/*/stat")]
+    return sorted(stat.rpartition(")")[2].split()[0] for stat in stats)
+
+
+def test_a_process_whose_main_thread_has_ended_lives_and_shows_what_it_holds(start, tmp_path):
+    device = tmp_path / "davinci0"
+    device.touch()
+    process = headless(start, str(device), env={**os.environ, "MARK": "x"})
+    pid = process.pid
+    assert not proc.is_zombie(pid)
+    found = proc.stat(pid)
+    assert found is not None
+    assert (found.state, found.parent, found.session) == ("S", os.getpid(), pid)
+    assert proc.environ(pid)[b"MARK"] == b"x"
+    assert proc.started_with(b"MARK", [pid, 999_999_999]) == [pid]
+    assert proc.words(pid)[0] == sys.executable
+    assert proc.holds_file(pid, frozenset({str(device)}))
+    assert not proc.holds_file(pid, frozenset({"/nowhere"}))
+    assert re.fullmatch(rf"{pid} \(state S in \w+\): {sys.executable} -c .*", proc.description(pid))
+    assert proc.in_our_pid_namespace(pid)
+    assert pid in {process for (process, _), _ in guardian.living()}
+    assert pid in {process for process, _ in guardian.marked(b"MARK=x")}
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: proc.description(pid).startswith(f"{pid} (state T"))
+    end(process)
+    assert proc.is_zombie(pid)
+    assert pid not in {process for (process, _), _ in guardian.living()}
+    assert not proc.holds_file(pid, frozenset({str(device)}))
+
+
+def test_a_rank_of_mpirun_whose_main_thread_has_ended_is_one(start):
+    process = headless(start, env={**os.environ, "OMPI_COMM_WORLD_RANK": "0"})
+    assert mpirun_head.is_rank(str(process.pid))
+    end(process)
+    assert not mpirun_head.is_rank(str(process.pid))
 
 
 def test_a_start_time_stays_and_rises_with_the_next_process(start):

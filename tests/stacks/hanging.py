@@ -10,7 +10,7 @@ import anyio
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.stacks.system_calls import system_call
-from tests.running import DEADLINE_SECONDS
+from tests.running import DEADLINE_SECONDS, END_MAIN_THREAD
 
 UP = "import os, threading, time; os.write(1, b'up\\n')\n"
 SLEEPS = UP + "time.sleep(600)"
@@ -24,11 +24,23 @@ STUCK = (
 )
 """In state D: the parent of vfork(2) (CLONE_VFORK, CLONE_VM, SIGCHLD) waits for its child."""
 
+HEADLESS = (
+    UP + "def all_reduce(): time.sleep(600)\n"
+    f"threading.Thread(target=all_reduce).start()\n{END_MAIN_THREAD}"
+)
+"""Its main thread has ended, and another one goes on."""
+
 
 def state(pid: int) -> str:
     found = proc.stat(pid)
     assert found is not None
     return found.state
+
+
+def main_thread_has_ended(pid: int) -> bool:
+    """And its only other thread sleeps."""
+    stats = [path.read_text() for path in Path("/proc", str(pid)).glob("task/*/stat")]
+    return sorted(stat.rpartition(")")[2].split()[0] for stat in stats) == ["S", "Z"]
 
 
 def call(pid: int) -> str:

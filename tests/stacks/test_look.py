@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -31,6 +32,7 @@ from ascend_supervisor.stacks.survey import NO_ANSWER
 from ascend_supervisor.workers.faults import Ending
 from tests.faults.facilities import hanging
 from tests.stacks.hanging import (
+    HEADLESS,
     LOCKED,
     LOOPS,
     READS,
@@ -39,6 +41,7 @@ from tests.stacks.hanging import (
     STUCK,
     UP,
     call,
+    main_thread_has_ended,
     state,
     until,
     wchan,
@@ -228,6 +231,28 @@ async def test_a_rank_that_has_ended_is_told_as_such(stage):
     said = await hung(stage, taker(stage).look, specs, lambda: 1 in stage.exits)
     assert "rank 1 has ended" in said
     assert "The process has ended." in text(stage, 1)
+
+
+async def test_a_rank_whose_main_thread_has_ended_is_where_its_other_threads_are(stage):
+    """The frames of its main thread, which py-spy still shows, say nothing of it."""
+    dead = '{"name": "<module>", "filename": "/code/train.py", "line": 9}'
+    frames = '[{"name": "all_reduce", "filename": "/code/train.py", "line": 88}]'
+    stub = (
+        'for last; do :; done; case "$*" in *--nonblocking*) ;; *) exit 1 ;; esac\n'
+        f"""echo '[{{"thread_name": "MainThread", "os_thread_id": 1, "frames": [{dead}]}},'\n"""
+        f"""echo '{{"thread_name": "Thread-1", "os_thread_id": '$last', "frames": {frames}}}]'"""
+    )
+    specs = [stage.spec(0, HEADLESS)]
+    ready = lambda: main_thread_has_ended(rank(stage, 0))  # noqa: E731
+    said = await hung(stage, taker(stage, stub=stub).look, specs, ready)
+    assert said == "rank 0 waits in all_reduce (train.py:88)"
+
+
+async def test_without_py_spy_a_rank_whose_main_thread_has_ended_has_not_ended(stage):
+    specs = [stage.spec(0, HEADLESS)]
+    ready = lambda: main_thread_has_ended(rank(stage, 0))  # noqa: E731
+    said = await hung(stage, taker(stage).look, specs, ready)
+    assert re.fullmatch(r"rank 0 waits in \w+", said)
 
 
 async def test_python_calls_of_a_stub_are_told(stage):

@@ -14,7 +14,16 @@ from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.stacks.pyspy import PySpy, PySpyFailed, installed
 from ascend_supervisor.stacks.seen import Frame, PythonThread
 from tests.running import DEADLINE_SECONDS, THIS_PYTHON
-from tests.stacks.hanging import LOOPS, SLEEPS, STOPPED, STUCK, state, until
+from tests.stacks.hanging import (
+    HEADLESS,
+    LOOPS,
+    SLEEPS,
+    STOPPED,
+    STUCK,
+    main_thread_has_ended,
+    state,
+    until,
+)
 
 IN_A_FUNCTION = (
     "import os, time\ndef next_batch(): os.write(1, b'up\\n'); time.sleep(600)\nnext_batch()"
@@ -99,6 +108,15 @@ async def test_a_process_that_cannot_be_paused_is_read_as_it_is(spy, start, sour
     (main,) = await spy.unpaused(pid(child))
     assert main.frames[-1].name == "<module>"
     assert state(child.pid) == expected
+
+
+async def test_a_process_whose_main_thread_has_ended_is_read_by_another_one(spy, start):
+    child = await start(HEADLESS)
+    await until(lambda: main_thread_has_ended(child.pid))
+    (thread,) = {int(task.name) for task in Path(f"/proc/{child.pid}/task").iterdir()} - {child.pid}
+    threads = await spy.unpaused(pid(child), thread)
+    frames = next(one.frames for one in threads if one.os_thread_id == thread)
+    assert frames[0].name == "all_reduce"
 
 
 async def test_a_process_stays_not_stopped_when_it_is_killed_while_it_is_attached(stub, start):
