@@ -31,6 +31,9 @@ _MOST_CODES = 4
 _WORDS = {"true": True, "false": False}
 _BITS: dict[int | None, bool] = {1: True, 0: False}
 
+HOT_RESET, POD_RESCHEDULE = "hotReset", "podReschedule"
+_RESETS = frozenset({"unrecovered", "recovered", "failed"})
+
 
 class ListedRank(Struct, frozen=True):
     """A rank of the job on a faulty NPU.
@@ -47,14 +50,30 @@ class ListedRank(Struct, frozen=True):
 class ResetFile(Struct, frozen=True):
     """The news of one reset file; it is the job's: its ranks are those of all servers.
 
-    ``retry_time`` rises when pods have been replaced. ``is_flushing``: faults are being collected,
-    nothing is to be started. ``graceful_exit``: save and end.
+    ``retry_time`` rises when pods have been replaced, and up to MindCluster 26.0 also when NPUs are
+    reset: then they are listed. ``is_flushing``: faults are being collected, nothing is to be
+    started. ``graceful_exit``: save and end. ``restart_type`` stands in a file of its own beside
+    this one, which may be missing or older: HOT_RESET, POD_RESCHEDULE, or empty.
     """
 
     ranks: tuple[ListedRank, ...] = ()
     retry_time: int = 0
     is_flushing: bool = False
     graceful_exit: bool = False
+    restart_type: str = ""
+
+    @property
+    def lists_resets(self) -> bool:
+        """Whether NPUs are listed that are or were reset; where pods are replaced none is."""
+        return any(listed.status in _RESETS for listed in self.ranks)
+
+    @property
+    def is_of_reset(self) -> bool:
+        """Whether ``retry_time`` has risen because NPUs are reset, as far as is known.
+
+        The list is emptied some time after the reset; then only ``restart_type`` still tells it.
+        """
+        return self.lists_resets or self.restart_type == HOT_RESET
 
 
 def parse_reset_file(data: bytes) -> ResetFile | None:
@@ -71,6 +90,12 @@ def parse_reset_file(data: bytes) -> ResetFile | None:
         return _news(top)
     except (NotJson, Misfit):
         return None
+
+
+def parse_restart_type(data: bytes) -> str:
+    """What the file ``restartType`` says; empty if it says nothing that is known."""
+    word = data.strip()
+    return next((known for known in (HOT_RESET, POD_RESCHEDULE) if word == known.encode()), "")
 
 
 def _news(top: Cursor) -> ResetFile | None:

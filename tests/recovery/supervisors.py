@@ -16,6 +16,7 @@ from tests.recovery.pods import MovedClock, Pod, Story, network
 from tests.recovery.tables import Form, Member, Members, withdrawn
 from tests.recovery.writers import (
     RESET,
+    RESTART_TYPE,
     TABLE,
     VERSION,
     Directory,
@@ -142,12 +143,13 @@ class SimulatedCluster:
         for pod in self.running:
             pod.config.write({VERSION: str(version).encode(), TABLE: withdrawn(self.form)})
 
-    def write_reset(self, data: bytes) -> None:
-        """The same reset file on each node; it is the job's."""
+    def write_reset(self, data: bytes, restart_type: str = "") -> None:
+        """The same reset file on each node; it is the job's. ``restart_type`` empty: as it was."""
         self._diary.note_reset(self._reset, data)
         self._reset = data
+        beside = {RESTART_TYPE: restart_type.encode()} if restart_type else {}
         for pod in self.running:
-            pod.reset.write({RESET: data})
+            pod.reset.write({RESET: data, **beside})
 
     def move(self, seconds: float) -> None:
         """Let so many seconds pass for every supervisor, in little time."""

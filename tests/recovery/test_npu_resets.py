@@ -44,6 +44,26 @@ def test_ranks_beside_a_waiting_npu_are_killed_at_once_and_come_back_after_the_r
     assert cluster.stop_at_once() == [RESET_ONCE] * 2
 
 
+@pytest.mark.parametrize("of_reset", ["hotReset", ""])
+def test_a_retry_time_that_rises_with_a_reset_awaits_no_table(cluster, of_reset):
+    # As the device plugin writes it, up to MindCluster 26.0.
+    pods = started(cluster, members(2, cards=2))
+    cluster.write_reset(reset_file(listed(r0="unrecovered"), retry_time=1), of_reset)
+    for pod in pods:
+        pod.then("generation.ended")
+    cluster.move(50)
+    cluster.write_reset(reset_file(listed(r0="recovered"), retry_time=1), of_reset)
+    for pod in pods:
+        pod.up(1)
+    # The next one is so short that no server sees more than its end.
+    cluster.write_reset(reset_file(listed(r0="recovered"), retry_time=2), of_reset)
+    for pod in pods:
+        pod.up(2)
+        assert not pod.job.all("rank_table.unchanged")
+    twice = Story([4, 4, 4], [True, True], ["npu_reset", "npu_reset"], 143)
+    assert cluster.stop() == [twice] * 2
+
+
 def test_the_relaunch_waits_for_all_npus_that_are_listed(cluster):
     here, there = pods = started(cluster, members(2, cards=2))
     cluster.write_reset(reset_file(listed(r0="unrecovered", r2="unrecovered")))

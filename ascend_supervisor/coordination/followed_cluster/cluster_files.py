@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import NoReturn
 
 import anyio
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.cluster.reset_file import MAX_BYTES, parse_reset_file
+from ascend_supervisor.cluster.reset_file import (
+    MAX_BYTES,
+    parse_reset_file,
+    parse_restart_type,
+)
 from ascend_supervisor.cluster.wait_for_table import TableFile
 from ascend_supervisor.coordination.followed_cluster.one_look import (
     CompletedTable,
@@ -35,6 +40,11 @@ from ascend_supervisor.files.watch import (
 from ascend_supervisor.tasks.clock import whole_second
 
 Look = Callable[[], Awaitable[Sight]]
+
+RESTART_TYPE = "restartType"
+"""The file beside the reset file; the device plugin writes it right after that."""
+MOST_OF_TYPE = 256
+"""Bytes of it."""
 
 
 class RankTableLook:
@@ -84,7 +94,7 @@ class ResetFileLook:
     def __init__(self, path: Path, deadline: float = DEADLINE_SECONDS) -> None:
         self._path = path
         self._files = SlowFiles(deadline)
-        self._read: Signature = None
+        self._read: _Read = None
 
     async def __call__(self) -> Sight:
         try:
@@ -95,13 +105,15 @@ class ResetFileLook:
         return seen
 
 
-def _reset_file(path: Path, before: Signature) -> tuple[Signature, Sight]:
-    """The file's signature, None to have it read again, and its news since ``before``.
+_Read = tuple[Signature, Signature] | None
+"""The signatures of the reset file and of RESTART_TYPE; None to have them read again."""
 
-    May block.
-    """
-    now = signature(path)
-    if now is None:
+
+def _reset_file(path: Path, before: _Read) -> tuple[_Read, Sight]:
+    """What was read, and its news since ``before``; may block."""
+    beside = path.with_name(RESTART_TYPE)
+    now = signature(path), signature(beside)
+    if now[0] is None:
         return None, Sight(reset_is_missing=True)
     if now == before:
         return now, Sight(reset_is_there=True)
@@ -109,7 +121,16 @@ def _reset_file(path: Path, before: Signature) -> tuple[Signature, Sight]:
         reset = parse_reset_file(read_regular_file(path, MAX_BYTES))
     except OSError:
         return None, Sight(reset_is_there=True)
+    if reset is not None and now[1] is not None:
+        reset = replace(reset, restart_type=_restart_type(beside))
     return now, Sight(reset=reset, reset_is_there=True)
+
+
+def _restart_type(path: Path) -> str:
+    try:
+        return parse_restart_type(read_regular_file(path, MOST_OF_TYPE))
+    except OSError:
+        return ""
 
 
 async def look_out(looks: tuple[Look, ...], notice: Callable[[Sight], None]) -> NoReturn:

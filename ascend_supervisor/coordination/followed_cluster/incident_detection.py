@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.reset_file import HOT_RESET, POD_RESCHEDULE
 from ascend_supervisor.coordination.followed_cluster.faulty_npus import (
     faulty,
     not_reset,
@@ -49,8 +50,10 @@ def _with_retry_time(memory: Memory, now: float) -> Memory:
     """A controller that restarts may count from 0 again, so any difference is news."""
     before, after = memory.retry_time, memory.reset.retry_time
     if before == after:
-        return _with_doubt(memory, now)
-    memory = replace(memory, retry_time=after)
+        return _with_restart_type(_with_doubt(memory, now), now)
+    memory = replace(memory, retry_time=after, reset_from=None)
+    if memory.reset.is_of_reset:
+        return _reset(memory, before, now)
     if memory.incident is not None:
         return replace(memory, incident=_confirmed(memory, memory.incident, now))
     if now < memory.confirmed_until and memory.confirmed_from is None and not _is_rewritten(memory):
@@ -64,6 +67,34 @@ def _with_doubt(memory: Memory, now: float) -> Memory:
     if before is None or now >= memory.confirmed_until or memory.incident is not None:
         return memory
     return _replaced(memory, before, now) if _is_rewritten(memory) else memory
+
+
+def _reset(memory: Memory, before: int, now: float) -> Memory:
+    """NPUs are reset, or were: no pod is replaced, and no table follows."""
+    if not memory.reset.lists_resets:
+        memory = replace(memory, reset_from=before)
+    if memory.incident is not None or with_status(memory.reset, "unrecovered"):
+        return memory
+    return replace(memory, incident=_were_reset(memory, now))
+
+
+def _with_restart_type(memory: Memory, now: float) -> Memory:
+    """The restart type is written a moment after the RetryTime that it belongs to."""
+    before, incident, told = memory.reset_from, memory.incident, memory.reset.restart_type
+    if before is not None and told == POD_RESCHEDULE:
+        memory = replace(memory, reset_from=None)
+        if incident is None or incident == _were_reset(memory, incident.began):
+            return _replaced(memory, before, now)
+        return replace(memory, incident=_confirmed(memory, incident, now))
+    is_taken_for_pods = incident is not None and incident.trigger == "retry_time"
+    if before is None and is_taken_for_pods and told == HOT_RESET:
+        return replace(memory, incident=_were_reset(memory, now))
+    return memory
+
+
+def _were_reset(memory: Memory, now: float) -> Incident:
+    reason = f"NPUs were reset (RetryTime in the reset file is {memory.retry_time})"
+    return _incident(memory, "npu_reset", reason, now)
 
 
 def _is_rewritten(memory: Memory) -> bool:

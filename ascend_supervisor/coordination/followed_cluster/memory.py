@@ -32,9 +32,10 @@ class Memory(Struct, frozen=True):
     ``reset_was_there``: the reset file existed at some time, and it is missing since
     ``removed_at``. ``retry_time`` was accepted: it is no news any more. Until ``confirmed_until``
     another one only confirms the last incident, once and as long as no table is written;
-    ``confirmed_from`` is the RetryTime before that one. ``restarts`` are the times of the incidents
-    after which a generation was started. ``is_judging``: ranks here have failed, and wait for the
-    word of the cluster.
+    ``confirmed_from`` is the RetryTime before that one. ``reset_from`` is the RetryTime before the
+    last one, if only the restart type has told that it is that of a reset. ``restarts`` are the
+    times of the incidents after which a generation was started. ``is_judging``: ranks here have
+    failed, and wait for the word of the cluster.
     """
 
     table: Table | None = None
@@ -53,6 +54,7 @@ class Memory(Struct, frozen=True):
     retry_time: int = 0
     confirmed_until: float = 0.0
     confirmed_from: int | None = None
+    reset_from: int | None = None
     incident: Incident | None = None
     restarts: tuple[float, ...] = ()
     is_judging: bool = False

@@ -50,17 +50,19 @@ class T:
 
 @dataclass(frozen=True)
 class R:
-    """The reset file is written; ``listed`` are statuses by rank."""
+    """The reset file is written; ``listed`` are statuses by rank, ``why`` is the restart type."""
 
     retry_time: int = 0
     listed: tuple[tuple[int, str], ...] = ()
     is_flushing: bool = False
     graceful_exit: bool = False
+    why: str = ""
 
     @property
     def news(self) -> ResetFile:
         ranks = tuple(ListedRank(rank, status) for rank, status in self.listed)
-        return ResetFile(ranks, self.retry_time, self.is_flushing, self.graceful_exit)
+        told = (self.retry_time, self.is_flushing, self.graceful_exit, self.why)
+        return ResetFile(ranks, *told)
 
 
 @dataclass(frozen=True)
@@ -259,8 +261,8 @@ ELSEWHERE, LOCAL = 2, 1
 """Ranks of another server and of this one."""
 
 
-def listed(rank: int, status: str, retry_time: int = 0) -> R:
-    return R(retry_time, listed=((rank, status),))
+def listed(rank: int, status: str, retry_time: int = 0, why: str = "") -> R:
+    return R(retry_time, listed=((rank, status),), why=why)
 
 
 def played(*story: tuple[int, Change], until: int = 500) -> list[str]:

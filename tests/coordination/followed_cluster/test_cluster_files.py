@@ -36,6 +36,26 @@ async def test_each_change_is_seen_once(tmp_path: Path) -> None:
         assert [await look(), await look()] == [sight, NOTHING]
 
 
+async def test_the_restart_type_beside_it_is_news_of_its_own(tmp_path: Path) -> None:
+    file, beside = tmp_path / "reset.json", tmp_path / "restartType"
+    look = ResetFileLook(file)
+    alone = write(file, 1)
+    assert await look() == alone
+    for data, told in (
+        (b"hotReset", "hotReset"),
+        (b"podReschedule\n", "podReschedule"),
+        (b"hotRe", ""),
+        (b"\xff" * 10_000, ""),
+    ):
+        beside.write_bytes(data)
+        seen = Sight(reset=ResetFile(retry_time=1, restart_type=told), reset_is_there=True)
+        assert [await look(), await look()] == [seen, NOTHING]
+    beside.unlink()
+    assert [await look(), await look()] == [alone, NOTHING]
+    beside.mkdir()
+    assert [await look(), await look()] == [alone, NOTHING]
+
+
 async def test_a_directory_that_is_unlinked_and_made_again_is_followed(tmp_path: Path) -> None:
     file = tmp_path / "config" / "reset.json"
     look = ResetFileLook(file)

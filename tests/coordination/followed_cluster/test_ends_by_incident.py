@@ -46,7 +46,7 @@ def incident(*story: tuple[int, Change], until: int = 500) -> Incident:
         (((70, T("B")),), JOBS),
         (((70, R(1)),), JOBS),
         (((70, listed(ELSEWHERE, "unrecovered")),), None),
-        (((70, listed(ELSEWHERE, "unrecovered", 1)),), JOBS),
+        (((70, listed(ELSEWHERE, "unrecovered", 1)),), None),
     ],
 )
 def test_where_pods_are_replaced_the_ranks_have_the_drain(

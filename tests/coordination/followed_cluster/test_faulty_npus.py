@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.coordination.followed_cluster.stories import (
@@ -66,7 +68,7 @@ from tests.coordination.followed_cluster.stories import (
         pytest.param(
             (
                 (70, listed(LOCAL, "unrecovered")),
-                (100, listed(LOCAL, "unrecovered", 1)),
+                (100, R(1)),
                 (120, listed(LOCAL, "recovered", 1)),
                 (150, T("B")),
             ),
@@ -214,3 +216,121 @@ def test_a_fault_elsewhere_holds_nothing_up() -> None:
 def test_faults_that_are_collected_hold_up_a_restart() -> None:
     story = ((70, T("B")), (71, R(is_flushing=True)), (200, R(1)))
     assert played(*story) == ["70 table_changed", "200 starts B"]
+
+
+# Up to MindCluster 26.0 RetryTime rises with each reset, too, and no table follows.
+
+HOT, PODS = "hotReset", "podReschedule"
+
+
+@pytest.mark.parametrize("why", [HOT, ""], ids=["with its restart type", "alone"])
+@pytest.mark.parametrize(
+    ("story", "history"),
+    [
+        pytest.param(
+            ((70, listed(LOCAL, "unrecovered", 1)), (220, listed(LOCAL, "recovered", 1))),
+            ["70 npu_reset", "220 starts A"],
+            id="an NPU of ours is reset",
+        ),
+        pytest.param(
+            ((70, listed(ELSEWHERE, "unrecovered", 1)), (220, listed(ELSEWHERE, "recovered", 1))),
+            ["70 npu_reset", "220 starts A"],
+            id="an NPU of another server is reset",
+        ),
+        pytest.param(
+            ((70, listed(ELSEWHERE, "recovered", 1)),),
+            ["70 npu_reset", "72 starts A"],
+            id="only its end is seen",
+        ),
+        pytest.param(
+            ((70, listed(ELSEWHERE, "unrecovered", 1)), (90, listed(ELSEWHERE, "failed", 1))),
+            ["70 npu_reset", "90 npu_failed", "90 stops npu_failed"],
+            id="it fails",
+        ),
+        pytest.param(
+            (
+                (70, listed(LOCAL, "unrecovered", 1)),
+                (100, listed(ELSEWHERE, "unrecovered", 2)),
+                (130, listed(ELSEWHERE, "recovered", 2)),
+            ),
+            ["70 npu_reset", "130 starts A"],
+            id="an NPU of another server is reset meanwhile",
+        ),
+        pytest.param(
+            (
+                *((70, listed(LOCAL, "unrecovered", 1)), (100, listed(LOCAL, "recovered", 1))),
+                *((110, listed(LOCAL, "unrecovered", 2)), (140, listed(LOCAL, "recovered", 2))),
+            ),
+            ["70 npu_reset", "100 starts A", "110 npu_reset", "140 starts A"],
+            id="a second reset soon after the restart",
+        ),
+        pytest.param(
+            (
+                *((70, listed(LOCAL, "unrecovered", 1)), (75, R(2)), (80, T("B"))),
+                (90, listed(LOCAL, "recovered", 2)),
+            ),
+            ["70 npu_reset", "80 starts B"],
+            id="pods are replaced while it is reset",
+        ),
+        pytest.param(
+            ((70, T(WITHDRAWN)), (80, listed(ELSEWHERE, "recovered", 1)), (90, T("A"))),
+            ["75 table_withdrawn", "90 starts A"],
+            id="while the table is withdrawn",
+        ),
+    ],
+)
+def test_a_retry_time_that_rises_with_listed_npus_awaits_no_table(
+    story: Story, history: list[str], why: str
+) -> None:
+    told = [
+        (at, replace(change, why=why) if isinstance(change, R) and change.listed else change)
+        for at, change in story
+    ]
+    assert played(*told) == history
+
+
+@pytest.mark.parametrize(
+    ("story", "history"),
+    [
+        pytest.param(
+            ((70, R(1, why=HOT)),),
+            ["70 npu_reset", "72 starts A"],
+            id="the list is empty again",
+        ),
+        pytest.param(
+            ((70, R(1)),),
+            ["70 retry_time", "190 starts A unchanged"],
+            id="no restart type",
+        ),
+        pytest.param(
+            ((70, R(1, why=HOT)), (71, R(1, why=PODS)), (80, T("B"))),
+            ["70 npu_reset", "71 retry_time", "80 starts B"],
+            id="that of an earlier reset, for a moment",
+        ),
+        pytest.param(
+            ((70, R(1, why=HOT)), (75, R(1, why=PODS)), (80, T("A"))),
+            ["70 npu_reset", "72 starts A", "75 retry_time", "80 starts A"],
+            id="that of an earlier reset, for longer",
+        ),
+        pytest.param(
+            ((70, R(1, why=PODS)), (71, R(1, why=HOT))),
+            ["70 retry_time", "71 npu_reset", "72 starts A"],
+            id="that of pods that were replaced earlier, for a moment",
+        ),
+        pytest.param(
+            (
+                *((70, R(1, why=PODS)), (71, listed(LOCAL, "recovered", 1, PODS))),
+                (80, T("B")),
+            ),
+            ["70 retry_time", "80 starts B"],
+            id="a reset ends after pods were replaced",
+        ),
+        pytest.param(
+            ((70, R(1, why=HOT)), (80, R(1)), (85, R(1, why=HOT))),
+            ["70 npu_reset", "72 starts A"],
+            id="it comes and goes",
+        ),
+    ],
+)
+def test_the_restart_type_decides_where_no_npu_is_listed(story: Story, history: list[str]) -> None:
+    assert played(*story) == history

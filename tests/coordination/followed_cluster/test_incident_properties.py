@@ -34,7 +34,8 @@ tables = st.sampled_from(["A", "A", "B", "C", WITHDRAWN, WITHDRAWN, TORN, WRONG]
 lists = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(STATUSES)), max_size=2).map(tuple)
 quiet_resets = st.builds(R, st.integers(0, 3))
 seldom = st.sampled_from([*[False] * 9, True])
-resets = st.builds(R, st.integers(0, 3), lists, st.booleans(), seldom)
+whys = st.sampled_from(["", "", "hotReset", "podReschedule"])
+resets = st.builds(R, st.integers(0, 3), lists, st.booleans(), seldom, whys)
 changes: st.SearchStrategy[Change] = st.one_of(
     *(tables, tables, quiet_resets, quiet_resets, resets),
     st.sampled_from([Missing(), Torn(), Crash()]),
