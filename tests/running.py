@@ -18,9 +18,6 @@ from typing import Any
 DEADLINE_SECONDS = 30.0
 """For everything that a test waits for; nothing takes a tenth of it on an idle machine."""
 MARK = "TEST_CASE_MARK"
-THIS_PYTHON = f"""#!/bin/sh
-'''exec' {shlex.quote(sys.executable)} "$0" "$@" #'''"""
-"""The first lines of a program in Python: a path with a blank cannot stand behind ``#!``."""
 
 END_MAIN_THREAD = """
 import ctypes, os
@@ -29,6 +26,13 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0) 
 """The rest of a program: its main thread ends, and the threads that it has started go on."""
 
 Event = dict[str, Any]
+
+
+def begins_in_python(*options: str) -> str:
+    """The first lines of an executable file in Python: ``#!`` knows no path with a blank in it."""
+    words = shlex.join((sys.executable, *options))
+    return f"""#!/bin/sh
+'''exec' {words} "$0" "$@" #'''"""
 
 
 class Running:

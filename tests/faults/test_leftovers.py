@@ -20,7 +20,14 @@ import pytest
 from ascend_supervisor.processes import proc
 from tests.faults.facilities import cgroup, inside
 from tests.faults.ways import NOBODY, ORDINARY, PID_1, Way, unprivileged
-from tests.running import DEADLINE_SECONDS, END_MAIN_THREAD, Running, python, wait_until
+from tests.running import (
+    DEADLINE_SECONDS,
+    END_MAIN_THREAD,
+    Running,
+    begins_in_python,
+    python,
+    wait_until,
+)
 
 DATA = Path(__file__).parents[1] / "data" / "rank_tables"
 
@@ -343,7 +350,7 @@ def test_what_others_started_is_left_alone(supervised, tmp_path, before: Way):
             os.kill(int((tmp_path / name).read_text()), signal.SIGTERM)
 
 
-TORCHRUN = """#!{python} -S
+TORCHRUN = """{begins}
 import os, pathlib, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, lambda *_: None)  # it takes its time
 worker = subprocess.Popen(["sleep", "600"], start_new_session=True)
@@ -387,7 +394,7 @@ def test_the_number_of_a_dead_worker_is_not_signalled_when_somebody_else_has_it(
     if PID_1.missing is not None:
         pytest.skip(PID_1.missing)
     launcher = tmp_path / "torchrun"
-    launcher.write_text(TORCHRUN.format(python=sys.executable, place=str(tmp_path)))
+    launcher.write_text(TORCHRUN.format(begins=begins_in_python("-S"), place=str(tmp_path)))
     launcher.chmod(0o755)
     recycles = tmp_path / "recycles.py"
     recycles.write_text(RECYCLES)

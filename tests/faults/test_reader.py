@@ -16,7 +16,7 @@ import pytest
 from ascend_supervisor.end_of_run import LAST_WORDS_SECONDS
 from tests.faults.facilities import small_disk
 from tests.faults.test_signals import state_file, state_of
-from tests.running import DEADLINE_SECONDS, THIS_PYTHON, Event, python, wait_until
+from tests.running import DEADLINE_SECONDS, Event, begins_in_python, python, wait_until
 
 ORDINARY = pytest.mark.parametrize("way", ["ordinary"], indirect=True)
 """What a reader does is the same to us in all ways."""
@@ -240,7 +240,7 @@ raise SystemExit(1)
 @ORDINARY
 def test_on_one_slow_pipe_a_refusal_is_told_by_the_last_event_alone(bad_day, place):
     program = place / "program"
-    program.write_text(f"{THIS_PYTHON}\n{FLOODS_AND_VANISHES}")
+    program.write_text(f"{begins_in_python()}\n{FLOODS_AND_VANISHES}")
     program.chmod(0o755)
     reader = SlowReader(1_000_000)
     options = ("--standalone", "1", "--restarts", "1", "--restart-delay", "0")

@@ -27,7 +27,7 @@ from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.signal_meaning import IMPATIENT_SECONDS
 from tests.faults.ways import Way
-from tests.running import DEADLINE_SECONDS, Event, Running, python, wait_until
+from tests.running import DEADLINE_SECONDS, Event, Running, begins_in_python, python, wait_until
 from tests.workers.test_generation import Stage
 
 FOR_EVER = "1000h"
@@ -608,7 +608,7 @@ def answering(stage: Stage) -> Iterator[None]:
 
 # A signal of the user's, where those whom it is for are not there yet.
 
-LAUNCHER = """#!{python} -S
+LAUNCHER = """{begins}
 import os, signal, subprocess, sys, time
 open({here!r}, "w").close()
 while not os.path.exists({go!r}):
@@ -631,7 +631,7 @@ def launching(bad_day, place) -> Callable[[str], Running]:
         launcher = place / method
         source = MPIRUN if method == "mpirun" else LAUNCHER
         files = {name: str(place / name) for name in ("here", "go", "listens")}
-        launcher.write_text(source.format(python=sys.executable, **files))
+        launcher.write_text(source.format(begins=begins_in_python("-S"), **files))
         launcher.chmod(0o755)
         job: Running = bad_day(
             *("--standalone", "1", "--method", method, "--grace", FOR_EVER, "--", "train.py"),

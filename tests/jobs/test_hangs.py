@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.control.asking import ask_job, socket_of
-from tests.running import Running, python, wait_until
+from tests.running import Running, begins_in_python, python, wait_until
 
 Start = Callable[..., Running]
 
@@ -162,7 +161,7 @@ def test_a_grace_is_not_taken_for_a_hang(supervised):
 
 # Ranks that a launcher starts.
 
-LAUNCHER = """#!{python}
+LAUNCHER = """{begins}
 import os, subprocess, sys
 logs = [word.partition("=")[2] for word in sys.argv if word.startswith("--log_dir=")]
 workers = [
@@ -186,7 +185,9 @@ def launched(supervised: Start, tmp_path: Path) -> Start:
     def start(method: str, source: str, *options: str) -> Running:
         program = tmp_path / method
         has_logs = method == "msrun"
-        program.write_text(LAUNCHER.format(python=sys.executable, source=source, has_logs=has_logs))
+        program.write_text(
+            LAUNCHER.format(begins=begins_in_python(), source=source, has_logs=has_logs)
+        )
         program.chmod(0o755)
         words = ("--standalone", "2", "--method", method, *options, "--", "train.py")
         return supervised(*words, environ={"PATH": f"{tmp_path}:{os.environ['PATH']}"})

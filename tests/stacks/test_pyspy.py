@@ -13,7 +13,7 @@ from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.stacks.pyspy import PySpy, PySpyFailed, installed
 from ascend_supervisor.stacks.seen import Frame, PythonThread
-from tests.running import DEADLINE_SECONDS, THIS_PYTHON
+from tests.running import DEADLINE_SECONDS, begins_in_python
 from tests.stacks.hanging import (
     HEADLESS,
     LOOPS,
@@ -28,7 +28,7 @@ from tests.stacks.hanging import (
 IN_A_FUNCTION = (
     "import os, time\ndef next_batch(): os.write(1, b'up\\n'); time.sleep(600)\nnext_batch()"
 )
-ATTACHES = f"""{THIS_PYTHON}
+ATTACHES = f"""{begins_in_python()}
 import ctypes, os, sys, time
 pid = int(sys.argv[-1])
 ctypes.CDLL(None).ptrace(16, pid, None, None)  # PTRACE_ATTACH
