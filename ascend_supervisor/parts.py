@@ -74,7 +74,7 @@ def parts_of(
         origin,
         terminal_of(environ, settings.color),
     )
-    children = Children(prefix)
+    children = Children(prefix, environ=environ)
     reserve = Reserve()  # only now: it may take the last descriptor
     clock = MonotonicClock()
     chronicle = Chronicle(first_status(place, ourselves.start_time), clock)

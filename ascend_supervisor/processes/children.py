@@ -8,9 +8,11 @@ event. It needs nothing newer than Linux 3.4; pidfds only show which process die
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 
 import anyio
 
@@ -18,6 +20,10 @@ from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.processes.death_order import DeathOrder
 from ascend_supervisor.processes.ptrace import let_go
 from ascend_supervisor.tasks.clock import whole_second
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+LINKER = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH")
+"""How variables begin that change the libraries of every program, see ld.so(8)."""
 
 
 class Child:
@@ -46,12 +52,19 @@ class Child:
 class Children:
     """All children of this process, those we started and those we inherited.
 
-    ``prefix`` is put before every command, for a wrapper such as ``setpriv --pdeathsig``.
+    ``prefix`` is put before every command, for a wrapper such as ``setpriv --pdeathsig``, which
+    starts with the libraries of ``environ``, our own environment.
     Use it from the main thread only: PR_SET_PDEATHSIG follows the thread that spawned.
     """
 
-    def __init__(self, prefix: Sequence[str] = (), order: DeathOrder | None = None) -> None:
+    def __init__(
+        self,
+        prefix: Sequence[str] = (),
+        order: DeathOrder | None = None,
+        environ: Mapping[str, str] = NOTHING,
+    ) -> None:
         self._prefix = tuple(prefix)
+        self._environ = environ
         self._order = order or DeathOrder()
         self._living: dict[int, Child] = {}
         self._kept: set[int] = set()
@@ -94,8 +107,9 @@ class Children:
         back to their defaults in it; its stdin is /dev/null. ``errors`` is its stderr if that is to
         be another one. Of other descriptors it inherits only ``descriptors``, with their numbers.
         """
+        prefix, environ = self._wrapped(argv, environ)
         popen = subprocess.Popen(
-            (*self._prefix, *argv),
+            (*prefix, *argv),
             env=environ,
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -108,6 +122,25 @@ class Children:
         self._living[child.pid] = child
         self._order.watch(child.pid)
         return child
+
+    def _wrapped(
+        self, argv: Sequence[str], environ: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """The words before a command, and the environment in which the first of them starts.
+
+        The wrapper gets our own libraries, and the command those that ``environ`` names.
+        """
+        if not self._prefix or "=" in argv[0]:  # env would take such a word for a variable
+            return self._prefix, environ
+        changes = library_changes(self._environ, environ)
+        env = shutil.which("env") if changes else None
+        if env is None:
+            return self._prefix, environ
+        unset = [f"--unset={name}" for name, value in changes.items() if value is None]
+        words = [f"{name}={value}" for name, value in changes.items() if value is not None]
+        ours = {name: self._environ[name] for name in changes if name in self._environ}
+        others = {name: value for name, value in environ.items() if name not in changes}
+        return (*self._prefix, env, *unset, *words), {**others, **ours}
 
     def reap(self) -> None:
         """Reap all dead children; to be called on SIGCHLD, in the event loop's thread.
@@ -157,3 +190,9 @@ class Children:
         while True:
             await whole_second()
             self.reap()
+
+
+def library_changes(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Mapping[str, str | None]:
+    """The variables in which ``theirs`` has other libraries than ``ours``; None: unset there."""
+    names = {name for name in (*ours, *theirs) if name.startswith(LINKER)}
+    return {name: theirs.get(name) for name in sorted(names) if theirs.get(name) != ours.get(name)}

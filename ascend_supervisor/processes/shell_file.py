@@ -156,7 +156,10 @@ def _end(status: int | None, seconds: float) -> str:
     if status is None:
         return f"it did not end within {seconds:g} s, and was killed"
     if status == 0:
-        return "it called exit, so its variables are lost; a file to be sourced must not"
+        return (
+            "it ended bash, or stopped it from reading on (exit, exec PROGRAM or set -n), so its "
+            "variables are lost; a file to be sourced must do none of these"
+        )
     if status < 0:
         return f"bash was killed by {signal.Signals(-status).name}"
     return f"it ended with status {status}"

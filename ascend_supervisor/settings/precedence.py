@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -128,6 +128,12 @@ def _method(given: Mapping[str, Given]) -> Method:
     return method
 
 
+def _rank_variables(given: Mapping[str, Given]) -> Iterator[str]:
+    """The names of those that the user sets for ranks."""
+    if "rank-env" in given:
+        yield from (variable.name for variable in given["rank-env"].value)
+
+
 def _told(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(_told, value))
@@ -160,7 +166,7 @@ def read_settings(
     faults += contradictions(given, environ, unreadable)
     if not any(command[:1]):
         faults.append(NO_COMMAND)
-    elif fault := command_fault(_method(given), command):
+    elif fault := command_fault(_method(given), command, {*environ, *_rank_variables(given)}):
         faults.append(fault)
     if faults:
         raise SettingsRefused(*faults)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from ascend_supervisor.errors import CannotExecute, CommandNotFound, Unavailable
+from ascend_supervisor.errors import (
+    CannotExecute,
+    CommandNotFound,
+    SettingsRefused,
+    Unavailable,
+)
 from ascend_supervisor.files.executable import is_foreign, missing_interpreter
 from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
+from ascend_supervisor.settings.command_words import launcher_in_script, shell_script_of
+from ascend_supervisor.settings.shell_text import MOST_CHARACTERS
 from ascend_supervisor.untrusted_text import plain, printable
+
+_FOR_SHELL = re.compile(rb"#![^\n]*/(?:env +)?(?:ba|da|k|z)?sh\b")
 
 
 def check_script(spec: ProcessSpec) -> None:
@@ -42,7 +54,10 @@ def _where_we_are(file: str) -> str | None:
 
 
 def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
-    """Raise CommandNotFound or CannotExecute now, rather than a wrapper's status later."""
+    """Raise CommandNotFound or CannotExecute now, rather than a wrapper's status later.
+
+    Raises SettingsRefused if the command of a rank is a shell script that starts a launcher.
+    """
     word = spec.argv[0]
     where = environ.get("PATH", os.defpath)
     found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
@@ -62,6 +77,24 @@ def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
         raise CannotExecute(
             f"{spec.name}: {word!r} cannot be executed: {reason_of(error)} ({found})"
         ) from error
+    if spec.rank is not None and (script := shell_script_of(spec.argv)):
+        _check_launched(spec, script, environ)
+
+
+def _check_launched(spec: ProcessSpec, script: str, environ: Mapping[str, str]) -> None:
+    """Raise SettingsRefused if a rank is a shell script that starts ranks itself in any case."""
+    text = ""
+    with suppress(OSError):
+        content = read_regular_file(Path(spec.cwd, script), MOST_CHARACTERS)
+        is_for_shell = script.endswith("sh") or _FOR_SHELL.match(content)
+        text = content.decode(errors="replace") if is_for_shell else ""
+    if launcher := launcher_in_script(text, environ):
+        command = shlex.join(map(printable, spec.argv))
+        raise SettingsRefused(
+            f"COMMAND: expected the program of a rank, found {plain(script)}, a shell script that "
+            f"calls {launcher}, which starts ranks itself; each of the ranks here would call it: "
+            f"start it once, with --method once -- {command}"
+        )
 
 
 def _beside(spec: ProcessSpec) -> str:

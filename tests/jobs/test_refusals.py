@@ -205,3 +205,28 @@ def test_warnings_about_a_table_are_in_the_event_and_in_the_plan(supervised, tmp
     assert "ranks that interleave" in warning
     assert ready["msg"].endswith(warning)
     assert json.loads((tmp_path / "plan").read_bytes())["rank_table"]["warnings"] == [warning]
+
+
+TRAIN_START = """\
+#!/bin/bash
+set -e
+if [ $# -lt 1 ]; then echo "usage: $0 SCRIPT"; exit 1; fi
+torchrun --nproc_per_node=4 "$@" 2>&1 | tee train.log
+"""
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)])
+@pytest.mark.parametrize(
+    "words", [("bash", "start.sh"), ("./start.sh",), ("timeout", "9", "./start.sh")]
+)
+def test_a_shell_script_that_starts_a_launcher_is_no_rank(supervised, tmp_path, words, check):
+    """Each of the four ranks would start four."""
+    script = tmp_path / "start.sh"
+    script.write_text(TRAIN_START)
+    script.chmod(0o755)
+    command = (*words, "train.py")
+    job = supervised(*check, "--standalone", "4", "--", *command)
+    assert job.end() == 64
+    assert f"found {words[-1]}, a shell script that calls torchrun, which " in job.stderr
+    assert job.stderr.count(f"start it once, with --method once -- {' '.join(command)}") == 1
+    assert "process.started" not in [event["event"] for event in job.events]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -80,3 +81,33 @@ def test_a_rank_is_refused_where_a_launcher_starts_it(supervised):
     job = supervised(*words)
     assert job.end() == 64
     assert job.stderr.count("{rank} cannot be used with --method torchrun: it starts one") == 1
+
+
+def broken_library(tmp_path) -> str:
+    """A directory with a file where setpriv has a library, and Python has none."""
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries" / "libcap-ng.so.0").write_text("no library")
+    return str(tmp_path / "libraries")
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing wraps a rank")
+@pytest.mark.parametrize("way", ["rank-env", "env-from"])
+def test_libraries_that_the_user_names_are_those_of_the_rank_alone(supervised, tmp_path, way):
+    """What starts the rank keeps its own: it could not start with these (127)."""
+    libraries = broken_library(tmp_path)
+    (tmp_path / "set_env.sh").write_text(f"export LD_LIBRARY_PATH={libraries}\n")
+    words = {
+        "rank-env": ("--rank-env", f"LD_LIBRARY_PATH={libraries}"),
+        "env-from": ("--env-from", "set_env.sh"),
+    }[way]
+    job = supervised("--standalone", "2", *words, *shows("LD_LIBRARY_PATH", "RANK"))
+    assert told(job) == [libraries, "0"]
+    assert told(job, 1) == [libraries, "1"]
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing wraps a rank")
+def test_libraries_that_a_file_unsets_are_unset_in_the_rank(supervised, tmp_path):
+    (tmp_path / "set_env.sh").write_text("unset LD_LIBRARY_PATH\n")
+    words = ("--standalone", "1", "--env-from", "set_env.sh")
+    job = supervised(*words, *shows("LD_LIBRARY_PATH"), environ={"LD_LIBRARY_PATH": "/ours"})
+    assert told(job) == [None]

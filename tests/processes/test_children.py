@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ascend_supervisor.processes.children import Child, Children
+from ascend_supervisor.processes.children import Child, Children, library_changes
 from ascend_supervisor.processes.death_order import DeathOrder
 from ascend_supervisor.processes.kernel import parent_death_prefix
 from ascend_supervisor.processes.proc import descendants, is_zombie
@@ -284,3 +284,13 @@ def test_the_parent_death_prefix_runs_a_command_as_it_stands():
         pytest.skip("no setpriv that knows --pdeathsig")
     done = subprocess.run([*prefix, "sh", "-c", "exit 7"], check=False)
     assert done.returncode == 7
+
+
+def test_only_what_changes_libraries_is_set_again_before_a_command():
+    ours = {"LD_LIBRARY_PATH": "/ours", "LD_BIND_NOW": "1", "LD_DEBUG": "files", "A": "1"}
+    theirs = {"LD_LIBRARY_PATH": "/theirs", "LD_BIND_NOW": "1", "GLIBC_TUNABLES": "x", "A": "2"}
+    assert library_changes(ours, theirs) == {
+        "GLIBC_TUNABLES": "x",
+        "LD_DEBUG": None,
+        "LD_LIBRARY_PATH": "/theirs",
+    }

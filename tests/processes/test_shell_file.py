@@ -18,6 +18,7 @@ from ascend_supervisor.processes.shell_file import Changes, ShellFileFailed, cha
 from tests.running import DEADLINE_SECONDS
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/me", "ODD": "a\nb", "a.b": "1"}
+ENDED_BASH = "it ended bash, or stopped it from reading on (exit, exec PROGRAM or set -n), so its"
 Source = Callable[..., Awaitable[Changes]]
 
 
@@ -108,7 +109,10 @@ async def test_much_output_and_many_variables_are_no_problem(source):
         ("set -e\nfalse\necho on\n", "it ended with status 1; it has written nothing"),
         ("[ -d /none ] && export A=1\n", "; if only its last command gave 1, such as [ -d DIR ] "),
         ("exit 4\n", "it ended with status 4; it has written nothing"),
-        ("exit 0\n", "it called exit, so its variables are lost"),
+        ("exit 0\n", ENDED_BASH),
+        ("exec true\n", ENDED_BASH),
+        ("set -n\n", ENDED_BASH),
+        ("if true; then exec ls >/dev/null; fi\n", ENDED_BASH),
         ("kill -KILL $$\n", "bash was killed by SIGKILL"),
         ("if\n", "syntax error"),
         ("seq 100\nfalse\n", "; its last output: 98 | 99 | 100"),

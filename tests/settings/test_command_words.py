@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
-from ascend_supervisor.settings.command_words import command_fault, nested_launcher, script_of
+from ascend_supervisor.settings.command_words import (
+    command_fault,
+    launcher_in_script,
+    nested_launcher,
+    script_of,
+)
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.values import Method
 
@@ -63,7 +69,6 @@ def test_a_launcher_is_no_rank(command, name, launcher):
         "python torch.distributed.run",
         "torchrun.py",
         "mytorchrun train.py",
-        "bash -c torchrun",
         "env A=1 python train.py torchrun",
         "env -u torchrun train.py",
         "env",
@@ -73,6 +78,146 @@ def test_a_launcher_is_no_rank(command, name, launcher):
 )
 def test_anything_else_may_be_a_rank(command: str):
     assert {nested_launcher(method, command.split()) for method in METHODS} == {None}
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("accelerate launch --config_file c.yaml train.py", "accelerate launch"),
+        ("accelerate launch --num_processes 4 train.py", "accelerate launch"),
+        ("python -m accelerate.commands.launch train.py", "python -m accelerate.commands.launch"),
+        ("deepspeed --num_gpus 4 train.py", "deepspeed"),
+        ("python -m deepspeed.launcher.runner train.py", "python -m deepspeed.launcher.runner"),
+        ("llamafactory-cli train sft.yaml", "llamafactory-cli train"),
+        ("env NPROC_PER_NODE=4 swift sft --model x", "swift sft"),
+        ("NPROC_PER_NODE=4 swift sft", "swift sft"),
+        ("env NPROC_PER_NODE=4 xtuner train config.py", "xtuner train"),
+        ("ray start --head --block", "ray start"),
+        ("colossalai run --nproc_per_node 4 train.py", "colossalai run"),
+        ("horovodrun -np 4 python train.py", "horovodrun"),
+        ("srun -N 2 python train.py", "srun"),
+        ("trl sft --config x", "trl sft"),
+        ("axolotl train c.yaml", "axolotl train"),
+        ("python -m ascend_supervisor -- python train.py", "python -m ascend_supervisor"),
+    ],
+)
+def test_a_launcher_that_no_method_calls_is_started_once(command: str, words: str):
+    fault = nested_launcher("ranktable", shlex.split(command))
+    assert fault == (
+        f"COMMAND: --method ranktable expected the program of a rank, found {words}, which starts "
+        f"ranks itself; start it as it is: --method once -- {words} ..., or let the supervisor "
+        "start what each rank runs: -- python train.py ..."
+    )
+    assert nested_launcher("once", shlex.split(command)) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "accelerate launch --num_processes 1 train.py",
+        "accelerate launch --num-processes=1 train.py",
+        "accelerate config",
+        "llamafactory-cli version",
+        "swift sft --model x",
+        "swift export --model x",
+        "xtuner train config.py",
+        "ray status",
+        "axolotl train c.yaml --launcher=python",
+        "axolotl train c.yaml --launcher python",
+        "python train.py deepspeed --launcher deepspeed",
+    ],
+)
+def test_a_launcher_that_starts_no_ranks_may_be_one(command: str):
+    assert nested_launcher("ranktable", shlex.split(command)) is None
+
+
+def test_variables_from_outside_make_ranks_of_one_command():
+    assert nested_launcher("ranktable", ["swift", "sft"], {"NPROC_PER_NODE"}) is not None
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "timeout -s KILL -k 5 2h",
+        "timeout --signal=KILL -- 2h",
+        "taskset -c 0-15",
+        "taskset 0xff",
+        "numactl -N 0 --membind 0",
+        "numactl --cpunodebind=0 -m 0",
+        "time -p",
+        "/usr/bin/time -f %e -o times",
+        "nice -n 5 nohup setsid stdbuf -oL",
+        "ionice -c 2 -n 0",
+        "chrt -f 50",
+        "sudo -E -u me A=1",
+        "gosu me",
+        "setpriv --reuid 1000 --clear-groups",
+        "tini -g --",
+        "dumb-init",
+        "strace -f -o trace",
+        "conda run -n torch --no-capture-output",
+        "uv run --with x",
+        "env -S A=1",
+        "A=1",
+        "bash -c 'cd x && source env.sh; exec \"$@\"'",
+    ],
+)
+def test_what_stands_before_a_launcher_is_looked_through(before: str):
+    words = shlex.split(before)
+    is_hidden = words[0] == "bash"
+    for launcher in ("deepspeed train.py", "python3 -um torch.distributed.run train.py"):
+        fault = nested_launcher("ranktable", [*words, *launcher.split()])
+        assert (fault is None) == is_hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torchrun train.py",
+        "cd x && source env.sh && exec torchrun train.py 2>&1 | tee log",
+        "set -e; A=1 B='2 3' torchrun train.py",
+        "ARGS=(\n --a 1\n --b\n)\ntorchrun ${ARGS[@]} \\\n train.py > log &\nwait",
+        "if [ -z $A ]; then usage; exit 1; fi\ntorchrun train.py",
+        "while [ $# -gt 0 ]; do case $1 in -h) shift;; *) shift;; esac; done; torchrun t.py",
+        "usage() { echo; }\n{ echo a; }\n(cd x; torchrun train.py)",
+        "# don't\necho 'one\ntwo'; X=$(hostname); time torchrun train.py",
+        "timeout 5 bash -lc 'torchrun train.py'",
+        "[ -d x ] && cd x; torchrun t.py",
+        "[ -d x ] || mkdir x\ntorchrun t.py",
+        "python3 prepare.py; torchrun train.py",
+    ],
+)
+def test_a_shell_that_starts_a_launcher_in_any_case_is_no_rank(text: str):
+    fault = nested_launcher("ranktable", ["bash", "-euc", text])
+    assert fault is not None
+    assert "found torchrun, which starts ranks itself" in fault
+    assert launcher_in_script(text) == "torchrun"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python train.py torchrun",
+        "echo 'use torchrun'; echo torchrun; python train.py # torchrun x",
+        "if [ $LAUNCH ]; then torchrun train.py; else python train.py; fi",
+        "if [ $RANK ]; then exec python train.py; fi; torchrun train.py",
+        "if [ $RANK ]; then python train.py; exit $?; fi; torchrun train.py",
+        "[ $RANK = 0 ] && torchrun train.py",
+        "[ $RANK = 0 ] && echo first && torchrun train.py",
+        "python train.py || torchrun train.py",
+        "for at in 1 2; do torchrun train.py; done",
+        "launch() { torchrun train.py; }\npython train.py",
+        "function launch {\n torchrun train.py\n}\npython train.py",
+        "X=$(torchrun --help); Y=(torchrun train.py); python train.py",
+        "cat <<END\ntorchrun train.py\nEND\npython train.py",
+        "exec python train.py\ntorchrun train.py",
+        "$LAUNCHER train.py",
+        "echo 'a quote; torchrun train.py",
+    ],
+)
+def test_what_a_shell_may_or_may_not_start_is_left_to_it(text: str):
+    assert nested_launcher("ranktable", ["bash", "-c", text]) is None
+    assert launcher_in_script(text) is None
 
 
 @pytest.mark.parametrize(
@@ -114,6 +259,7 @@ def test_a_program_may_be_named_alike(command: str):
         ("python3 train.py --epochs 3", "train.py"),
         ("python -u -W ignore -X dev src/train.py", "src/train.py"),
         ("nohup env A=1 /opt/bin/python3.11 train.py", "train.py"),
+        ("timeout 5m taskset -c 0-3 python3 train.py", "train.py"),
         ("bash train.sh x", "train.sh"),
         ("sh -eu +o pipefail -- train.sh", "train.sh"),
         ("bash --rcfile x -o pipefail train.sh", "train.sh"),
