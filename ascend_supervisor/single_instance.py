@@ -20,6 +20,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.lock import take_lock
 from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import refuse_to_replace
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
@@ -161,7 +162,8 @@ class SingleInstance:
 
 
 def _read(state_file: Path) -> State:
-    """Raises StateUnknown, or OSError at EMFILE and the like."""
+    """Raises StateUnknown, or OSError at EMFILE and the like, and for a link: none is of ours."""
+    refuse_to_replace(state_file)
     try:
         return read_state_file(state_file)
     except StateUnknown as unknown:

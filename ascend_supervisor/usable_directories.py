@@ -13,6 +13,8 @@ from ascend_supervisor.errors import (
     CannotWrite,
 )
 from ascend_supervisor.files.directories import can_be_made
+from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import refuse_to_replace
 from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
@@ -20,8 +22,12 @@ from ascend_supervisor.untrusted_text import plain
 
 
 def place_here(settings: Settings, environ: Mapping[str, str]) -> Place:
-    """Where they go; raises CannotWrite for a directory that is none, or that cannot be made."""
+    """Where they go; raises CannotWrite for a directory that is none, or that cannot be made.
+
+    And for a state file that is no file: replaced, a device would be lost to the whole machine.
+    """
     _check("--log-dir", settings.log_dir, _file_in, _read_only)
+    _check_state_file(settings.state_file)
     _check("--work-dir", settings.work_dir, _file_in)  # what is below it may be writable
     mounted = mounted_log_dir(environ)
     usual = mounted is None and settings.work_dir is None
@@ -67,6 +73,26 @@ def _check(option: str, directory: Path | None, *faults: Fault) -> None:
         raise CannotWrite(
             f"{option} {plain(str(directory))}: expected a directory, found that {fault}; name "
             f"another one with {option}"
+        )
+
+
+def _check_state_file(path: Path | None) -> None:
+    if path is None:
+        return
+
+    def found() -> str | None:
+        if above := _file_in(path.parent):
+            return above
+        try:
+            refuse_to_replace(path)
+        except OSError as error:
+            return reason_of(error)
+        return None
+
+    if fault := answer_of(found, ANSWER_SECONDS, otherwise=None):
+        raise CannotWrite(
+            f"--state-file {plain(str(path))}: expected a regular file, or none yet, found that "
+            f"{fault}; name another one with --state-file"
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -17,7 +16,12 @@ from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.errors import CannotWrite, TableRefused, Unavailable
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.reasons import reason_of
-from ascend_supervisor.files.regular_file import read_regular_file
+from ascend_supervisor.files.regular_file import (
+    NotRegular,
+    TooLarge,
+    content_of,
+    read_regular_file,
+)
 from ascend_supervisor.files.watch import Signature, signature
 from ascend_supervisor.job_files import TABLE_FILE
 from ascend_supervisor.scarcity import scarcity
@@ -109,27 +113,20 @@ def read_table(places: Sequence[Path], others: str = "") -> Seen:
     """
     path = _resolved(places)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        found = content_of(path, MAX_BYTES)
     except FileNotFoundError:
         return Seen(path, no_table(_candidates(places), others))
+    except NotRegular as other:
+        return Seen(path, IS_DIRECTORY if other.is_directory else IS_NO_FILE)
+    except TooLarge as large:
+        raise TableRefused(
+            f"{path}: expected a rank table of at most {MAX_BYTES} bytes, found {large.size}; it "
+            "was not read"
+        ) from large
     except OSError as error:
         return Seen(path, _unreadable(error))
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(descriptor)
-        return Seen(path, IS_DIRECTORY if stat.S_ISDIR(found.st_mode) else IS_NO_FILE)
-    with os.fdopen(descriptor, "rb") as file:
-        if found.st_size > MAX_BYTES:
-            raise TableRefused(
-                f"{path}: expected a rank table of at most {MAX_BYTES} bytes, "
-                f"found {found.st_size}; it was not read"
-            )
-        try:
-            data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            return Seen(path, _unreadable(error))
     is_projected = os.path.islink(path.with_name(PROJECTED))  # noqa: PTH114  (never raises)
-    return Seen(path, data, "" if found.st_nlink else DETACHED, is_projected)
+    return Seen(path, found.data, "" if found.has_name else DETACHED, is_projected)
 
 
 def _resolved(places: Sequence[Path]) -> Path:

@@ -13,7 +13,13 @@ from msgspec.structs import asdict
 
 from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.files.to_json import to_json
-from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
+from ascend_supervisor.files.untrusted_json import (
+    Cursor,
+    Misfit,
+    NotJson,
+    parse_json,
+    refuse_doubles,
+)
 from ascend_supervisor.untrusted_text import plain, printable, shown
 
 VERSION = 1
@@ -175,6 +181,7 @@ def answer_of(line: bytes) -> Cursor:
 def _members(line: bytes) -> dict[str, object]:
     try:
         top = parse_json(line)
+        refuse_doubles(line, top)
     except (NotJson, Misfit) as error:
         raise NotUnderstood(f"expected one line with a JSON object: {error}") from error
     if not isinstance(top.value, dict):

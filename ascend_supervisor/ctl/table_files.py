@@ -103,8 +103,7 @@ def replace_table_file(path: Path, document: bytes) -> None:
     A link stays, and its target is replaced. Anything that is not a file stays as it is.
     """
     try:
-        reason = _irreplaceable(path)
-        if not reason:
+        if not (reason := _open_file(path)):
             with suppress(FileNotFoundError):  # the file that is to be made
                 path.stat()  # raises for a link to itself; resolve no longer does
             write_atomically(path.resolve(), document, TABLE_MODE)
@@ -114,10 +113,8 @@ def replace_table_file(path: Path, document: bytes) -> None:
         raise CannotWrite(f"{plain(str(path))} cannot be written: {reason}")
 
 
-def _irreplaceable(path: Path) -> str:
-    """Why ``path`` must not be replaced by another file; empty if it may be."""
-    if path.exists() and not path.is_file():
-        return "it is not a regular file"
+def _open_file(path: Path) -> str:
+    """Why the target of ``path`` must not be replaced; empty if its own kind decides."""
     if path.is_symlink() and path.parent.resolve().parts[:2] in (("/", "dev"), ("/", "proc")):
         return "it is an open file; for stdout leave out -o"
     return ""

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ascend_supervisor.files.directories import make_directories
+from ascend_supervisor.files.regular_file import NotRegular, close_quietly, refuse_to_replace
 
 LOCK_MODE = 0o600
 """No other user may open it: whoever can read it can lock it."""
@@ -26,15 +27,16 @@ def take_lock(path: Path, content: bytes) -> bool:
     directory. Raises OSError if locking is impossible, or if another user planted the file.
     """
     make_directories(path.parent)
+    refuse_to_replace(path)  # to open a device may do something
     descriptor = os.open(path, FLAGS, LOCK_MODE)
     try:
         _refuse_planted(descriptor, path)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(descriptor)
+        close_quietly(descriptor)
         return False
     except OSError:
-        os.close(descriptor)
+        close_quietly(descriptor)
         raise
     with suppress(OSError):  # on a full disk: it is the lock that counts
         os.ftruncate(descriptor, 0)
@@ -45,7 +47,7 @@ def take_lock(path: Path, content: bytes) -> bool:
 def _refuse_planted(descriptor: int, path: Path) -> None:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise NotRegular(found.st_mode)
     if found.st_nlink > 1:
         raise OSError(errno.EMLINK, "it has another name, too", str(path))
     shared = path.parent.stat().st_mode & stat.S_IWOTH

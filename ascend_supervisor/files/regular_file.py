@@ -1,29 +1,160 @@
-"""Read a file that others may have planted: without blocking, and with a size limit."""
+"""Files that others may have planted, or whose disk fails: read without waiting, up to a limit.
+
+Every failure of a system call is an OSError with a reason, whatever call it is. What was read
+counts, even if the file cannot be closed. Where files are replaced, only regular ones are.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from msgspec import Struct
+
+_PIECE = 1024 * 1024
+
+
+class NotRegular(OSError):
+    """Something else than a regular file is there."""
+
+    def __init__(self, mode: int) -> None:
+        self.is_directory = stat.S_ISDIR(mode)
+        kind = kind_of(mode)
+        what = f"it is {kind}" if self.is_directory else f"it is not a regular file, but {kind}"
+        super().__init__(errno.EISDIR if self.is_directory else errno.EINVAL, what)
+
+
+class TooLarge(OSError):
+    """The file has more than the ``most`` bytes that were expected; ``size`` or more."""
+
+    def __init__(self, size: int, most: int) -> None:
+        super().__init__(errno.EFBIG, f"it is larger than {most} bytes")
+        self.size = size
+
+
+class Content(Struct, frozen=True):
+    """The bytes of a file, and whether it still has a name."""
+
+    data: bytes
+    has_name: bool
 
 
 def read_regular_file(path: Path | str, most: int) -> bytes:
     """The bytes of a regular file of at most ``most`` bytes; raises OSError for any other."""
-    with os.fdopen(open_regular_file(path), "rb") as file:
-        is_larger = (
-            os.fstat(file.fileno()).st_size > most
-        )  # in /proc, files say that they are empty
-        content = b"" if is_larger else file.read(most + 1)
-    if is_larger or len(content) > most:
-        raise OSError(f"it is larger than {most} bytes")
-    return content
+    return content_of(path, most).data
+
+
+def content_of(path: Path | str, most: int) -> Content:
+    """The same, with what else is known of the file; raises NotRegular, TooLarge or OSError."""
+    with opened(path) as descriptor:
+        found = os.fstat(descriptor)
+        if found.st_size > most:
+            raise TooLarge(found.st_size, most)
+        data = read_up_to(descriptor, most + 1)  # in /proc, files say that they are empty
+    if len(data) > most:
+        raise TooLarge(len(data), most)
+    return Content(data, found.st_nlink > 0)
+
+
+def read_up_to(descriptor: int, most: int) -> bytes:
+    """What follows in an open file, at most so many bytes; raises OSError.
+
+    Some files of /proc are pipes in truth. To wait for them is not wanted, and their EAGAIN is no
+    lack of processes.
+    """
+    pieces: list[bytes] = []
+    try:
+        while most > 0 and (piece := os.read(descriptor, min(most, _PIECE))):
+            pieces.append(piece)
+            most -= len(piece)
+    except BlockingIOError as error:
+        raise OSError(errno.ENODATA, "it has nothing to be read now, as a pipe has") from error
+    return b"".join(pieces)
+
+
+def end_of(descriptor: int, most: int) -> bytes:
+    """The last bytes of an open file, at most so many; raises OSError."""
+    os.lseek(descriptor, max(os.lseek(descriptor, 0, os.SEEK_END) - most, 0), os.SEEK_SET)
+    return read_up_to(descriptor, most)
+
+
+@contextmanager
+def opened(path: Path | str) -> Iterator[int]:
+    """A descriptor to read a regular file; raises NotRegular, or OSError."""
+    descriptor = open_regular_file(path)
+    try:
+        yield descriptor
+    finally:
+        close_quietly(descriptor)
 
 
 def open_regular_file(path: Path | str) -> int:
-    """A descriptor to read a regular file; raises OSError for any other kind."""
+    """A descriptor to read a regular file; raises NotRegular for any other kind, or OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        return descriptor
-    os.close(descriptor)
-    raise OSError("it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise NotRegular(mode)
+    except OSError:
+        close_quietly(descriptor)
+        raise
+    return descriptor
+
+
+def refuse_to_replace(path: Path) -> None:
+    """Raise OSError if there is something at ``path`` that must not be replaced by a file.
+
+    That is all but a regular file: as root, we could replace a device for the whole machine. A link
+    is not followed, because others may have planted it, and not replaced, because others may have
+    made it on purpose.
+    """
+    with suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode):
+            raise NotRegular(mode)
+
+
+def move_to(source: Path, target: Path) -> None:
+    """Rename ``source``; what is at ``target`` is replaced if it may be. Raises OSError."""
+    refuse_to_replace(target)
+    source.replace(target)
+
+
+def open_to_write(path: Path, flags: int, mode: int) -> tuple[int, bool]:
+    """A descriptor to write in place, and whether the file is new, made with ``mode``.
+
+    A named pipe (that somebody reads) and a character device are written as they are. Links, block
+    devices and sockets are refused: nobody means these. Raises OSError.
+    """
+    flags |= os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, mode), True
+    except FileExistsError:
+        found = path.lstat().st_mode
+    if not any(is_meant(found) for is_meant in (stat.S_ISREG, stat.S_ISFIFO, stat.S_ISCHR)):
+        raise NotRegular(found)
+    return os.open(path, flags), False
+
+
+def close_quietly(descriptor: int) -> None:
+    """Close a file from which nothing more is read; a file server may fail to."""
+    with suppress(OSError):
+        os.close(descriptor)
+
+
+def kind_of(mode: int) -> str:
+    """What a file is, by its mode: ``a directory``."""
+    kinds = (
+        (stat.S_ISREG, "a regular file"),
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a character device"),
+        (stat.S_ISBLK, "a block device"),
+    )
+    return next((name for is_kind, name in kinds if is_kind(mode)), "no file")

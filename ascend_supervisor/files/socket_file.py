@@ -92,7 +92,8 @@ def _bound(made: socket.socket, directory: int, name: str) -> tuple[int, int]:
     os.fchmod(made.fileno(), SOCKET_MODE)  # the file gets this mode
     made.bind(f"/proc/self/fd/{directory}/{short}")
     try:
-        os.chmod(short, SOCKET_MODE, dir_fd=directory)
+        with suppress(OSError):  # it can only add what the umask took away
+            os.chmod(short, SOCKET_MODE, dir_fd=directory)
         if made.type == socket.SOCK_STREAM:
             made.listen(BACKLOG)
         os.rename(short, name, src_dir_fd=directory, dst_dir_fd=directory)

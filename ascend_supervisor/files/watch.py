@@ -73,9 +73,12 @@ Signature = tuple[int, int, int, int, int] | None
 
 def signature(path: Path) -> Signature:
     try:
-        found = path.stat()
+        return signature_of(path.stat())
     except OSError:
         return None
+
+
+def signature_of(found: os.stat_result) -> tuple[int, int, int, int, int]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 

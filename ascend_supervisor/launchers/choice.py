@@ -168,10 +168,11 @@ def _packages(interpreter: str, module: str, environ: Mapping[str, str]) -> Iter
     """Where the module's file is, in all places that the interpreter may search."""
     file = f"{module.replace('.', '/')}.py"
     for folder in filter(None, environ.get("PYTHONPATH", "").split(":")):
-        if (found := Path(folder, file)).is_file():
+        if os.path.isfile(found := Path(folder, file)):  # noqa: PTH113  (never raises)
             yield found
     prefixes = {Path(interpreter).parent.parent, Path(interpreter).resolve().parent.parent}
     if home := environ.get("HOME"):
         prefixes.add(Path(home, ".local"))
     for prefix in prefixes:
-        yield from prefix.glob(f"lib*/python3*/*-packages/{file}")
+        with suppress(OSError):
+            yield from prefix.glob(f"lib*/python3*/*-packages/{file}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ascend_supervisor.files.regular_file import open_regular_file
+from ascend_supervisor.files.regular_file import opened, read_up_to
 
 HEAD_BYTES = 2048
 """The first line of a log of ours is shorter."""
@@ -67,7 +67,7 @@ def _numbers(path: Path) -> list[str]:
 
 def _label_of(file: Path) -> str:
     """The start that the file's first line names; empty if it names none. Raises OSError."""
-    with os.fdopen(open_regular_file(file), "rb") as opened:
-        first = opened.readline(HEAD_BYTES)
-    found = _LABEL.search(first)
+    with opened(file) as descriptor:
+        first = read_up_to(descriptor, HEAD_BYTES).partition(b"\n")
+    found = _LABEL.search(first[0] + first[1])
     return found[1].decode() if found else ""

@@ -16,10 +16,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from ascend_supervisor.files.directories import make_directories
+from ascend_supervisor.files.regular_file import (
+    close_quietly,
+    move_to,
+    open_to_write,
+    refuse_to_replace,
+)
 from ascend_supervisor.output.earlier_logs import set_aside
 
 LOG_MODE = 0o640
-FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 UNCUT_BYTES = 16 * 1024 * 1024
 """A file that is due for rotation may grow by this much if a line does not end."""
 
@@ -46,6 +51,7 @@ class LogFile:
         self._size = 0
         self._size_kept = 0
         self._rotates = True
+        self._counts_names = True
         self._reopen_due = False
         self._head = b""
         self._at_line_start = True
@@ -58,7 +64,7 @@ class LogFile:
     def open(self) -> None:
         """Make the file and its directory; a file of an earlier start is moved out of the way.
 
-        Raises OSError; a symlink in the file's place is refused with ELOOP.
+        Raises OSError, NotRegular where a link or the like is in its place.
         """
         if self._rotation.start:
             set_aside(self.path, self._rotation.start)
@@ -95,8 +101,8 @@ class LogFile:
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            closing, self._fd = self._fd, -1
+            close_quietly(closing)
 
     def _open(self) -> None:
         self.close()
@@ -105,20 +111,21 @@ class LogFile:
         self._head = b""
         self._reopen_due = False
         self._size_kept = 0
+        self._fd, is_new = open_to_write(self.path, os.O_APPEND, LOG_MODE)
         try:
-            self._fd = os.open(self.path, FLAGS | os.O_CREAT | os.O_EXCL, LOG_MODE)
-        except FileExistsError:
-            self._open_existing()
-        else:
-            self._rotates, self._size = True, 0
-        os.set_blocking(self._fd, True)
-
-    def _open_existing(self) -> None:
-        """Another user may have planted it, to read or redirect our log."""
-        self._fd = os.open(self.path, FLAGS | os.O_CREAT, LOG_MODE)
-        found = os.fstat(self._fd)
+            found = os.fstat(self._fd)
+        except OSError:
+            self.close()  # what it is remains unknown: it is opened again at the next write
+            raise
         self._rotates = stat.S_ISREG(found.st_mode)
         self._size = found.st_size
+        self._counts_names = found.st_nlink > 0
+        if not is_new:
+            self._refuse_planted(found)
+        os.set_blocking(self._fd, True)
+
+    def _refuse_planted(self, found: os.stat_result) -> None:
+        """Another user may have planted it, to read or redirect our log."""
         if self._rotates and (found.st_uid != os.geteuid() or found.st_nlink > 1):
             self.close()
             self._make_way()
@@ -174,8 +181,9 @@ class LogFile:
             older = self._numbered(number)
             newer = self._numbered(number - 1) if number > 1 else self.path
             with suppress(FileNotFoundError):
-                newer.replace(older)
+                move_to(newer, older)
         if self._rotation.keep == 0:
+            refuse_to_replace(self.path)
             self.path.unlink(missing_ok=True)
 
     def _numbered(self, number: int) -> Path:
@@ -183,9 +191,18 @@ class LogFile:
 
     def _replace_what_is_gone(self) -> None:
         """If the file or its directory was removed, begin a new file."""
-        if self._fd < 0 or os.fstat(self._fd).st_nlink == 0:
+        if self._fd < 0 or self._is_gone():
             self._open()
-            self._begin()
+            if not self._size:
+                self._begin()
+
+    def _is_gone(self) -> bool:
+        """Also if its file server does not know it any more; some file systems count no names."""
+        try:
+            names = os.fstat(self._fd).st_nlink
+        except OSError:
+            return True
+        return names == 0 and (self._counts_names or not os.path.lexists(self.path))
 
     def _append(self, data: bytes) -> int:
         """Write all of ``data``, or stop at an error after a short write."""

@@ -80,7 +80,7 @@ class Records:
         self._state_file = state_file
         self._begun.set()
         self._reports.append(status_file(state_file.put, self._initial))
-        path = self._termination or (TERMINATION_LOG if TERMINATION_LOG.exists() else None)
+        path = self._termination or (TERMINATION_LOG if os.path.lexists(TERMINATION_LOG) else None)
         if path is not None:
             file = self._file(partial(write_termination_log, path), "the termination log", path)
             self._files.append(file)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
+from ascend_supervisor.files.regular_file import open_to_write
 
 MODE = 0o644
 MOST_BYTES = 4096
@@ -27,7 +29,8 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
 
 def write_termination_log(path: Path, text: bytes) -> None:
     """Overwrite in place: the file is a mount, it cannot be replaced. Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, MODE), "wb") as file:
+    descriptor, _ = open_to_write(path, 0, MODE)
+    with os.fdopen(descriptor, "wb") as file:
         file.write(text)
-        file.truncate()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe or a device has no length
+            file.truncate()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -11,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.files.regular_file import open_regular_file
+from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
 from ascend_supervisor.launchers.testimony import Exhibit, Testimony, raised
 from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import ExitStatus, Failure
@@ -104,9 +103,7 @@ def exhibit_files(testimony: Testimony) -> Iterator[Path]:
 def _ends(path: Path) -> tuple[bytes, bytes]:
     """Its beginning and its end; empty if it cannot be read or is not a regular file."""
     try:
-        with os.fdopen(open_regular_file(path), "rb") as file:
-            head = file.read(HEAD_BYTES)
-            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
-            return head, file.read(TAIL_BYTES)
+        with opened(path) as file:
+            return read_up_to(file, HEAD_BYTES), end_of(file, TAIL_BYTES)
     except OSError:
         return b"", b""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.files.regular_file import open_regular_file
+from ascend_supervisor.files.regular_file import end_of, opened
 
 END_BYTES = 256 * 1024
 """How much of the end of a log is read. CANN begins a new one after 20 MB."""
@@ -78,8 +78,7 @@ def _named(
 
 
 def _end(path: Path, since: float) -> bytes:
-    with suppress(OSError), os.fdopen(open_regular_file(path), "rb") as file:
-        if os.fstat(file.fileno()).st_mtime >= since:
-            file.seek(max(file.seek(0, os.SEEK_END) - END_BYTES, 0))
-            return file.read(END_BYTES)
+    with suppress(OSError), opened(path) as file:
+        if os.fstat(file).st_mtime >= since:
+            return end_of(file, END_BYTES)
     return b""

@@ -17,6 +17,7 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import move_to
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.scarcity import NoThread, scarcity
@@ -116,7 +117,7 @@ def _set_aside_earlier(spec: ProcessSpec) -> None:
         earlier.update(exhibit_files(spec.testimony) if spec.testimony else ())
     for path in earlier:
         with suppress(OSError):
-            path.replace(f"{path}.1")
+            move_to(path, Path(f"{path}.1"))
 
 
 def _write_files(spec: ProcessSpec) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 
@@ -33,3 +34,13 @@ def test_a_writer_whose_work_is_taken_for_a_remnant_writes_again(tmp_path):
         write_atomically(path, b"{}", 0o644)
         remover.join()
     assert [left.name for left in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_remnant_that_is_no_file_stays_and_hides_no_other(tmp_path):
+    path = tmp_path / "state.json"
+    os.mkfifo(tmp_path / ".state.json.aaaaaaaa")
+    (tmp_path / ".state.json.bbbbbbbb").touch()
+    (tmp_path / ".state.json.cccccccc").symlink_to(path)
+    remove_remnants(path)
+    left = sorted(left.name for left in tmp_path.iterdir())
+    assert left == [".state.json.aaaaaaaa", ".state.json.cccccccc"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ascend_supervisor.output.log_file import UNCUT_BYTES, LogFile, Rotation
+from tests.faults.facilities import program
 
 HEADER = b"header\n"
 
@@ -97,7 +100,7 @@ def test_a_planted_symlink_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     (tmp_path / "rank.txt").symlink_to(victim)
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(OSError, match="a symbolic link"):
         opened(tmp_path / "rank.txt")
     assert victim.read_bytes() == b"precious"
 
@@ -156,3 +159,62 @@ def test_a_full_disk_tells_how_much_was_written(small_disk):
     with pytest.raises(OSError, match="No space left"):
         file.write(b"more")
     assert (small_disk / "rank.txt").stat().st_size == len(HEADER) + written
+
+
+NO_NAMES = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int fstat(int fd, struct stat *found) {
+    int status = fstatat(fd, "", found, AT_EMPTY_PATH);
+    found->st_nlink = 0;
+    return status;
+}
+
+int fstat64(int fd, struct stat64 *found) { return fstat(fd, (struct stat *)found); }
+"""
+"""Of an open file it says what some file systems say: that it has no names."""
+
+WRITES_AND_LOSES = """
+import os, sys
+from pathlib import Path
+from ascend_supervisor.output.log_file import LogFile, Rotation
+path = Path(sys.argv[1])
+file = LogFile(path, Rotation(1 << 30, 2), lambda: b"header\\n")
+file.open()
+assert os.fstat(0).st_nlink == 0
+for words in (b"one\\n", b"two\\n", b"three\\n"):
+    file.write(words)
+print(path.read_text(), end="", flush=True)
+path.unlink()
+file.write(b"four\\n")
+print(path.read_text(), end="", flush=True)
+"""
+
+
+def test_a_file_system_that_counts_no_names_gets_one_header(tmp_path):
+    compiler = program("cc", "gcc")
+    source, library = tmp_path / "names.c", tmp_path / "names.so"
+    source.write_text(NO_NAMES)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WRITES_AND_LOSES, tmp_path / "rank.txt"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LD_PRELOAD": str(library)},
+    )
+    assert done.stdout == "header\none\ntwo\nthree\nheader\nfour\n"
+
+
+def test_a_name_for_the_older_log_that_is_taken_by_something_else_stays(tmp_path):
+    path = tmp_path / "rank.txt"
+    file = opened(path, max_bytes=10, keep=1)
+    os.mkfifo(tmp_path / "rank.txt.1")
+    for words in (b"a line that fills it\n", b"next\n"):
+        file.write(words)
+    assert (tmp_path / "rank.txt.1").is_fifo()
+    assert path.read_bytes() == HEADER + b"a line that fills it\nnext\n"

@@ -29,6 +29,7 @@ from ascend_supervisor.coordination.followed_cluster.one_look import (
     WrongTable,
 )
 from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.watch import (
     DEADLINE_SECONDS,
@@ -36,7 +37,9 @@ from ascend_supervisor.files.watch import (
     Signature,
     SlowFiles,
     signature,
+    signature_of,
 )
+from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import whole_second
 
 Look = Callable[[], Awaitable[Sight]]
@@ -112,15 +115,15 @@ _Read = tuple[Signature, Signature] | None
 def _reset_file(path: Path, before: _Read) -> tuple[_Read, Sight]:
     """What was read, and its news since ``before``; may block."""
     beside = path.with_name(RESTART_TYPE)
-    now = signature(path), signature(beside)
-    if now[0] is None:
-        return None, Sight(reset_is_missing=True)
-    if now == before:
-        return now, Sight(reset_is_there=True)
     try:
+        now = signature_of(path.stat()), signature(beside)
+        if now == before:
+            return now, Sight(reset_is_there=True)
         reset = parse_reset_file(read_regular_file(path, MAX_BYTES))
-    except OSError:
-        return None, Sight(reset_is_there=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, Sight(reset_is_missing=True)
+    except OSError as error:
+        return None, Sight(reset_is_there=True, reset_trouble=scarcity(error) or reason_of(error))
     if reset is not None and now[1] is not None:
         reset = replace(reset, restart_type=_restart_type(beside))
     return now, Sight(reset=reset, reset_is_there=True)

@@ -13,6 +13,10 @@ import anyio
 
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.coordination.followed_cluster.cluster_files import Look, look_out
+from ascend_supervisor.coordination.followed_cluster.doubtful_resets import (
+    ResetDoubts,
+    seen_for_job,
+)
 from ascend_supervisor.coordination.followed_cluster.incident import Incident
 from ascend_supervisor.coordination.followed_cluster.incident_detection import noticed
 from ascend_supervisor.coordination.followed_cluster.memory import (
@@ -21,7 +25,7 @@ from ascend_supervisor.coordination.followed_cluster.memory import (
     started,
     with_table_accepted,
 )
-from ascend_supervisor.coordination.followed_cluster.one_look import Sight
+from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable, Sight
 from ascend_supervisor.coordination.followed_cluster.wrong_tables import (
     Doubts,
     doubts_after,
@@ -42,6 +46,9 @@ class Monitor:
         self._clock = clock
         self._report = report
         self._doubts = Doubts()
+        self._reset_doubts = ResetDoubts()
+        self._world_size = 0
+        """Of the latest generation; 0 before the first."""
         self._changed = anyio.Event()
         self.memory = Memory()
 
@@ -73,6 +80,7 @@ class Monitor:
         ``was_told``: another server has told of an incident before it.
         """
         now = self._clock.now()
+        self._world_size = found.table.world_size
         self.memory = started(self.memory, found, ranks, now, was_told=was_told)
 
     def judge(self) -> None:
@@ -86,6 +94,10 @@ class Monitor:
 
     def _notice(self, sight: Sight) -> None:
         known, now = self.memory.incident, self._clock.now()
+        doubts, size = self._reset_doubts, self._size_of_job
+        self._reset_doubts, sight, told = seen_for_job(doubts, sight, size)
+        if told is not None:
+            self._report(Diagnostic("reset file", told, None))
         self.memory = noticed(self.memory, sight, now)
         incident = self.memory.incident
         if incident is not None and (known is None or incident.trigger != known.trigger):
@@ -94,6 +106,13 @@ class Monitor:
         if (told := told_now(before, self._doubts)) is not None:
             self._report(Diagnostic("rank table", told, None))
         self._wake()
+
+    @property
+    def _size_of_job(self) -> int:
+        """How many ranks it has, by the table that runs or the one that was seen last."""
+        table = self.memory.table
+        seen = table.found.table.world_size if isinstance(table, CompletedTable) else 0
+        return max(self._world_size, seen)
 
     def _wake(self) -> None:
         self._changed.set()

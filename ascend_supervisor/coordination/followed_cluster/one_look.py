@@ -42,9 +42,11 @@ class Sight(Struct, frozen=True):
 
     ``table`` is what it was, if the file has not changed. ``reset_is_there``: there is such a file,
     whatever it holds; neither this nor ``reset_is_missing``: its file system does not answer.
+    ``reset_trouble`` is why it cannot be read, empty if it can.
     """
 
     table: Table | None = None
     reset: ResetFile | None = None
     reset_is_missing: bool = False
     reset_is_there: bool = False
+    reset_trouble: str = ""

@@ -20,6 +20,10 @@ NO_ANSWER = Sight()
 MISSING = Sight(reset_is_missing=True)
 
 
+def trouble(why: str) -> Sight:
+    return Sight(reset_is_there=True, reset_trouble=why)
+
+
 def write(file: Path, retry_time: int) -> Sight:
     """Write in place, as the device plugin does; the sight that must follow."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -94,13 +98,13 @@ async def test_what_is_no_file_is_no_news_and_what_takes_its_place_is_read(tmp_p
     file = tmp_path / "reset.json"
     look = ResetFileLook(file)
     file.mkdir()
-    assert await look() == NOTHING
+    assert await look() == trouble("it is a directory")
     file.rmdir()
     os.mkfifo(file)
-    assert await look() == NOTHING
+    assert await look() == trouble("it is not a regular file, but a named pipe")
     file.unlink()
     file.symlink_to(file)
-    assert await look() == MISSING
+    assert await look() == trouble("Too many levels of symbolic links")
     file.unlink()
     whole = write(file, 3)
     assert await look() == whole
@@ -112,7 +116,7 @@ async def test_a_huge_file_is_not_read_every_second(tmp_path: Path) -> None:
     os.truncate(file, 10 * 1024**3)
     look = ResetFileLook(file)
     before = read_by_us()
-    assert [await look() for _ in range(20)] == [NOTHING] * 20
+    assert [await look() for _ in range(20)] == [trouble("it is larger than 4194304 bytes")] * 20
     assert read_by_us() - before < 4 * 1024 * 1024
     whole = write(file, 3)
     assert await look() == whole

@@ -1,0 +1,218 @@
+"""Any error of any system call on files of others: a sentence or a wait, never a defect.
+
+The kernel's answers are replaced by strace, for the calls on these files only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.faults.facilities import program
+from tests.running import Running, python, wait_until
+
+ORDINARY = pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+"""Who traces is not who is traced: other ways only make the tracing harder."""
+
+CALLS = {
+    "open": ("open,openat", ("EACCES", "EIO", "ESTALE")),
+    "status": ("stat,lstat,fstat,newfstatat,statx", ("EACCES", "ESTALE", "EOVERFLOW")),
+    "read": ("read,pread64", ("EAGAIN", "EIO", "ESTALE")),
+    "close": ("close", ("EIO", "ENOSPC")),
+    "directory": ("getdents64", ("EIO", "ESTALE")),
+    "write": ("write,pwrite64,ftruncate", ("EIO", "ENOSPC", "ESTALE")),
+    "name": ("rename,renameat,renameat2,unlink,unlinkat", ("EIO", "EBUSY")),
+    "mode": ("chmod,fchmod,fchmodat", ("EPERM", "EROFS")),
+    "lock": ("flock", ("ENOLCK", "EIO")),
+}
+"""Some of the errors that open(2), stat(2), ... name, and those of network file systems."""
+READING = ("open", "status", "read", "close")
+
+TABLE = {
+    "version": "1.0",
+    "server_count": "1",
+    "status": "completed",
+    "server_list": [
+        {
+            "server_id": "10.0.0.1",
+            "device": [{"device_id": "0", "device_ip": "192.168.100.1", "rank_id": "0"}],
+        }
+    ],
+}
+RESET = '{"RankList": [], "RetryTime": 0}'
+STATE = "modelarts-job-test-supervisor-job-test-0.json"
+LOG = "modelarts-job-test-proc-rank-0-device-0.txt"
+
+
+class Files:
+    """The files of one job, which all exist before it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.config = self._with(place / "config.toml", "grace = 3\n")
+        self.table = self._with(place / "table" / "jobstart_hccl.json", json.dumps(TABLE))
+        self.reset = self._with(place / "reset" / "reset.json", RESET)
+        self.end = self._with(place / "end", "")
+        self.logs = place / "log"
+        self.state = self._with(self.logs / STATE, "{}")
+        self.lock = self._with(self.logs / f"{STATE}.lock", "")
+        self.log = self._with(self.logs / LOG, "of an earlier start\n")
+
+    @staticmethod
+    def _with(path: Path, text: str) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    @property
+    def words(self) -> Sequence[str]:
+        return (
+            *("--config", str(self.config), "--rank-table", str(self.table)),
+            *("--server-id", "10.0.0.1", "--rank-table-timeout", "1.5", "--follow-cluster"),
+            *("--reset-file", str(self.reset), "--cluster-verdict", "0.1"),
+            *("--log-dir", str(self.logs), "--work-dir", str(self.place / "work")),
+            *("--termination-log", str(self.end)),
+        )
+
+
+def injecting(call: str, error: str, *paths: Path) -> list[str]:
+    names, _ = CALLS[call]
+    where = [word for path in paths for word in ("-P", str(path))]
+    what = ("-e", f"trace={names}", "-e", f"inject={names}:error={error}")
+    return [program("strace", "strace"), "-f", "-qq", "-o", "/dev/null", *where, *what]
+
+
+@pytest.fixture
+def job(bad_day: Callable[..., Running], place: Path) -> Callable[..., tuple[Files, Running]]:
+    def start(name: str, call: str, error: str, *command: str) -> tuple[Files, Running]:
+        files = Files(place / f"{name}-{call}-{error}")
+        path = getattr(files, name)
+        before = tuple(injecting(call, error, path))
+        home = files.place.name
+        running = bad_day(
+            *files.words, *command, before=before, home=home, environ={"MA_MOUNT_PATH": ""}
+        )
+        return files, running
+
+    return start
+
+
+@ORDINARY
+@pytest.mark.parametrize(
+    ("name", "call", "codes"),
+    [
+        *((("config", call, {64} if call != "close" else {0})) for call in READING),
+        *((("table", call, {75} if call != "close" else {0})) for call in READING),
+        *((("reset", call, {0})) for call in READING),
+        *((("state", call, {0})) for call in (*READING, "write", "name", "mode")),
+        *((("lock", call, {0})) for call in (*READING, "write", "lock")),
+        *((("log", call, {0, 73})) for call in (*READING, "write", "name", "mode")),
+        *((("logs", call, {0, 73})) for call in ("open", "status", "close", "directory")),
+        *((("end", call, {0})) for call in ("open", "status", "close", "write")),
+    ],
+)
+def test_a_start_where_a_call_fails_goes_on_or_is_refused(job, name, call, codes):
+    _, errors = CALLS[call]
+    jobs = {error: job(name, call, error, "--", "true") for error in errors}
+    for error, (files, running) in jobs.items():
+        assert running.end() in codes, (error, running.stderr, running.events[-2:])
+        assert not running.all("supervisor.defect"), error
+        assert "Traceback" not in running.stderr
+        if running.end() in {64, 73, 75}:
+            assert str(getattr(files, name)) in running.stderr
+
+
+RANK = """
+import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    print("a step")
+    sys.stdout.flush()
+    time.sleep(0.05)
+"""
+
+
+@contextlib.contextmanager
+def failing(running: Running, call: str, error: str, *paths: Path) -> Iterator[None]:
+    """The calls of a running supervisor on these files fail meanwhile."""
+    words = [*injecting(call, error, *paths), "-p", str(running.pid)]
+    words.remove("-qq")
+    tracer = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    assert tracer.stderr is not None
+    first = tracer.stderr.readline()
+    if "attached" not in first:
+        pytest.skip(f"strace cannot attach here: {first.strip()}")
+    drained = threading.Thread(target=tracer.stderr.read, daemon=True)
+    drained.start()
+    try:
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(30)
+        drained.join(30)
+        tracer.stderr.close()
+
+
+@ORDINARY
+@pytest.mark.parametrize("call", CALLS)
+def test_while_ranks_run_no_failing_call_ends_them(bad_day, place, call):
+    files = Files(place / "job")
+    stop = place / "stop"
+    running = bad_day(
+        *files.words, *python(RANK), str(stop), home="job", environ={"MA_MOUNT_PATH": ""}
+    )
+    running.wait_for("process.started")
+    _, errors = CALLS[call]
+    everything = [value for value in vars(files).values() if value != files.place]
+    for error in errors:
+        with failing(running, call, error, *everything):
+            for path in (files.table, files.reset):
+                os.utime(path)  # so that they are read again
+            looked = threading.Event()
+            looked.wait(2.5)  # two looks, which make no event
+    stop.touch()
+    assert running.end() == 0, running.events[-3:]
+    assert len(running.all("generation.started")) == 1
+    assert not running.all("supervisor.defect")
+    assert "Traceback" not in running.stderr
+
+
+@ORDINARY
+def test_a_reset_file_that_has_nothing_to_read_is_ignored_and_told_once(bad_day, place):
+    files = Files(place / "job")
+    stop = place / "stop"
+    running = bad_day(
+        *files.words, *python(RANK), str(stop), home="job", environ={"MA_MOUNT_PATH": ""}
+    )
+    running.wait_for("process.started")
+    with failing(running, "read", "EAGAIN", files.reset):
+        os.utime(files.reset)
+        wait_until(lambda: running.all("diagnostic", source="reset file"))
+        threading.Event().wait(2.5)
+    stop.touch()
+    assert running.end() == 0
+    (told,) = running.all("diagnostic", source="reset file")
+    assert "the reset file cannot be read: it has nothing to be read now" in told["msg"]
+
+
+@ORDINARY
+def test_a_reset_file_that_names_a_rank_of_another_job_ends_nothing(bad_day, place):
+    files = Files(place / "job")
+    stop = place / "stop"
+    running = bad_day(
+        *files.words, *python(RANK), str(stop), home="job", environ={"MA_MOUNT_PATH": ""}
+    )
+    running.wait_for("process.started")
+    files.reset.write_text('{"RankList": [{"RankId": 7, "Status": "failed"}], "RetryTime": 0}')
+    told = running.wait_for("diagnostic", source="reset file")
+    assert "the reset file names rank 7, but this job has ranks 0 to 0" in told["msg"]
+    stop.touch()
+    assert running.end() == 0
+    assert not running.all("cluster.incident")
