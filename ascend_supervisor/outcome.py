@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from enum import Enum
 from signal import Signals
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 SIGNAL_BASE = 128
 """Added to a signal's number to make an exit code of it, as shells do."""
+MOST_GENERATIONS = 10**9
+"""No job has more: a record of etcd that names a later one is damaged."""
+
+MOST_STATUS = 255
+Status = Annotated[int, Meta(ge=0, le=MOST_STATUS)]
+"""Of a process, as the kernel keeps it."""
+Number = Annotated[int, Meta(ge=0, le=MOST_GENERATIONS)]
+"""Of a rank, a generation, a server, or how many there are."""
+Seconds = Annotated[float, Meta(ge=-1e10, le=1e10)]
+"""Up to 300 years."""
 
 
 class ExitStatus(Struct, frozen=True):
     """How a child ended: with a status of its own (0-255) or by a signal, never both."""
 
-    status: int | None
-    signal: int | None = None
+    status: Status | None
+    signal: Annotated[int, Meta(ge=1, le=64)] | None = None
 
     @classmethod
     def of(cls, returncode: int) -> ExitStatus:
@@ -53,13 +64,13 @@ class Failure(Struct, frozen=True):
     """
 
     name: str
-    rank: int | None
-    generation: int
+    rank: Number | None
+    generation: Number
     status: ExitStatus
-    runtime_seconds: float
-    ended_at: float = 0.0
+    runtime_seconds: Seconds
+    ended_at: Seconds = 0.0
     oom_killed: bool | None = None
-    oom_kills: tuple[int, int] | None = None
+    oom_kills: tuple[Number, Number] | None = None
     log: str = ""
     exception: str | None = None
     last_lines: tuple[str, ...] = ()

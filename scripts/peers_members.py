@@ -55,7 +55,8 @@ class Members:
         async with etcd_client(Access((self._endpoint,), deadline=self._ttl / 4)) as etcd:
             store = Store(etcd, "scale", incarnation, round(self._ttl))
             tell_trouble = partial(complain, index)
-            session = Session(store, rules, lambda _: None, tell_trouble, *self._few)
+            quiet = lambda _: None  # noqa: E731
+            session = Session(store, rules, quiet, tell_trouble, quiet, *self._few)
             self.sessions[index] = session
             session.tell(table="0123456789abcdef")
             async with anyio.create_task_group() as tasks:

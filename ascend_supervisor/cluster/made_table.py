@@ -11,9 +11,10 @@ from hashlib import sha256
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
+from typing import Annotated
 
 import orjson
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.parsing import parse
@@ -23,12 +24,13 @@ from ascend_supervisor.events.rank_table import SERVERS_PATH
 
 MADE = Path(SERVERS_PATH)
 """Stands for the path of the table."""
+MOST_DEVICE = 65535
 
 
 class ServerDevice(Struct, frozen=True, array_like=True):
     """A device of one server; ``ip`` is the address of its own network port, None without one."""
 
-    device_id: int
+    device_id: Annotated[int, Meta(ge=0, le=MOST_DEVICE)]
     ip: str | None = None
 
 

@@ -16,9 +16,12 @@ import httpx
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint
 from ascend_supervisor.etcd.connection_errors import CONNECT_SHARE, Progress, explained, strange
-from ascend_supervisor.etcd.one_try import Complained, Message, not_understood
+from ascend_supervisor.etcd.failures import Kind
+from ascend_supervisor.etcd.one_try import Complained, Failed, Message, not_understood
 from ascend_supervisor.etcd.tls import context_of
 
+MIB = 1024 * 1024
+TOO_MUCH = "see what others keep below the job's keys (etcdctl get --prefix --keys-only)"
 CLOSE_SECONDS = 1.0
 IDLE_SECONDS = 60.0
 """How long a connection is kept for the next request."""
@@ -38,7 +41,7 @@ class Stream:
         self._response = response
         self._progress = progress
         self._most_bytes = most_bytes
-        self._parts = response.aiter_bytes()
+        self._parts = response.aiter_raw()
         self._received = bytearray()
 
     async def line(self, seconds: float | None = None) -> bytes | None:
@@ -49,8 +52,8 @@ class Stream:
                 part = await anext(self._parts, None)
                 if part is None:
                     return None
+                _check_size(len(self._received) + len(part), self._most_bytes)
                 self._received += part
-                _check_size(len(self._received), self._most_bytes)
         line, _, rest = bytes(self._received).partition(b"\n")
         self._received = bytearray(rest)
         return line
@@ -107,6 +110,11 @@ class Exchange:
         )
         response = await self._client.send(request, stream=True)
         self._proven.add(endpoint)
+        try:
+            _check_head(response.headers, self._most_bytes)
+        except Failed:
+            await _close(response)
+            raise
         return response
 
     def _progress(self, endpoint: Endpoint) -> Progress:
@@ -140,9 +148,9 @@ async def connections(access: Access) -> AsyncIterator[Exchange]:
 
 async def _whole(response: httpx.Response, most_bytes: int) -> bytes:
     received = bytearray()
-    async for part in response.aiter_bytes():
+    async for part in response.aiter_raw():
+        _check_size(len(received) + len(part), most_bytes)
         received += part
-        _check_size(len(received), most_bytes)
     return bytes(received)
 
 
@@ -151,9 +159,20 @@ async def _close(response: httpx.Response) -> None:
         await response.aclose()
 
 
+def _check_head(headers: httpx.Headers, most_bytes: int) -> None:
+    """Raise Failed for a body that is not to be read: nothing is ever unpacked."""
+    encoding = headers.get("Content-Encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        raise not_understood(f"it is encoded ({encoding}), which was not asked for")
+    with suppress(ValueError):  # one that is no number ends the connection
+        _check_size(int(headers.get("Content-Length", "0")), most_bytes)
+
+
 def _check_size(size: int, most_bytes: int) -> None:
     if size > most_bytes:
-        raise not_understood(f"it is larger than {most_bytes} bytes")
+        raise Failed(
+            Kind.STRANGE, f"its answer has more than {most_bytes / MIB:.3g} MiB: {TOO_MUCH}"
+        )
 
 
 def _accepted(status: int, data: bytes) -> bytes:

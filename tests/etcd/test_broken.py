@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 
 import anyio
 import pytest
@@ -160,8 +161,37 @@ async def test_an_answer_that_is_not_etcds_is_malformed(reply, reason):
 async def test_an_answer_that_is_too_large_is_given_up(etcd):
     async with at(etcd, most_bytes=100_000) as client:
         await put(client, "large", b"x" * 100_000)
-        with pytest.raises(MalformedAnswer, match="it is larger than 100000 bytes"):
+        with pytest.raises(MalformedAnswer, match=r"its answer has more than 0.0954 MiB: see what"):
             await value_of(client, "large")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "deflate", "br", "identity, gzip"])
+@pytest.mark.parametrize("status", ["200 OK", "503 Service Unavailable"])
+async def test_an_answer_that_is_encoded_is_refused_unread(encoding, status):
+    """4.8 kB that were packed twice are 3 GB."""
+    packed = gzip.compress(gzip.compress(bytes(50_000_000)))
+    coded = f"{status}\r\nContent-Encoding: {encoding}"
+    async with answering(http(coded, packed)) as strange, at(strange.url) as client:
+        with pytest.raises(MalformedAnswer, match=rf"it is encoded \({encoding}\), which was not"):
+            await client.read(Get(Key("a")))
+        with pytest.raises(MalformedAnswer, match="it is encoded"):
+            async with client.watch(Key("a"), revision=1):
+                pass
+
+
+async def test_an_answer_that_is_announced_as_too_large_is_not_waited_for():
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 70000000\r\n\r\n"
+    async with answering(head, hold=True) as strange, at(strange.url) as client:
+        with anyio.fail_after(10), pytest.raises(MalformedAnswer, match="more than 64 MiB"):
+            await client.read(Get(Key("a")))
+
+
+async def test_an_encoding_that_changes_nothing_is_none():
+    plain = http(
+        "200 OK\r\nContent-Encoding: identity", b'{"header":{"revision":"3"},"succeeded":true}'
+    )
+    async with answering(plain) as one, at(one.url) as client:
+        assert (await client.transact(Transaction())).revision == 3
 
 
 async def test_a_proxy_of_the_environment_is_not_used(etcd, monkeypatch):

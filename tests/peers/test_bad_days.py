@@ -156,11 +156,11 @@ def test_an_end_is_blamed_on_no_failure_that_was_recovered_from(job):
     assert "etcd" in servers[2].events[-1]["reason"]
 
 
-def test_records_that_cannot_be_read_end_the_servers_with_their_key(job):
-    servers = job.start_all()
-    job.etcd.control("put", "/ascend-supervisor/test/about", "no record")
+def test_records_that_nobody_can_put_again_end_the_servers_with_their_key(job):
+    job.etcd.control("put", "/ascend-supervisor/test/epoch", "no record")
+    servers = [job.start(index) for index in range(3)]
     assert [server.end() for server in servers] == [69, 69, 69]
-    assert "about" in servers[0].events[-1]["reason"]
+    assert "epoch: expected a record of this job" in servers[0].events[-1]["reason"]
     assert len(servers[0].all("peers.unreachable")) == 1
 
 

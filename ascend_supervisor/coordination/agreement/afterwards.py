@@ -43,7 +43,7 @@ def _has_unknown_end(case: Case) -> bool:
 
 
 def _is_gone(case: Case, index: int) -> bool:
+    if was_absent(case, index):
+        return True
     member = case.view.members.get(index)
-    if index in case.view.alive:
-        return False
-    return member is None or member.has_left or was_absent(case, index)
+    return index not in case.view.alive and (member is None or member.has_left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ascend_supervisor.coordination.agreement import keys
 from ascend_supervisor.coordination.agreement.acts import Act, Exit, Forget
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
@@ -24,7 +25,7 @@ def stop_without_index(case: Case) -> Act | None:
 
 
 def restore_epoch(case: Case) -> Act | None:
-    """Data were lost: whoever remembers more than etcd puts it again. The highest one stays."""
+    """Data were lost, or damaged: whoever remembers more puts it again. The highest one stays."""
     known, found = case.memory.epoch, case.view.epoch
     if known is None or (
         found is not None
@@ -32,14 +33,15 @@ def restore_epoch(case: Case) -> Act | None:
     ):
         return None
     about = case.memory.about or About("", case.rules.settings)
-    return new_epoch(case, "etcd has lost data", known, replace(about, again=True))
+    why = case.view.damaged_epoch or "etcd has lost data"
+    return new_epoch(case, why, known, replace(about, again=True))
 
 
 def first_epoch(case: Case) -> Act | None:
     """Nobody has put an epoch for one TTL, so there is no job yet."""
     since = case.memory.epoch_missing
-    if case.view.epoch is not None or case.memory.epoch is not None or since is None:
-        return None
+    if keys.EPOCH in case.view.values or case.memory.epoch is not None or since is None:
+        return None  # one that is damaged may be that of servers that are only away
     return first_gathering(case) if case.clocks.now - since >= case.rules.ttl else None
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 EPOCH = "epoch"
 ABOUT = "about"
 SERVER, READY, DONE, ALIVE = "server", "ready", "done", "alive"
 """The first words of the keys of a member."""
+
+_NUMBERS = {EPOCH: 0, ABOUT: 0, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
+"""How many numbers follow each first word."""
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+"""As it is written here: no other key means the same."""
 
 
 def prefix(job: str) -> str:
@@ -32,7 +39,6 @@ def alive(index: int) -> str:
 def parts(key: str) -> tuple[str, tuple[int, ...]] | None:
     """A key's first word and its numbers; None for a key that is none of ours."""
     word, *numbers = key.split("/")
-    if not all(number.isascii() and number.isdigit() for number in numbers):
+    if _NUMBERS.get(word) != len(numbers) or not all(map(_NUMBER.fullmatch, numbers)):
         return None
-    expected = {EPOCH: 0, ABOUT: 0, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
-    return (word, tuple(map(int, numbers))) if expected.get(word) == len(numbers) else None
+    return word, tuple(map(int, numbers))

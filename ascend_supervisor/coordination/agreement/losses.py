@@ -35,11 +35,14 @@ def _loss_of(case: Case, index: int) -> Loss | None:
     if view.alive.get(index) == seat.incarnation or case.has_done(index):
         return None
     member = view.members.get(index)
-    # Its record is gone, too: etcd may have lost data. Or we have no key of our own by which to
-    # notice that etcd has stood still, and that all leases are gone.
-    if (member is None or case.member is None) and not _is_long_gone(case, index):
-        return None
     is_free = member is not None and (member.has_left or member.incarnation != seat.incarnation)
+    # Its record is gone, too: etcd may have lost data. Or we have no key of our own by which to
+    # notice that etcd has stood still, and that all leases are gone. Or a stranger has written to
+    # its ``alive``, and it will put it again.
+    is_overwritten = keys.alive(index) in view.values and not is_free
+    is_doubtful = member is None or case.member is None or is_overwritten
+    if is_doubtful and not _is_long_gone(case, index):
+        return None
     done = keys.done(case.epoch.generation, index)
     return Loss(index, is_free, (keys.alive(index), keys.server(index), done))
 

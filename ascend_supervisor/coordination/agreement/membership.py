@@ -47,18 +47,18 @@ def move(case: Case) -> Act | None:
 def has_left(case: Case) -> Act | None:
     """Our farewell is written, although its answer may have been lost."""
     member = case.member
-    if member is None or not member.has_left:
+    if member is None or not member.has_left or case.situation.stop is None:
         return None
     return Exit(_stop_code(case), "told to stop; the other servers know")
 
 
 def keep_own_keys(case: Case) -> Act | None:
-    """Our record or our ``alive`` is gone, after a stall or a loss of data."""
-    if case.index is None:
+    """Our record or our ``alive`` is gone or changed: a stall, a loss of data, a stranger."""
+    if case.index is None or case.view.epoch is None:
         return None
     own = case.own_key_names()
     is_alive = case.view.alive.get(case.index) == case.rules.own.incarnation
-    if case.member is not None and is_alive:
+    if case.member == case.own_record(case.job) and is_alive:
         return None
     puts = [
         put(own[0], case.own_record(case.job)),

@@ -22,9 +22,10 @@ from ascend_supervisor.coordination.agreement.view import View
 
 
 class Absence(Struct, frozen=True):
-    """``alive/<index>`` was missing in every read since ``since``; ``record`` did not change.
+    """``alive/<index>`` was missing, or a stranger's, in every read since ``since``.
 
-    ``record`` is the incarnation in ``server/<index>``, None if there is no record.
+    ``record`` is the incarnation in ``server/<index>``, None if there is no record: it did not
+    change.
     """
 
     index: int
@@ -180,9 +181,9 @@ def _with_own_keys(memory: Memory, view: View, now: float, rules: Rules) -> Memo
 def _absences(memory: Memory, view: View, now: float, rules: Rules) -> tuple[Absence, ...]:
     found = []
     for index in range(rules.servers):
-        if index in view.alive:
-            continue
         member = view.members.get(index)
+        if member is not None and view.alive.get(index) == member.incarnation:
+            continue  # any other ``alive`` is that of a stranger, which no lease takes away
         record = member.incarnation if member else None
         before = memory.absence(index)
         since = before.since if before is not None and before.record == record else now

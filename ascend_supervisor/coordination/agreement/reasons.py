@@ -10,6 +10,8 @@ from ascend_supervisor.coordination.agreement.records import Phase
 
 def reason(case: Case) -> str:
     """Why there is nothing to do at present."""
+    if damaged := case.view.damaged_epoch:
+        return f"{damaged}; a server that knows the job puts it again"
     if case.view.epoch is None:
         return f"etcd does not know the job yet; it begins after {case.rules.ttl:g} s"
     if case.index is None:

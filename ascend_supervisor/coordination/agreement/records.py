@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import zlib
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ascend_supervisor.cluster.made_table import ServerDevice
 from ascend_supervisor.coordination.agreement.recent import Recent
-from ascend_supervisor.outcome import ExitStatus, Failure
+from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, Status
 
 LARGE = 4096
 """An ``about`` with more bytes is compressed (zlib): 1,250 servers need 139 kB."""
-MOST_BYTES = 16 * 1024 * 1024
-"""No record is larger, even unpacked; etcd itself takes 1.5 MiB."""
+MOST_BYTES = 4 * 1024 * 1024
+"""No ``about`` is larger, unpacked: that of 1,250 servers, with their NPUs, has 700 kB."""
+MOST_BYTES_OF_OTHERS = 64 * 1024
+"""No other record is larger: that of a server with 16 NPUs has 2 kB."""
 
 KEPT_BYTES = 4 * 1024 * 1024
 """So many bytes of records are kept decoded: those of 1,250 servers, with their NPUs, are 2 MB."""
@@ -46,10 +48,10 @@ class Epoch(Struct, frozen=True):
     """
 
     job: str
-    generation: int
+    generation: Number
     phase: Phase
     stamp: str
-    exit_code: int = 0
+    exit_code: Status = 0
 
     @property
     def following(self) -> int:
@@ -100,11 +102,11 @@ class Cause(Struct, frozen=True):
     ``reason`` is a sentence. ``also_lost`` are servers that did not come back.
     """
 
-    server: int
-    exit_code: int
+    server: Number
+    exit_code: Annotated[int, Meta(ge=1, le=255)]
     reason: str
     failure: Failure | None = None
-    also_lost: tuple[int, ...] = ()
+    also_lost: tuple[Number, ...] = ()
 
 
 class Charges(Struct, frozen=True):
@@ -113,11 +115,11 @@ class Charges(Struct, frozen=True):
     The fields are those of RestartBudget.
     """
 
-    spent: tuple[float, ...] = ()
-    early_deaths: int = 0
+    spent: tuple[Seconds, ...] = ()
+    early_deaths: Number = 0
     last_death: ExitStatus | None = None
-    free: int = 0
-    free_age: float = 0.0
+    free: Number = 0
+    free_age: Seconds = 0.0
 
 
 class About(Struct, frozen=True):
@@ -137,13 +139,13 @@ class About(Struct, frozen=True):
     roster: tuple[Seat, ...] = ()
     cause: Cause | None = None
     charges: Charges = Charges()
-    delay: float = 0.0
+    delay: Seconds = 0.0
     again: bool = False
     is_free: bool = False
     is_retryable: bool = False
     why: str = ""
     by_cluster: bool = False
-    pending: float | None = None
+    pending: Seconds | None = None
 
 
 class Beat(Struct, frozen=True):
@@ -169,7 +171,7 @@ def decode(key: str, value: bytes, kind: type[AnyRecord]) -> AnyRecord:
     """The record under ``key``; raises DamagedRecord."""
     try:
         found: AnyRecord = _decoded(value, kind)
-    except (msgspec.MsgspecError, UnicodeError, zlib.error, ValueError) as error:
+    except (msgspec.MsgspecError, zlib.error, ValueError, RecursionError) as error:
         raise DamagedRecord(key, value, str(error)) from error
     return found
 
@@ -179,17 +181,27 @@ def _decoded(value: bytes, kind: type[Record]) -> Any:
     known = DECODED.get((kind, value))
     if known is not None:
         return known
-    data = _unpacked(value)
+    data = _unpacked(value, MOST_BYTES if kind is About else MOST_BYTES_OF_OTHERS)
     record = msgspec.json.decode(data, type=kind)
     DECODED.put((kind, value), record, len(data) + len(value))
     return record
 
 
-def _unpacked(value: bytes) -> bytes:
+def _unpacked(value: bytes, most: int) -> bytes:
+    if len(value) > most:
+        raise ValueError(f"it has {len(value)} bytes")
     if value[:1] == b"{":
         return value
     unpacking = zlib.decompressobj()
-    data = unpacking.decompress(value, MOST_BYTES)
+    data = unpacking.decompress(value, most)
     if not unpacking.eof:
-        raise ValueError("its compressed bytes have no end")
+        raise ValueError(f"its compressed bytes have no end within {most} bytes")
     return data
+
+
+def tellable(failure: Failure | None) -> Failure | None:
+    """None for a failure that no server could read: what a launcher says of it is not ours."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(failure), type=Failure | None)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None

@@ -12,10 +12,11 @@ from ascend_supervisor.coordination.agreement.membership import (
     own_done,
 )
 from ascend_supervisor.coordination.agreement.pending import may_be_the_clusters
-from ascend_supervisor.coordination.agreement.records import Cause
+from ascend_supervisor.coordination.agreement.records import Cause, tellable
 from ascend_supervisor.coordination.agreement.writing import pending, put, the_end, what_follows
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE
 from ascend_supervisor.outcome import (
+    MOST_STATUS,
     SIGNAL_BASE,
     Completed,
     Crashed,
@@ -92,10 +93,10 @@ def _cause(case: Case, ended: Ended) -> Cause | None:
     index = case.index or 0
     match ended.decisive:
         case Crashed(failure=failure):
-            code = failure.status.exit_code or DEFECT
-            return Cause(index, code, f"{failure.name} {failure.status}", failure)
+            code = min(failure.status.exit_code or DEFECT, MOST_STATUS)
+            return Cause(index, code, f"{failure.name} {failure.status}", tellable(failure))
         case Fault(reason=reason, exit_code=code, cause=failure):
-            return Cause(index, code or UNAVAILABLE, reason, failure)
+            return Cause(index, code or UNAVAILABLE, reason, tellable(failure))
         case NotStarted(exit_code=code, reason=reason):
             return Cause(index, code or DEFECT, reason)
         case Completed() | Interrupted():

@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import keys
 from ascend_supervisor.coordination.agreement.acts import Compare
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
+    DamagedRecord,
     Epoch,
     Mark,
     Member,
+    Phase,
     decode,
 )
+
+MOST_SERVERS = 1_000_000
+MOST_MARKS = 32
+"""So many marks of an index are deleted at once: a transaction has 128 operations at most."""
 
 
 class View(Struct, frozen=True):
     """``values`` holds the bytes of every key (relative to the job's prefix); the rest is decoded.
 
     ``members`` are those of the epoch's job; ``ready`` and ``done`` those of its generation. All
-    are by index. ``alive`` maps an index to an incarnation.
+    are by index. ``alive`` maps an index to an incarnation. ``damaged`` says by key what is wrong
+    with records that count as missing; ``epoch`` and ``about`` count together or not at all.
     """
 
     revision: int
@@ -33,6 +41,7 @@ class View(Struct, frozen=True):
     ready: Mapping[int, Mark]
     done: Mapping[int, Mark]
     alive: Mapping[int, str]
+    damaged: Mapping[str, str] = {}
 
     @property
     def living(self) -> tuple[int, ...]:
@@ -51,54 +60,89 @@ class View(Struct, frozen=True):
             and self.ready[index].incarnation == self.members[index].incarnation
         )
 
+    @property
+    def damaged_epoch(self) -> str:
+        """What is wrong with the job's own records; empty if nothing is."""
+        return self.damaged.get(keys.EPOCH) or self.damaged.get(keys.ABOUT, "")
+
     def unchanged(self, *names: str) -> tuple[Compare, ...]:
         """These keys still hold what they held here, or are still absent."""
         return tuple(Compare(name, self.values.get(name)) for name in names)
 
     def marks_of(self, index: int) -> tuple[str, ...]:
-        """The keys of every ``ready`` and ``done`` of an index, of any generation."""
-        return tuple(
-            name
-            for name in sorted(self.values)
-            if name.startswith((f"{keys.READY}/", f"{keys.DONE}/")) and name.endswith(f"/{index}")
-        )
+        """The keys of every ``ready`` and ``done`` of an index, of any generation; not too many."""
+        words = {keys.READY, keys.DONE}
+        found = (name for name in sorted(self.values) if name.endswith(f"/{index}"))
+        ours = [name for name in found if (known := keys.parts(name)) and known[0] in words]
+        return tuple(ours[:MOST_MARKS])
 
 
-def view_of(values: Mapping[str, bytes], revision: int) -> View:
-    """The view of these keys, relative to the job's prefix; raises DamagedRecord.
+def view_of(values: Mapping[str, bytes], revision: int, servers: int = MOST_SERVERS) -> View:
+    """The view of these keys, relative to the prefix of a job of so many servers.
 
-    Keys that no supervisor writes are ignored, and so are marks of other generations, whatever they
+    Keys that none of them writes are ignored, and so are marks of other generations, whatever they
     hold: they go with the next ``ready`` of their server.
     """
-    epoch = about = None
+    damaged: dict[str, str] = {}
+    epoch, about = _job(values, damaged)
     members: dict[int, Member] = {}
     alive: dict[int, str] = {}
+    marks: dict[str, dict[int, Mark]] = {keys.READY: {}, keys.DONE: {}}
     for name, value in values.items():
-        match keys.parts(name):
-            case keys.EPOCH, _:
-                epoch = decode(name, value, Epoch)
-            case keys.ABOUT, _:
-                about = decode(name, value, About)
-            case keys.SERVER, (index,):
-                members[index] = decode(name, value, Member)
-            case keys.ALIVE, (index,):
-                alive[index] = decode(name, value, Beat).incarnation
-            case _:
-                pass
-    if epoch is not None:
-        members = {index: one for index, one in members.items() if one.job == epoch.job}
-    ready, done = (_marks(values, word, epoch) for word in (keys.READY, keys.DONE))
-    return View(revision, values, epoch, about, members, ready, done, alive)
+        try:
+            match keys.parts(name):
+                case keys.SERVER, (index,) if index < servers:
+                    member = decode(name, value, Member)
+                    if epoch is None or member.job == epoch.job:
+                        members[index] = member
+                case keys.ALIVE, (index,) if index < servers:
+                    alive[index] = decode(name, value, Beat).incarnation
+                case (keys.READY | keys.DONE) as word, (generation, index) if index < servers:
+                    if epoch is not None and generation == epoch.generation:
+                        marks[word][index] = decode(name, value, Mark)
+                case _:
+                    pass
+        except DamagedRecord as error:
+            damaged[name] = str(error)
+    ready, done = marks.values()
+    seen = View(revision, values, epoch, about, members, ready, done, alive, damaged)
+    return _believed(seen)
 
 
-def _marks(values: Mapping[str, bytes], word: str, epoch: Epoch | None) -> dict[int, Mark]:
-    """Those of the epoch's generation, by index; none without an epoch."""
-    marks: dict[int, Mark] = {}
-    for name, value in values.items():
-        match keys.parts(name):
-            case first, (generation, index) if first == word and epoch is not None:
-                if generation == epoch.generation:
-                    marks[index] = decode(name, value, Mark)
-            case _:
-                pass
-    return marks
+def _job(
+    values: Mapping[str, bytes], damaged: dict[str, str]
+) -> tuple[Epoch, About] | tuple[None, None]:
+    """Only together: what was written at once is true at once."""
+    if keys.EPOCH not in values:
+        return None, None
+    try:
+        epoch = decode(keys.EPOCH, values[keys.EPOCH], Epoch)
+        about = decode(keys.ABOUT, values.get(keys.ABOUT, b""), About)
+    except DamagedRecord as error:
+        damaged[error.key] = str(error)
+        return None, None
+    if epoch.stamp == about.stamp:
+        return epoch, about
+    damaged[keys.ABOUT] = (
+        f"{keys.ABOUT}: expected what was written with the {keys.EPOCH}, found what was written "
+        "at another time"
+    )
+    return None, None
+
+
+def _believed(seen: View) -> View:
+    """Without an ``end`` of success that members deny: their ranks have not ended with 0.
+
+    A member takes its ``alive`` back before its ``done``, or at the same time.
+    """
+    epoch, about = seen.epoch, seen.about
+    if epoch is None or about is None or epoch.phase is not Phase.END or epoch.exit_code:
+        return seen
+    for index, seat in enumerate(about.roster):
+        done = seen.done.get(index)
+        has_done = done is not None and done.incarnation == seat.incarnation
+        if seen.alive.get(index) == seat.incarnation and not has_done:
+            why = f"{keys.EPOCH}: it says that the job has succeeded, but server {index} has not"
+            damaged = {**seen.damaged, keys.EPOCH: why}
+            return replace(seen, epoch=None, about=None, ready={}, done={}, damaged=damaged)
+    return seen

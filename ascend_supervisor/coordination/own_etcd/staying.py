@@ -8,7 +8,6 @@ from contextlib import suppress
 
 import anyio
 
-from ascend_supervisor.coordination.agreement.records import DamagedRecord
 from ascend_supervisor.coordination.own_etcd.others import (
     end_without_us,
     may_finish,
@@ -41,7 +40,7 @@ async def stay(
     with anyio.move_on_after(seconds):
         async with telling(lambda: told_of(others), seconds, clock, report):
             while runs():
-                with suppress(EtcdError, DamagedRecord):
+                with suppress(EtcdError):
                     view = await store.read()
                     others = others_here(view, own)
                     if not others:

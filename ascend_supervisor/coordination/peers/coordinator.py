@@ -234,7 +234,7 @@ class Peers:
             verdict=meeting.verdict,
         )
         session = self._session = Session(
-            self._store, rules, self._fence, troubles.tell, meeting.few
+            self._store, rules, self._fence, troubles.tell, troubles.tell_damage, meeting.few
         )
         for task in (session.run, session.stay_alive, session.watch):
             self._tasks.start_soon(task)

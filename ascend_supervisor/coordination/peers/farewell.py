@@ -8,7 +8,6 @@ from signal import SIGTERM
 import anyio
 
 from ascend_supervisor.coordination.agreement.acts import Exit
-from ascend_supervisor.coordination.agreement.records import DamagedRecord
 from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks
 from ascend_supervisor.coordination.peers.departures import LeftOut, Moved, Replaced
 from ascend_supervisor.coordination.peers.session import Session
@@ -35,7 +34,7 @@ async def say_farewell(
             while not isinstance(session.order, Exit):
                 await session.change()
     if isinstance(session.order, Exit) and session.order.farewell is not None:
-        with anyio.move_on_after(LAST_WRITE_SECONDS), suppress(EtcdError, DamagedRecord):
+        with anyio.move_on_after(LAST_WRITE_SECONDS), suppress(EtcdError):
             await store.write(session.order.farewell)
 
 

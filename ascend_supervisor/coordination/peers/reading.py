@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import anyio
 from msgspec import Struct
 
 from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.records import Phase
+from ascend_supervisor.coordination.agreement.records import DamagedRecord, Phase
 from ascend_supervisor.coordination.agreement.view import View, view_of
 from ascend_supervisor.coordination.peers.near import Near, counted, patched, shows_loss
 from ascend_supervisor.etcd.client import Etcd
-from ascend_supervisor.etcd.values import Answer, Get, Key, KeyValue, Part, Prefix
+from ascend_supervisor.etcd.values import Answer, Get, Got, Key, KeyValue, Part, Prefix, Range
+
+
+def ranges(prefix: str) -> tuple[Range, ...]:
+    """Where a job has keys: what others keep beside them below its prefix is not read."""
+    words = (keys.SERVER, keys.READY, keys.DONE, keys.ALIVE)
+    own = (Key(prefix + name) for name in (keys.EPOCH, keys.ABOUT))
+    return (*own, *(Prefix(f"{prefix}{word}/") for word in words))
 
 
 class _Whole(Struct, frozen=True):
@@ -24,6 +33,7 @@ class _Whole(Struct, frozen=True):
     revision: int
     at: float
     own: int
+    servers: int
 
 
 class Reading:
@@ -40,9 +50,18 @@ class Reading:
         self._latest = None
 
     async def view(self, near: Near) -> View:
-        """The newest view that ``near`` needs; raises DamagedRecord, and the errors of etcd."""
+        """The newest view that ``near`` needs; raises the errors of etcd."""
+        try:
+            return await self._newest(near)
+        except DamagedRecord:  # what is damaged counts for nothing where all is read
+            return await self._all(near)
+
+    async def _newest(self, near: Near) -> View:
+        """Raises DamagedRecord for a record near by."""
         latest, whole = self._latest, self._whole
-        if latest is None or latest.epoch is None or whole is None:
+        if latest is None or latest.epoch is None or latest.damaged or whole is None:
+            return await self._all(near)
+        if whole.servers != near.servers:
             return await self._all(near)
         if latest.epoch.phase is Phase.END or anyio.current_time() - whole.at > near.limit:
             return await self._all(near)
@@ -72,8 +91,7 @@ class Reading:
         own = answer.got[names.index(keys.server(near.index))].one
         is_the_same = self._whole is not None and _is_the_same(self._whole, own, answer.revision)
         view = patched(latest, values, answer.revision)
-        is_going_on = view.epoch is not None and view.epoch.phase is not Phase.END
-        if not is_the_same or not is_going_on or shows_loss(view):
+        if not is_the_same or not _goes_on(view) or shows_loss(view):
             return await self._all(near)
         self._latest = view
         return view
@@ -83,25 +101,38 @@ class Reading:
         whole = self._whole
         if whole is not None and whole.own:
             own = Get(Key(self._prefix + keys.server(near.index)))
-            changed = Get(Prefix(self._prefix), since=whole.revision + 1)
-            answer = await self._etcd.read(own, changed)
-            values = {**whole.view.values, **self._values(answer, 1)}
-            is_complete = len(values) == answer.got[1].count  # else something was deleted
+            changed = (Get(one, since=whole.revision + 1) for one in ranges(self._prefix))
+            answer = await self._etcd.read(own, *changed)
+            values = {**whole.view.values, **values_of(answer.got[1:], self._prefix)}
+            # Else something was deleted.
+            is_complete = len(values) == sum(got.count for got in answer.got[1:])
             if is_complete and _is_the_same(whole, answer.got[0].one, answer.revision):
-                return self._know(values, answer, whole.own)
-        answer = await self._etcd.read(Get(Prefix(self._prefix)))
+                return self._know(values, answer, whole.own, near.servers)
+        answer = await self._etcd.read(*map(Get, ranges(self._prefix)))
         name = self._prefix + keys.server(near.index)
-        modified = [one.modified for one in answer.got[0].records if one.key == name]
-        return self._know(self._values(answer, 0), answer, sum(modified))
+        records = (one for got in answer.got for one in got.records)
+        modified = sum(one.modified for one in records if one.key == name)
+        values = values_of(answer.got, self._prefix)
+        return self._know(values, answer, modified, near.servers)
 
-    def _know(self, values: dict[str, bytes], answer: Answer, own: int) -> View:
-        view = view_of(values, answer.revision)
+    def _know(self, values: dict[str, bytes], answer: Answer, own: int, servers: int) -> View:
+        view = view_of(values, answer.revision, servers)
         self._latest = view
-        self._whole = _Whole(view, answer.revision, anyio.current_time(), own)
+        self._whole = _Whole(view, answer.revision, anyio.current_time(), own, servers)
         return view
 
-    def _values(self, answer: Answer, at: int) -> dict[str, bytes]:
-        return {one.key.removeprefix(self._prefix): one.value for one in answer.got[at].records}
+
+def values_of(answers: Sequence[Got], prefix: str) -> dict[str, bytes]:
+    """The values by key, relative to the prefix."""
+    return {one.key.removeprefix(prefix): one.value for got in answers for one in got.records}
+
+
+def _goes_on(view: View) -> bool:
+    """Whether the epoch is that of a job that has not ended, and ``about`` belongs to it."""
+    epoch, about = view.epoch, view.about
+    if epoch is None or about is None or epoch.phase is Phase.END:
+        return False
+    return epoch.stamp == about.stamp
 
 
 def _is_the_same(whole: _Whole, own: KeyValue | None, revision: int) -> bool:

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import anyio
 
-from ascend_supervisor.coordination.agreement.records import DamagedRecord
 from ascend_supervisor.etcd.failures import EtcdError
 
 AGAIN_SECONDS = 0.5
@@ -41,15 +40,19 @@ class Requests:
         with anyio.move_on_after(max(seconds, AGAIN_SECONDS)):
             try:
                 answer = await ask()
-            except (EtcdError, DamagedRecord) as error:
+            except EtcdError as error:
                 why = str(error)
         if answer is None:
-            since, _ = self._failing.get(what, (boot_time(), ""))
-            self._failing[what] = since, why
-            self._tell_trouble(why)
+            self.fails(what, why)
         else:
             self.withdraw(what)
         return answer
+
+    def fails(self, what: str, why: str) -> None:
+        """One of this kind has failed."""
+        since, _ = self._failing.get(what, (boot_time(), ""))
+        self._failing[what] = since, why
+        self._tell_trouble(why)
 
     def withdraw(self, what: str) -> None:
         """One of this kind has succeeded, or none is to be asked any more."""

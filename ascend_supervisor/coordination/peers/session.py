@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -57,8 +57,9 @@ class Session:
     """``fence`` is called with the time (CLOCK_BOOTTIME) at which our ranks must be gone.
 
     ``tell_trouble`` is called with a sentence when etcd does not answer, with None when it does
-    again. More than ``few`` servers read little at each change. Tasks that must run meanwhile:
-    ``run``, ``stay_alive``, ``watch``.
+    again. More than ``few`` servers read little at each change. ``tell_damage`` is called with what
+    is wrong with records, by key. Tasks that must run meanwhile: ``run``, ``stay_alive``,
+    ``watch``.
     """
 
     def __init__(
@@ -67,12 +68,14 @@ class Session:
         rules: Rules,
         fence: Callable[[float], None],
         tell_trouble: Callable[[str | None], None],
+        tell_damage: Callable[[Mapping[str, str]], None],
         few: int = FEW,
     ) -> None:
         self._store = store
         self._rules = rules
         self._fence = fence
         self._few = few
+        self._damage = tell_damage
         self._requests = Requests(tell_trouble)
         self._view: View | None = None
         self._revision = 0
@@ -202,11 +205,13 @@ class Session:
 
     async def _read(self) -> None:
         sent = boot_time()
-        view = await self._asked("read", partial(self._store.read, self._near))
+        ask = partial(self._store.read, self._near, self._rules.servers)
+        view = await self._asked("read", ask)
         if view is None:
             await anyio.sleep(AGAIN_SECONDS)
             return
         self._view, self._revision = view, view.revision
+        self._tell_damage(view)
         self.others.look(view, self._rules.servers, boot_time())
         self._remember(view, sent)
         self._note_ready(view)
@@ -226,6 +231,14 @@ class Session:
             self._tell_fence()
             if act.then is not None:
                 self._give(act.then)
+
+    def _tell_damage(self, view: View) -> None:
+        """A damaged record costs a sentence; that of the job itself ends who has never read it."""
+        self._damage(view.damaged)
+        if view.damaged_epoch and self.memory.epoch is None:
+            self._requests.fails("epoch", view.damaged_epoch)
+        else:
+            self._requests.withdraw("epoch")
 
     def _note_ready(self, view: View) -> None:
         """From what etcd holds: a ``ready`` may have been put although its answer was lost."""

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 
 from ascend_supervisor.coordination.agreement import acts, keys
-from ascend_supervisor.coordination.agreement.view import View, view_of
+from ascend_supervisor.coordination.agreement.view import MOST_SERVERS, View, view_of
 from ascend_supervisor.coordination.peers.near import Near
-from ascend_supervisor.coordination.peers.reading import Reading
+from ascend_supervisor.coordination.peers.reading import Reading, ranges, values_of
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import LeaseNotFound
 from ascend_supervisor.etcd.values import (
@@ -45,17 +45,15 @@ class Store:
         self._job = ""
         self._reading = Reading(etcd, self._prefix)
 
-    async def read(self, near: Near | None = None) -> View:
-        """All that is known of the job; raises DamagedRecord too.
+    async def read(self, near: Near | None = None, servers: int = MOST_SERVERS) -> View:
+        """All that is known of the job, which has so many servers.
 
         For ``near``, of a job of many servers, only its own keys and the epoch are up to date.
         """
         if near is not None:
             return await self._reading.view(near)
-        answer = await self._etcd.read(Get(Prefix(self._prefix)))
-        records = answer.got[0].records
-        values = {one.key.removeprefix(self._prefix): one.value for one in records}
-        return view_of(values, answer.revision)
+        answer = await self._etcd.read(*map(Get, ranges(self._prefix)))
+        return view_of(values_of(answer.got, self._prefix), answer.revision, servers)
 
     async def write(self, act: acts.Transaction) -> bool:
         """Whether it has succeeded; nothing was changed if not. Leases that are gone are made."""

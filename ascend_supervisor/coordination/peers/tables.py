@@ -115,8 +115,10 @@ class WrittenTable:
         return _labels(known) if known is not None else ()
 
     def agreed(self, session: Session, roster: Sequence[Seat]) -> Placed:  # noqa: ARG002
-        self._agreed = self._places[session.ready_with]
-        return self._agreed
+        at = self._places.get(session.ready_with, self._last_read)
+        assert at is not None  # noqa: S101  (who starts was ready with one)
+        self._agreed = at
+        return at
 
     def _keep(self, digest: str, at: Placed, needed: str) -> None:
         """``needed`` is the digest of the table with which the others know us to be ready."""
@@ -179,4 +181,4 @@ def _labels(place: Placed) -> tuple[str, ...]:
 
 
 def _published(seat: Seat) -> Server:
-    return Server(seat.addresses[0], seat.devices, machine_of(seat.place))
+    return Server("".join(seat.addresses[:1]), seat.devices, machine_of(seat.place))

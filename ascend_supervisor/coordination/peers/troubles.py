@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import anyio
 
-from ascend_supervisor.coordination.agreement.records import DamagedRecord
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.etcd.failures import EtcdError, MalformedAnswer, Refused
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersReachable, PeersUnreachable
+from ascend_supervisor.events.supervisor import Diagnostic
 
 AGAIN_SECONDS = 1.0
+MOST_DAMAGED = 16
+COUNTS_FOR_NOTHING = "it counts for nothing, and who knows better puts it again"
 
 
 class Troubles:
@@ -23,6 +25,7 @@ class Troubles:
         self._report = report
         self._ranks_run = ranks_run
         self._is_told = False
+        self._damaged: set[str] = set()
 
     def tell(self, trouble: str | None) -> None:
         """``trouble`` is a sentence; None: there is none."""
@@ -32,6 +35,13 @@ class Troubles:
             self._report(PeersReachable())
         self._is_told = trouble is not None
 
+    def tell_damage(self, damaged: Mapping[str, str]) -> None:
+        """Each key once, and not too many: a stranger may write to any."""
+        for key in damaged.keys() - self._damaged:
+            self._damaged.add(key)
+            if len(self._damaged) <= MOST_DAMAGED:
+                self._report(Diagnostic("--peers", f"{damaged[key]}; {COUNTS_FOR_NOTHING}", None))
+
 
 async def first_answer(store: Store, seconds: float, troubles: Troubles) -> None:
     """Wait for etcd; raises Unavailable if it refuses us, or does not answer within ``seconds``."""
@@ -39,7 +49,7 @@ async def first_answer(store: Store, seconds: float, troubles: Troubles) -> None
     while True:
         try:
             await store.read()
-        except (Refused, MalformedAnswer, DamagedRecord) as error:
+        except (Refused, MalformedAnswer) as error:
             raise Unavailable(f"--peers: {error}") from error
         except EtcdError as error:
             if anyio.current_time() >= end:

@@ -49,7 +49,7 @@ def view(epoch: Epoch | None, about: About = ABOUT, **more: Record) -> View:
         keys.alive(1): Beat("B"),
     }
     if epoch is not None:
-        records |= {keys.EPOCH: epoch, keys.ABOUT: about}
+        records |= {keys.EPOCH: epoch, keys.ABOUT: replace(about, stamp=epoch.stamp)}
     records |= {name.replace("__", "/"): record for name, record in more.items()}
     return view_of({name: encode(record) for name, record in records.items()}, 1)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+import zlib
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.made_table import ServerDevice
 from ascend_supervisor.coordination.agreement import keys
@@ -61,10 +63,10 @@ def test_a_record_is_what_it_was(record):
 def test_what_is_remembered_of_large_records_is_bounded_in_bytes():
     before = traced_bytes()
     for number in range(60):
-        value = encode(Member(JOB, f"{number}", "p", (str(number) * 1_400_000,)))
-        assert decode("server/0", value, Member).incarnation == f"{number}"
-        huge = msgspec.json.encode(Member(JOB, f"{number}", "p" * 1_000_000))
-        assert decode("server/0", huge, Member).incarnation == f"{number}"
+        value = encode(About(f"{number}", str(number) * 1_400_000))
+        assert decode("about", value, About).stamp == f"{number}"
+        huge = msgspec.json.encode(About(f"{number}", "p" * 1_000_000))
+        assert decode("about", huge, About).stamp == f"{number}"
     assert traced_bytes() - before < 24 * 1024 * 1024  # each of these takes 1 MB or more
 
 
@@ -91,6 +93,18 @@ def traced_bytes() -> int:
 def untraced():
     yield
     tracemalloc.stop()
+
+
+def test_records_are_bounded_together():
+    """Forty of 15 MB, compressed to nothing: each may be ours, or that of nobody."""
+    bomb = zlib.compress(b'{"stamp":"' + b"x" * 15_000_000 + b'"}')
+    values = {keys.EPOCH: encode(EPOCH), keys.ABOUT: bomb}
+    values |= {keys.server(index): bomb for index in range(40)}
+    values |= {keys.ready(7, index): bomb for index in range(40)}
+    traced_bytes()
+    view = view_of(values, 1, 40)
+    assert len(view.damaged) == 41  # without an epoch no mark is looked at
+    assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
 
 
 def test_an_epoch_is_small_because_every_write_compares_it():
@@ -126,13 +140,17 @@ def test_a_damaged_record_is_refused_with_its_key_and_what_was_found(value):
 def test_keys_are_told_apart():
     assert keys.parts(keys.done(3, 12)) == ("done", (3, 12))
     assert keys.parts(keys.EPOCH) == ("epoch", ())
-    for strange in ("", "epoch/1", "server/x", "server/-1", "server/²", "ready/1", "notes"):
+    for strange in (
+        *("", "epoch/1", "server/x", "server/-1", "server/²", "ready/1", "notes"),
+        *("server/01", "alive/00", f"server/{'1' * 5000}", "server/12345678901"),
+    ):
         assert keys.parts(strange) is None
 
 
 def test_a_view_shows_the_generation_and_the_job_of_the_epoch_only():
     values = {
         keys.EPOCH: encode(EPOCH),
+        keys.ABOUT: encode(ABOUT),
         keys.server(0): encode(Member(JOB, "A", "a")),
         keys.server(1): encode(Member("another job", "B", "b")),
         keys.ready(7, 0): encode(Mark("A", "t")),
@@ -148,11 +166,21 @@ def test_a_view_shows_the_generation_and_the_job_of_the_epoch_only():
 
 @pytest.mark.parametrize("name", ["ready/6/0", "done/6/0", "ready/8/1", "done/8/1"])
 def test_marks_of_other_generations_are_ignored_whatever_they_hold(name):
-    seen = view_of({keys.EPOCH: encode(EPOCH), name: b"no record"}, 1)
+    seen = view_of({keys.EPOCH: encode(EPOCH), keys.ABOUT: encode(ABOUT), name: b"no record"}, 1)
+    assert not seen.damaged
     assert (dict(seen.ready), dict(seen.done)) == ({}, {})
     assert seen.marks_of(int(name[-1])) == (name,)
 
 
-def test_a_mark_of_the_generation_itself_must_be_a_record():
-    with pytest.raises(DamagedRecord, match="ready/7/0"):
-        view_of({keys.EPOCH: encode(EPOCH), "ready/7/0": b"no record"}, 1)
+def test_a_mark_of_the_generation_itself_that_is_no_record_counts_for_nothing_and_is_told():
+    job = {keys.EPOCH: encode(EPOCH), keys.ABOUT: encode(ABOUT)}
+    seen = view_of({**job, "ready/7/0": b"no record"}, 1)
+    assert (dict(seen.ready), list(seen.damaged)) == ({}, ["ready/7/0"])
+
+
+def test_an_epoch_counts_only_with_what_was_written_with_it():
+    for about in (None, encode(replace(ABOUT, stamp="another")), b"no record"):
+        job = {keys.EPOCH: encode(EPOCH)} | ({} if about is None else {keys.ABOUT: about})
+        seen = view_of(job, 1)
+        assert (seen.epoch, seen.about) == (None, None)
+        assert seen.damaged_epoch.startswith("about: expected ")

@@ -41,7 +41,8 @@ async def test_lost_answers_keep_no_server_from_its_rank_table(etcd, few):
     rules = Rules(Self("mine", "here", 0), 1, BUDGET, ttl=2.0, fence=15.0, timeout=60.0)
     async with at(etcd) as client, anyio.create_task_group() as tasks:
         store = LosingAnswers(client)
-        session = Session(store, rules, lambda _: None, lambda _: None, few)
+        quiet = lambda _: None  # noqa: E731
+        session = Session(store, rules, quiet, quiet, quiet, few)
         session.tell(ranks=Ranks.NONE, table="digest")
         for task in (session.run, session.stay_alive, session.watch):
             tasks.start_soon(task)
@@ -59,7 +60,7 @@ async def test_a_server_that_stood_still_without_etcd_says_that_it_was_not_confi
     nobody_listens = "http://127.0.0.1:1"
     async with at(nobody_listens, deadline=SHORT) as client, anyio.create_task_group() as tasks:
         store = Store(client, "job", "mine", 2)
-        session = Session(store, rules, lambda _: None, troubles.append)
+        session = Session(store, rules, lambda _: None, troubles.append, lambda _: None)
         tasks.start_soon(session.run)
         with anyio.fail_after(30):
             while not troubles:

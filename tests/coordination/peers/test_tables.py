@@ -36,7 +36,7 @@ async def reading(*found: FoundTable) -> AsyncIterator[tuple[WrittenTable, Sessi
     rules = Rules(Self("mine", "here", 0), 1, RestartBudget(limit=0, backoff=Backoff(0.0, 0.0)))
     async with at("http://127.0.0.1:1") as client:
         store = Store(client, "job", "mine", 2)
-        session = Session(store, rules, lambda _: None, lambda _: None)
+        session = Session(store, rules, lambda _: None, lambda _: None, lambda _: None)
         yield WrittenTable(wait, Identity(node_rank=0)), session
 
 

@@ -1,0 +1,264 @@
+"""What a stranger writes below our prefix costs a sentence: no rank, no defect, no success."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement.acts import (
+    Act,
+    Exit,
+    Read,
+    Transaction,
+    Wait,
+)
+from ascend_supervisor.coordination.agreement.clocks import Clocks
+from ascend_supervisor.coordination.agreement.decision import decide
+from ascend_supervisor.coordination.agreement.memory import Memory, memory_at, remember
+from ascend_supervisor.coordination.agreement.records import (
+    About,
+    Beat,
+    Cause,
+    Charges,
+    DamagedRecord,
+    Epoch,
+    Mark,
+    Member,
+    Phase,
+    Record,
+    Seat,
+    decode,
+    encode,
+)
+from ascend_supervisor.coordination.agreement.rules import Rules, Self
+from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.view import view_of
+from ascend_supervisor.coordination.peers.ends import ended_by
+from ascend_supervisor.coordination.peers.prices import pending_failure, restart_at
+from ascend_supervisor.coordination.peers.words import heard, seen
+from ascend_supervisor.outcome import ExitStatus, Failure
+from ascend_supervisor.restart_policy import Backoff, RestartBudget
+
+BUDGET = RestartBudget(3, backoff=Backoff(8.0, 60.0))
+OURS = Rules(Self("A", "a", 0), 2, BUDGET, settings="s")
+NEWCOMER = replace(OURS, own=Self("C", "c"))
+ROSTER = (Seat("A", "a"), Seat("B", "b"))
+FAILURE = Failure("rank 1", 1, 3, ExitStatus(7), 2.0)
+ABOUT = About("w", "s", ROSTER, charges=Charges((5.0,), 1, ExitStatus(7), 1, 9.0))
+MEMBERS: dict[str, Record] = {
+    keys.server(0): Member("job", "A", "a"),
+    keys.server(1): Member("job", "B", "b"),
+    keys.alive(0): Beat("A"),
+    keys.alive(1): Beat("B"),
+}
+RUN = {keys.EPOCH: Epoch("job", 4, Phase.RUN, "w"), keys.ABOUT: ABOUT, **MEMBERS}
+GATHER = {
+    keys.EPOCH: Epoch("job", 5, Phase.GATHER, "w"),
+    keys.ABOUT: replace(ABOUT, cause=Cause(1, 7, "rank 1 failed", FAILURE), delay=3.0),
+    keys.ready(5, 0): Mark("A", "t"),
+    keys.ready(5, 1): Mark("B", "t"),
+    **MEMBERS,
+}
+END = {
+    keys.EPOCH: Epoch("job", 4, Phase.END, "w", 7),
+    keys.ABOUT: replace(ABOUT, cause=Cause(1, 7, "rank 1 failed", FAILURE), why="no restarts"),
+    **MEMBERS,
+}
+RUNNING = Situation(Ranks.RUNNING, 4, table="t")
+
+DEEP = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+BOMB = zlib.compress(b'{"stamp":"' + b"x" * 8_000_000 + b'"}')
+NUMBERS = (-1, 1, 255, 256, 4096, 2**31, 2**63 - 1, 2**63, 2**64, 10**30, -(10**30), 0.5, 1e300)
+KEYS = (
+    *GATHER,
+    *RUN,
+    "done/4/0",
+    "done/4/1",
+    "ready/4/0",
+    "alive/7",
+    "server/7",
+    "notes",
+    "epoch/1",
+)
+STRANGE_KEYS = (f"server/{'1' * 5000}", "alive/01", "server/-1", f"done/{'9' * 25}/0", "ready/5/x")
+
+
+def bytes_of(records: Mapping[str, Record]) -> dict[str, bytes]:
+    return {name: encode(record) for name, record in records.items()}
+
+
+def next_act(
+    values: Mapping[str, bytes], memory: Memory, rules: Rules, situation: Situation
+) -> Act:
+    """What follows from a read of these keys; all that is told of them is told, too."""
+    read = view_of(values, 2, rules.servers)
+    memory = remember(memory, read, 102.0, 102.0, rules)
+    act = decide(read, memory, Clocks(102.0, "new", 0.5), situation, rules)
+    assert all(isinstance(one.text, str) for one in heard((), read, rules.servers, 1.0))
+    seen(heard((), read, rules.servers, 1.0), (), 2.0)
+    restart_at(memory, BUDGET, 103.0)
+    pending_failure(memory)
+    if isinstance(act, Exit):
+        assert 0 < ended_by(act, memory).exit_code < 256
+    return act
+
+
+def known(records: Mapping[str, Record], rules: Rules) -> Memory:
+    memory = memory_at(100.0)
+    for at in (100.0, 101.0):
+        read = view_of(bytes_of(records), 1, rules.servers)
+        memory = replace(remember(memory, read, at, at, rules), cautious_until=0.0)
+    return replace(memory, started=4)
+
+
+values_of_junk = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([b"", b"{}", b"[]", b"null", b"{", DEEP, BOMB, b"1" * 5000]),
+    st.sampled_from([b'{"incarnation":1}', b'{"incarnation":"A","digest":[]}', b'{"job":"job"}']),
+)
+junk = st.dictionaries(st.sampled_from((*KEYS, *STRANGE_KEYS)), values_of_junk, min_size=1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(junk)
+def test_what_is_no_record_ends_no_rank_and_is_put_right(written):
+    """Also if somebody writes to every key at once."""
+    memory, values = known(RUN, OURS), {**bytes_of(RUN), **written}
+    for _ in range(4):
+        act = next_act(values, memory, OURS, RUNNING)
+        assert isinstance(act, (Wait, Read, Transaction)), act
+        if not isinstance(act, Transaction):
+            break
+        assert all(values.get(one.key) == one.value for one in act.compares)
+        values |= {put.key: put.value for put in act.puts}
+        for gone in act.deletes:
+            values.pop(gone, None)
+    read = view_of(values, 3, 2)
+    assert read.epoch is not None
+    assert read.about is not None
+    assert read.epoch == replace(RUN[keys.EPOCH], stamp=read.epoch.stamp)
+    assert read.about == replace(ABOUT, stamp=read.epoch.stamp, again=read.about.again)
+    assert (read.members[0], read.alive[0]) == (RUN[keys.server(0)], "A")
+
+
+@settings(max_examples=60, deadline=None)
+@given(junk, st.sampled_from([RUN, GATHER, END]), st.sampled_from([OURS, NEWCOMER]))
+def test_what_is_no_record_is_no_defect_and_no_success(written, records, rules):
+    memory = memory_at(101.0)
+    next_act({**bytes_of(records), **written}, memory, rules, Situation(table="t"))
+
+
+@st.composite
+def lies(draw):
+    """A true record with another value somewhere."""
+    records = draw(st.sampled_from([RUN, GATHER, END]))
+    values = bytes_of(records)
+    for name in draw(st.lists(st.sampled_from(sorted(records)), min_size=1, max_size=3)):
+        document = json.loads(encode(records[name]))
+        at, spot = draw(st.sampled_from(sorted(spots(document), key=repr)))
+        found = document
+        for step in at:
+            found = found[step]
+        found[spot] = draw(st.one_of(st.sampled_from(NUMBERS), st.text(max_size=3), st.none()))
+        values[name] = json.dumps(document).encode()
+    return values
+
+
+def spots(document: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every place of a value in a document, as a path and its last step."""
+    steps = document if isinstance(document, dict) else range(len(document))
+    for step in steps:
+        yield at, step
+        if isinstance(document[step], (dict, list)):
+            yield from spots(document[step], (*at, step))
+
+
+@settings(max_examples=200, deadline=None)
+@given(lies(), st.sampled_from([OURS, NEWCOMER]), st.booleans(), st.sampled_from([None, 15]))
+def test_a_record_with_another_value_is_no_defect_and_no_success(values, rules, knows, stop):
+    memory = known(RUN, rules) if knows else memory_at(101.0)
+    next_act(values, memory, rules, replace(RUNNING, stop=stop))
+    next_act(values, memory, rules, Situation(table="t", stop=stop))
+
+
+@pytest.mark.parametrize("number", [256, -1, 10**30, 2**63 - 1])
+def test_a_number_out_of_its_range_damages_its_record(number):
+    damaged: tuple[tuple[Any, Any], ...] = (
+        ({"job": "j", "generation": 0, "phase": "end", "stamp": "", "exit_code": number}, Epoch),
+        ({"job": "j", "generation": number * 10**9, "phase": "run", "stamp": ""}, Epoch),
+        ({"stamp": "", "settings": "", "charges": {"free": number * 10**9}}, About),
+        ({"stamp": "", "settings": "", "delay": number * 1e11}, About),
+        (
+            {
+                "stamp": "",
+                "settings": "",
+                "cause": {"server": 0, "exit_code": number, "reason": ""},
+            },
+            About,
+        ),
+        ({"job": "", "incarnation": "", "place": "", "devices": [[number * 10**6]]}, Member),
+    )
+    for document, kind in damaged:
+        with pytest.raises(DamagedRecord):
+            decode("key", json.dumps(document).encode(), kind)
+
+
+def test_a_job_has_not_succeeded_where_a_member_has_not():
+    lie = {**RUN, keys.EPOCH: Epoch("job", 4, Phase.END, "w", 0), keys.done(4, 1): Mark("B", "t")}
+    act = next_act(bytes_of(lie), known(RUN, OURS), OURS, RUNNING)
+    assert isinstance(act, Transaction)
+    assert act.why == "epoch: it says that the job has succeeded, but server 0 has not"
+    true = {**lie, keys.done(4, 0): Mark("A", "t")}
+    assert view_of(bytes_of(true), 1).epoch == lie[keys.EPOCH]
+
+
+def test_who_was_not_told_to_stop_takes_its_farewell_back():
+    left = {**RUN, keys.server(0): Member("job", "A", "a", has_left=True)}
+    act = next_act(bytes_of(left), known(RUN, OURS), OURS, RUNNING)
+    assert isinstance(act, Transaction)
+    assert decode(keys.server(0), act.puts[0].value, Member) == RUN[keys.server(0)]
+    stopped = next_act(bytes_of(left), known(RUN, OURS), OURS, replace(RUNNING, stop=15))
+    assert isinstance(stopped, Exit)
+
+
+@pytest.mark.parametrize("beat", [b"junk", b'{"incarnation":"stranger"}'])
+def test_an_alive_that_was_overwritten_is_a_loss_only_after_a_ttl(beat):
+    written, memory = {**bytes_of(RUN), keys.alive(1): beat}, known(RUN, OURS)
+    assert isinstance(next_act(written, memory, OURS, RUNNING), Wait)
+    read = view_of(written, 2)
+    for second in range(103, 114):
+        memory = replace(remember(memory, read, second, second, OURS), cautious_until=0.0)
+    act = decide(read, memory, Clocks(113.0, "new"), RUNNING, OURS)
+    assert isinstance(act, Transaction)
+    assert act.why == "server 1 was lost"
+
+
+def test_who_does_not_know_the_job_writes_none_over_a_damaged_one():
+    memory, values = memory_at(0.0), bytes_of(RUN) | {keys.EPOCH: b"junk"}
+    for second in range(60):
+        memory = remember(memory, view_of(values, 1), second, second, NEWCOMER)
+    act = decide(view_of(values, 1), memory, Clocks(59.0, "new"), Situation(table="t"), NEWCOMER)
+    assert isinstance(act, Wait)
+    assert act.reason.startswith("epoch: expected a record of this job, found b'junk'")
+
+
+def test_marks_of_strangers_are_deleted_a_few_at_a_time():
+    many = {keys.ready(number, 0): b"junk" for number in range(1000, 1500)}
+    values = {**bytes_of(GATHER), **many}
+    del values[keys.ready(5, 0)]
+    act = next_act(values, known(GATHER, OURS), OURS, Situation(table="t"))
+    assert isinstance(act, Transaction)
+    assert len(act.compares) + len(act.puts) + len(act.deletes) < 128
+
+
+def test_keys_of_indices_outside_the_job_are_not_decoded():
+    read = view_of({**bytes_of(RUN), keys.server(2): DEEP, keys.alive(2): BOMB}, 1, 2)
+    assert read.damaged == {}
