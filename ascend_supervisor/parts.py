@@ -74,7 +74,7 @@ def parts_of(
         origin,
         terminal_of(environ, settings.color),
     )
-    children = Children(prefix, environ=environ)
+    children = Children(prefix, environ=environ, mark=mark)
     reserve = Reserve()  # only now: it may take the last descriptor
     clock = MonotonicClock()
     chronicle = Chronicle(first_status(place, ourselves.start_time), clock)

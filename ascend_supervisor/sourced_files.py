@@ -162,9 +162,9 @@ async def sourced_alone(
     """The same in a process without a job; the first stopping signal, if there is one."""
     if not files:
         return {}
-    children = Children(parent_death_prefix(), environ=environ)
-    become_subreaper()
     mark = Mark.ours(OWNER, str(state_file))
+    children = Children(parent_death_prefix(), environ=environ, mark=mark)
+    become_subreaper()
     ownership = Ownership.from_now_on(mark)
     clock = MonotonicClock()
     interrupts = Interrupts(lambda _: None, lambda: None, clock)

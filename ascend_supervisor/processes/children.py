@@ -11,13 +11,15 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
 import anyio
 
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.processes.death_order import DeathOrder
+from ascend_supervisor.processes.kernel import inherited
+from ascend_supervisor.processes.ownership import Mark
 from ascend_supervisor.processes.ptrace import let_go
 from ascend_supervisor.tasks.clock import whole_second
 
@@ -53,7 +55,8 @@ class Children:
     """All children of this process, those we started and those we inherited.
 
     ``prefix`` is put before every command, for a wrapper such as ``setpriv --pdeathsig``, which
-    starts with the libraries of ``environ``, our own environment.
+    starts with the libraries of ``environ``, our own environment. What has ``mark`` in its
+    environment bears it as a number, too.
     Use it from the main thread only: PR_SET_PDEATHSIG follows the thread that spawned.
     """
 
@@ -62,9 +65,11 @@ class Children:
         prefix: Sequence[str] = (),
         order: DeathOrder | None = None,
         environ: Mapping[str, str] = NOTHING,
+        mark: Mark | None = None,
     ) -> None:
         self._prefix = tuple(prefix)
         self._environ = environ
+        self._mark = mark
         self._order = order or DeathOrder()
         self._living: dict[int, Child] = {}
         self._kept: set[int] = set()
@@ -108,16 +113,17 @@ class Children:
         be another one. Of other descriptors it inherits only ``descriptors``, with their numbers.
         """
         prefix, environ = self._wrapped(argv, environ)
-        popen = subprocess.Popen(
-            (*prefix, *argv),
-            env=environ,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output if errors is None else errors,
-            start_new_session=True,
-            pass_fds=tuple(descriptors),
-        )
+        with self._marking(environ):
+            popen = subprocess.Popen(
+                (*prefix, *argv),
+                env=environ,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output if errors is None else errors,
+                start_new_session=True,
+                pass_fds=tuple(descriptors),
+            )
         child = Child(popen)
         self._living[child.pid] = child
         self._order.watch(child.pid)
@@ -141,6 +147,11 @@ class Children:
         ours = {name: self._environ[name] for name in changes if name in self._environ}
         others = {name: value for name, value in environ.items() if name not in changes}
         return (*self._prefix, env, *unset, *words), {**others, **ours}
+
+    def _marking(self, environ: Mapping[str, str]) -> AbstractContextManager[None]:
+        mark = self._mark
+        is_marked = mark is not None and environ.get(mark.variable) == mark.value
+        return inherited(mark) if mark is not None and is_marked else nullcontext()
 
     def reap(self) -> None:
         """Reap all dead children; to be called on SIGCHLD, in the event loop's thread.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ascend_supervisor.processes.guardian_link import Guardian
@@ -14,6 +17,8 @@ from ascend_supervisor.processes.ownership import Mark
 
 PR_SET_CHILD_SUBREAPER = 36
 """linux/prctl.h, since Linux 3.4."""
+RLIMIT_LOCKS = 10
+"""asm-generic/resource.h; Python has no name for it."""
 
 
 def become_subreaper() -> None:
@@ -31,6 +36,22 @@ def become_subreaper() -> None:
         )
 
 
+@contextmanager
+def inherited(mark: Mark | None) -> Iterator[None]:
+    """What is started meanwhile bears the number of ``mark``, if the hard limit has room for it.
+
+    Without a mark it bears none, not even that of a supervisor above us.
+    """
+    soft, hard = resource.getrlimit(RLIMIT_LOCKS)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(RLIMIT_LOCKS, (hard if mark is None else mark.number, hard))
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(RLIMIT_LOCKS, (soft, hard))
+
+
 def start_guardian(program: Path, mark: Mark) -> Guardian:
     """Start ``program``, which kills all processes with ``mark`` in their environment when we die.
 
@@ -45,17 +66,19 @@ def start_guardian(program: Path, mark: Mark) -> Guardian:
         read_end, write_end = os.pipe()
     except OSError:
         return Guardian()
+    words = ("--fork", sys.executable, "-I", "-S", str(program), str(mark.number), mark.entry)
     try:
-        subprocess.run(
-            (setsid, "--fork", sys.executable, "-I", "-S", str(program), mark.entry),
-            stdin=read_end,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            check=True,
-            timeout=5,
-        )
+        with inherited(None):
+            subprocess.run(
+                (setsid, *words),
+                stdin=read_end,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                check=True,
+                timeout=5,
+            )
     except (OSError, subprocess.SubprocessError):
         os.close(write_end)
         return Guardian()

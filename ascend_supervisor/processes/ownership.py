@@ -5,15 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from zlib import crc32
 
 from msgspec import Struct
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.pid import Pid
 
+PID_BITS, START_BITS, PLACE_BITS = 22, 20, 20
+"""Of a mark as a number: a pid, the lowest bits of its start and of a checksum of its place."""
+
 
 class Mark(Struct, frozen=True):
-    """The variable in a process's environment that names its supervisor, as ``PID.START@PLACE``."""
+    """The variable in a process's environment that names its supervisor, as ``PID.START@PLACE``.
+
+    A program can overwrite its environment (setproctitle does). So our processes bear the mark as a
+    ``number``, too: as their soft RLIMIT_LOCKS, which the kernel has had no use for since 2.4.25.
+    It is inherited whatever they execute, with more privileges too, and everybody may read it.
+    """
 
     variable: str
     value: str
@@ -27,6 +36,17 @@ class Mark(Struct, frozen=True):
     def entry(self) -> str:
         return f"{self.variable}={self.value}"
 
+    @property
+    def number(self) -> int:
+        """It has 63 bits, the first of which is set: nobody chooses such a limit."""
+        owner, _, place = self.value.partition("@")
+        pid, _, start = owner.partition(".")
+        parts = (crc32(os.fsencode(place)), _int(start), _int(pid))
+        number = 1
+        for part, bits in zip(parts, (PLACE_BITS, START_BITS, PID_BITS), strict=True):
+            number = number << bits | _lowest(part, bits)
+        return number
+
     def is_on(self, environ: Mapping[bytes, bytes]) -> bool:
         return environ.get(os.fsencode(self.variable)) == os.fsencode(self.value)
 
@@ -38,6 +58,24 @@ class Mark(Struct, frozen=True):
         if not (is_of_place and number.isdecimal() and start.isdecimal()):
             return False
         return not Pid(int(number), int(start)).lives
+
+    def succeeds_number(self, number: int | None) -> bool:
+        """Whether ``number`` is that of a dead supervisor in the same place."""
+        bits = START_BITS + PID_BITS
+        if number is None or number >> bits != self.number >> bits:
+            return False
+        owner = proc.stat(_lowest(number, PID_BITS))
+        start = _lowest(number >> PID_BITS, START_BITS)
+        return owner is None or owner.is_dead or _lowest(owner.start, START_BITS) != start
+
+
+def _lowest(number: int, bits: int) -> int:
+    return number & ((1 << bits) - 1)
+
+
+def _int(digits: str) -> int:
+    """0 for a start that could not be read."""
+    return int(digits) if digits.isdecimal() else 0
 
 
 class Known(Struct, frozen=True):
@@ -108,6 +146,8 @@ class Ownership(Struct, frozen=True):
         if stat.is_dead:
             return False
         if proc.holds_file(pid.number, known.pipes):
+            return True
+        if proc.limit_of_locks(pid.number) == self.mark.number:
             return True
         # Do not read the environment of a process stuck in a driver: the read would hang, too.
         return stat.state != "D" and self.mark.is_on(proc.environ(pid.number))

@@ -219,6 +219,17 @@ def _contents(name: str, numbers: Sequence[int], proc: Path) -> list[Content]:
     return contents
 
 
+def limit_of_locks(pid: int, proc: Path = PROC) -> int | None:
+    """Its soft RLIMIT_LOCKS, which can be read even if the process is stuck; None: unlimited."""
+    try:
+        content = _read(f"{proc}/{pid}/limits")
+    except OSError as error:
+        _raise_if_scarce(error)
+        return None
+    soft = content.partition(b"Max file locks")[2].split(None, 1)[:1]
+    return int(soft[0]) if soft and soft[0].isdigit() else None
+
+
 def in_our_pid_namespace(pid: int, proc: Path = PROC) -> bool:
     try:
         theirs = (proc / str(pid) / "ns" / "pid").readlink()

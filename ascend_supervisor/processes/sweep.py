@@ -94,7 +94,9 @@ async def sweep_leftovers(mark: Mark, seconds: float, tell_left: TellLeft) -> Sw
 
     def remaining() -> list[Pid]:
         # A dying process has no environment any more: once seen, it counts until it has ended.
-        marked = proc.started_with(os.fsencode(mark.variable), list(proc.pids()))
+        numbers = list(proc.pids())
+        marked = set(proc.started_with(os.fsencode(mark.variable), numbers))
+        marked.update(pid for pid in numbers if mark.succeeds_number(proc.limit_of_locks(pid)))
         seen.update(pid for number in marked if (pid := _leftover(mark, number)) is not None)
         return [pid for pid in seen if pid.lives]
 
@@ -114,7 +116,8 @@ def _leftover(mark: Mark, number: int) -> Pid | None:
 
 def _is_left_by_another(mark: Mark, pid: int) -> bool:
     value = proc.environ(pid).get(os.fsencode(mark.variable), b"")
-    return mark.succeeds(os.fsdecode(value)) and proc.in_our_pid_namespace(pid)
+    is_marked = mark.succeeds(os.fsdecode(value)) or mark.succeeds_number(proc.limit_of_locks(pid))
+    return is_marked and proc.in_our_pid_namespace(pid)
 
 
 async def _sweep(

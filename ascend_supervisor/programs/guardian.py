@@ -1,12 +1,13 @@
 """Kills what we started when we die; a separate program that imports nothing of ours.
 
-    python -I -S guardian.py MARK
+    python -I -S guardian.py NUMBER MARK
 
 The kernel signals a process only when its own parent dies (PR_SET_PDEATHSIG), and clears this
 setting when a program with privileges of its own is executed (setuid, setgid, file capabilities).
 So the workers of a launcher, and such ranks, would outlive us. This program waits for the end of
 its stdin, which comes when the supervisor dies. Then it kills all processes that have MARK in their
-environment, and all in the sessions that lines on stdin have named:
+environment, or NUMBER as their soft limit of file locks (see Mark in processes/ownership), and all
+in the sessions that lines on stdin have named:
 
     own PID START      started by us; its end will be reported
     worker PID START   started by a launcher; its end will not be reported
@@ -47,6 +48,8 @@ FENCE_LOOK_SECONDS = 1.0
 DEAD = (b"Z", b"X")
 """States in /proc/PID/stat; a process whose main thread is dead may have others that live."""
 
+Marks = tuple[bytes, bytes]
+"""The number, and the variable with its value."""
 Process = tuple[int, int]
 """Pid, and start in clock ticks: a number alone is soon reused."""
 
@@ -130,13 +133,20 @@ class Sessions:
         return {process for here in self._seen.values() for process in here if stat(process[0])}
 
 
-def marked(mark: bytes) -> set[Process]:
-    """The processes with ``mark``, a variable with its value, in their environment."""
-    found = set()
-    for process, _ in living():
-        if mark in environ(process[0]).split(b"\0"):
-            found.add(process)
-    return found
+def marked(marks: Marks) -> set[Process]:
+    """The processes that bear one of them."""
+    number, variable = marks
+    return {
+        process
+        for process, _ in living()
+        if limit_of_locks(process[0]) == number or variable in environ(process[0]).split(b"\0")
+    }
+
+
+def limit_of_locks(pid: int) -> bytes:
+    return b"".join(
+        content(f"/proc/{pid}/limits").partition(b"Max file locks")[2].split(None, 1)[:1]
+    )
 
 
 def environ(pid: int) -> bytes:
@@ -155,12 +165,12 @@ def send(process: Process, number: int) -> None:
             os.kill(process[0], number)
 
 
-def end_all(mark: bytes, sessions: Sessions, quiet_looks: int) -> None:
+def end_all(marks: Marks, sessions: Sessions, quiet_looks: int) -> None:
     """Repeat until this many scans in a row find nothing."""
     quiet = looks = 0
     held: dict[Process, int] = {}
     while True:
-        found = marked(mark) | sessions.members()
+        found = marked(marks) | sessions.members()
         for number in (signal.SIGSTOP, signal.SIGKILL):  # a stopped process cannot fork
             for process in found:
                 send(process, number)
@@ -193,13 +203,13 @@ def reads_before(fence: float) -> bool:
             return False
 
 
-def guard(mark: bytes) -> None:
+def guard(marks: Marks) -> None:
     sessions = Sessions()
     rest, fence = "", inf
     while True:
         if not reads_before(fence):
             fence = inf
-            end_all(mark, sessions, QUIET_LOOKS)
+            end_all(marks, sessions, QUIET_LOOKS)
             continue
         data = os.read(0, 65536)
         *lines, rest = (rest + data.decode()).split("\n")
@@ -207,7 +217,7 @@ def guard(mark: bytes) -> None:
         fence = fences[-1] if fences else fence
         sessions.told([line for line in lines if line.startswith(("own ", "worker ", "ended "))])
         if not data or "done" in lines:
-            end_all(mark, sessions, QUIET_LOOKS if not data else 1)
+            end_all(marks, sessions, QUIET_LOOKS if not data else 1)
             return
 
 
@@ -216,7 +226,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # signals to all are not for us: we end last
     with suppress(OSError), open("/proc/self/comm", "w") as file:  # noqa: PTH123
         file.write(NAME)
-    guard(os.fsencode(sys.argv[1]))
+    guard((os.fsencode(sys.argv[1]), os.fsencode(sys.argv[2])))
 
 
 if __name__ == "__main__":

@@ -268,6 +268,87 @@ def test_of_a_process_whose_main_thread_has_ended_nothing_is_left_by_a_killed_su
         assert again.wait_for("orphans.killed")["earlier_start"]
 
 
+DAEMON = """
+import ctypes, os, pathlib, sys, time
+heard, told = os.pipe()
+
+
+def hide():  # as setproctitle does: /proc shows another environment from now on
+    fields = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = map(int, fields[47:49])
+    ctypes.memset(start, 0, end - start)
+
+
+if sys.argv[1] == "first":
+    hide()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        hide()
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        os.write(told, b"%d" % os.getpid())
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+number = os.read(heard, 20).decode()
+while pathlib.Path("/proc", number, "stat").read_text().split()[3] == "0":
+    time.sleep(0.01)
+assert not pathlib.Path("/proc", number, "environ").read_bytes().strip(b"\\0")
+pathlib.Path(sys.argv[2]).write_text(number)
+print("up", number, flush=True)
+"""
+"""A daemon, whose parent has ended, in a session of its own, with an environment of its own."""
+HIDES = pytest.mark.parametrize("when", ["first", "then"], ids=["its parent too", "itself"])
+ADOPTERS = {
+    "ordinary": (),
+    "with children from before": ("sh", "-c", 'sleep 600 > /dev/null 2>&1 & exec "$@"', "sh"),
+    "pid 1": PID_1.before,
+}
+
+
+@HIDES
+@pytest.mark.parametrize("before", ADOPTERS)
+def test_a_daemon_that_has_hidden_its_mark_does_not_outlive_its_generation(
+    supervised, tmp_path, before, when
+):
+    looks = tmp_path / "looks.py"
+    looks.write_text(
+        f"import os, sys\nif os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n"
+        f"    exec({DAEMON!r})\n    os._exit(1)\n"
+        "print(os.path.exists('/proc/' + open(sys.argv[2]).read()), flush=True)\n"
+    )
+    job = supervised(
+        *("--standalone", "1", "--restarts", "1", "--restart-delay", "0"),
+        *("--", sys.executable, str(looks), when, str(tmp_path / "number")),
+        before=ADOPTERS[before],
+    )
+    assert job.end() == 0
+    assert job.said(0, 1) == ["False"]
+    assert job.wait_for("orphans.killed")["pids"] == [int((tmp_path / "number").read_text())]
+
+
+@HIDES
+@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guardian killed too"])
+@pytest.mark.parametrize("way", ["ordinary", "unprivileged"], indirect=True)
+def test_a_daemon_that_has_hidden_its_mark_does_not_outlive_a_killed_supervisor(
+    bad_day, place, guarded, when
+):
+    words = (*python(f"{DAEMON}\ntime.sleep(600)"), when, str(place / "number"))
+    job = bad_day("--standalone", "1", *words)
+    job.wait_for("output", rank=0)
+    daemon = int((place / "number").read_text())
+    if not guarded:
+        job.kill_guardians()
+    os.kill(job.pid, signal.SIGKILL)
+    job.end()
+    if not guarded:
+        assert is_alive(daemon)
+        assert bad_day("--standalone", "1", *python("print('again')")).end() == 0
+    wait_until(lambda: not is_alive(daemon))
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"

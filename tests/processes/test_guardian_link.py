@@ -54,7 +54,7 @@ def test_who_is_left_in_the_session_of_a_leader_that_has_ended_is_ours():
 @pytest.fixture
 def guardian() -> Iterator[subprocess.Popen[bytes]]:
     """The program, as it is started, for the mark OWNER=test."""
-    words = (sys.executable, "-I", "-S", guardian_program.__file__, "OWNER=test")
+    words = (sys.executable, "-I", "-S", guardian_program.__file__, "5", "OWNER=test")
     with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         yield process
@@ -137,7 +137,7 @@ def guardians_left(mark: Mark, seconds: float) -> tuple[str, ...]:
 
 def test_an_earlier_guardian_that_was_stopped_goes_on(tmp_path: Path):
     place = str(tmp_path / "state.json")
-    words = (sys.executable, "-I", "-S", guardian_program.__file__, f"OWNER=1.1@{place}")
+    words = (sys.executable, "-I", "-S", guardian_program.__file__, "5", f"OWNER=1.1@{place}")
     with subprocess.Popen(words, stdin=subprocess.PIPE) as guardian:
         named = Path(f"/proc/{guardian.pid}/comm")
         wait_until(lambda: named.read_text().strip() == NAME)

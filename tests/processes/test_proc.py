@@ -156,7 +156,7 @@ def test_a_process_whose_main_thread_has_ended_lives_and_shows_what_it_holds(sta
     assert re.fullmatch(rf"{pid} \(state S in \w+\): {sys.executable} -c .*", proc.description(pid))
     assert proc.in_our_pid_namespace(pid)
     assert pid in {process for (process, _), _ in guardian.living()}
-    assert pid in {process for process, _ in guardian.marked(b"MARK=x")}
+    assert pid in {process for process, _ in guardian.marked((b"5", b"MARK=x"))}
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: proc.description(pid).startswith(f"{pid} (state T"))
     end(process)

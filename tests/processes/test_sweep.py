@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from ascend_supervisor.processes.children import Children
-from ascend_supervisor.processes.kernel import become_subreaper
+from ascend_supervisor.processes.kernel import become_subreaper, inherited
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import descendants, environ, start_time
@@ -55,6 +55,50 @@ async def test_only_what_a_dead_supervisor_of_this_place_started_is_a_leftover(
     finally:
         process.kill()
         process.wait()
+
+
+def numbered(mark: Mark | None) -> subprocess.Popen[bytes]:
+    """A process with the number of this mark, and an environment that says nothing."""
+    with inherited(mark):
+        return subprocess.Popen(SLEEP, env={"PATH": os.environ["PATH"]})
+
+
+@pytest.mark.parametrize(
+    ("mark", "left"),
+    [
+        ("4194303.1@{here}", False),
+        ("4194303.1@{here}/elsewhere", True),
+        ("{own}@{here}", True),
+        (None, True),
+    ],
+    ids=["dead", "elsewhere", "living", "no mark"],
+)
+async def test_a_leftover_is_known_by_its_number_although_its_environment_says_nothing(
+    mark, left, tmp_path
+):
+    ours = Mark.ours(OWNER, str(tmp_path))
+    own = ours.value.partition("@")[0]
+    value = None if mark is None else Mark(OWNER, mark.format(here=tmp_path, own=own))
+    process = numbered(value)
+    try:
+        with anyio.fail_after(20):
+            swept = await sweep_leftovers(ours, 5, lambda _: None)
+        assert (process.pid in swept.killed) is not left
+        assert (process.poll() is None) is left
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_is_started_without_a_mark_bears_none_even_below_another_supervisor():
+    words = ("sh", "-c", "grep 'file locks' /proc/self/limits")
+    with inherited(Mark(OWNER, "4194303.1@/a")):
+        above = subprocess.check_output(words, text=True)
+        with inherited(None):
+            below = subprocess.check_output(words, text=True)
+    after = subprocess.check_output(words, text=True)
+    assert above.split()[3].isdigit()
+    assert below.split()[3] == after.split()[3] == "unlimited"
 
 
 @pytest.fixture
