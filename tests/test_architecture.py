@@ -58,7 +58,8 @@ PURE = (
     *("cluster.servers_told", "cluster.reset_file"),
     *("cluster.from_environment.declared", "cluster.from_environment.numbers"),
     *("cluster.from_environment.operator", "cluster.from_environment.model_arts"),
-    "cluster.from_environment.kubeflow",
+    *("cluster.from_environment.kubeflow", "cluster.from_environment.volcano"),
+    "cluster.from_environment.torchelastic",
     *("cluster.from_environment.choice", "cluster.from_environment.frameworks"),
     *(
         "settings/",

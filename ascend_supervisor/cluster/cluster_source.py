@@ -16,7 +16,8 @@ from ascend_supervisor.cluster.from_environment.choice import (
     told_by,
 )
 from ascend_supervisor.cluster.from_environment.frameworks import check_method
-from ascend_supervisor.cluster.from_environment.operator import is_scheduler_alone
+from ascend_supervisor.cluster.from_environment.operator import check_leader, is_scheduler_alone
+from ascend_supervisor.cluster.from_environment.volcano import own_task
 from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.cluster.made_table import ServerDevice
 from ascend_supervisor.cluster.own_devices import THIS_MACHINE, Machine, own_devices
@@ -72,6 +73,7 @@ def cluster_of(
         return Cluster("standalone", standalone_table(settings.standalone or len(devices) or 1))
     if is_scheduler_alone(environ):  # no table holds it
         return _declared("operator", settings, environ, 0)
+    check_leader(environ, len(devices))
     platform = None if settings.rank_table is not None else platform_of(environ)
     if platform is None or (platform == "modelarts" and needs_file):
         return Cluster("rank_table")
@@ -114,7 +116,7 @@ def _needless(settings: Settings, environ: Mapping[str, str]) -> Cluster:
     """The command is started once, whatever the cluster; only restarts depend on it."""
     told = {} if settings.standalone is not None else environ
     ours = settings.node_rank
-    node_rank = node_rank_told(told) if ours is None else ours
+    node_rank = node_rank_told(told, settings.pod_name) if ours is None else ours
     return Cluster("none", found_in(DECLARED, servers_table(told, node_rank)), node_rank)
 
 
@@ -125,7 +127,8 @@ def _declared(
     devices: int,
     hint: str | None = None,
 ) -> Cluster:
-    found = declared(platform, environ, settings.node_rank, devices, settings.pod_name)
+    told = own_task(settings.method, environ)
+    found = declared(platform, told, settings.node_rank, devices, settings.pod_name)
     check_method(settings.method, found, environ)
     return Cluster(platform, found_in(DECLARED, found.table), found.node_rank, hint)
 

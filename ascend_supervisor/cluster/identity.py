@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
+from ascend_supervisor.cluster.from_environment import volcano
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
-from ascend_supervisor.errors import SettingsRefused, TableRefused
+from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
 from ascend_supervisor.untrusted_text import shown
 
 if TYPE_CHECKING:
@@ -32,7 +34,10 @@ class JobSize(Struct, frozen=True):
 class Identity(Struct, frozen=True):
     """What identifies this machine: explicit options, and variables of its environment.
 
-    ``known`` holds environment variables and their values, the most trustworthy first.
+    ``known`` holds environment variables and their values, the most trustworthy first. The rest
+    holds what told a number, and the number: ``place`` is the one among Volcano's hosts, where a
+    job has several tasks, ``number`` that of the pod, and ``first_rank`` that of its first rank.
+    ``advice`` says what would tell more.
     """
 
     pod_name: str | None = None
@@ -40,6 +45,15 @@ class Identity(Struct, frozen=True):
     node_rank: int | None = None
     known: tuple[tuple[str, str], ...] = ()
     size: JobSize | None = None
+    place: volcano.Place | None = None
+    number: tuple[str, str] | None = None
+    first_rank: tuple[str, int] | None = None
+    advice: str = ""
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether an option says which entry it is."""
+        return (self.pod_name, self.server_id, self.node_rank) != (None, None, None)
 
 
 def identity_of(
@@ -51,17 +65,32 @@ def identity_of(
     under_mpirun: bool = False,
     size: JobSize | None = None,
     number: tuple[str, str] | None = None,
+    first_rank: tuple[str, int] | None = None,
 ) -> Identity:
     """``size`` is what variables say of the job, if a rank table must agree with it.
 
     ``number`` is a variable that numbers the pods of this job, and its value. It counts only if the
-    table has no names (2.0), because a named table may have another order.
+    table has no names (2.0), because a named table may have another order. ``first_rank`` decides
+    between pods of one machine.
     """
     names = _UNDER_MPIRUN if under_mpirun else _VARIABLES
-    known = [(name, environ[name]) for name in names if environ.get(name)]
-    if number is not None and number not in known:
-        known.append(number)
-    return Identity(pod_name, server_id, node_rank, tuple(known), size)
+    known = {name: environ[name] for name in names if environ.get(name)}
+    place, advice = None, ""
+    if volcano.has_tasks(environ):
+        known = {name: value for name, value in known.items() if name not in volcano.INDICES}
+        place = volcano.place(environ)
+        advice = "" if place else volcano.unknown_place(environ)
+    return Identity(
+        pod_name,
+        server_id,
+        node_rank,
+        tuple(known.items()),
+        size,
+        place=place,
+        number=number,
+        first_rank=first_rank,
+        advice=advice,
+    )
 
 
 def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
@@ -99,35 +128,111 @@ def _matching_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:
 
     Explicit options must match. A variable that matches nothing is skipped; if it matches several
     entries (two pods of a host), the next variable decides among these. But if the platform gives
-    the pod's name for certain, a table of pods without that name belongs to another run.
+    the pod's name for certain, a table of pods without that name belongs to another run; so does
+    one without the host's address, where only a number would tell the entry.
     """
     entries = list(enumerate(table.entries))
-    left, tried = entries, []
+    left, tried, strange = entries, [], ""
     for option, matches, value in _explicit(identity):
         tried.append(f"{option} {shown(value)}")
         left = [place for place in left if matches(*place, value)]
         if not left:
             raise TableRefused(f"no entry matches {' and '.join(tried)}; {_listing(entries)}")
-    for variable, value in identity.known:
-        if len(left) > 1 and (variable in _VARIABLES or table.format is Format.A5):
-            tried.append(f"{variable} {shown(value)}")
-            matches = _VARIABLES.get(variable, _node_rank)
-            matching = [place for place in left if matches(*place, value)]
-            if not matching and variable in _SURE and table.format is Format.TEMPLATE_2:
-                raise TableRefused(
-                    f"no pod of the table is {shown(value)} ({variable}): the table may be left "
-                    f"over from an earlier run; {_listing(entries)}; see that the cluster writes a "
-                    "new one, or tell the entry by --node-rank"
-                )
-            left = matching or left
+    for variable, matches, value in _clues(table, identity):
+        if len(left) < 2 or (matches is _first_rank and not _on_one_machine(left)):  # noqa: PLR2004
+            continue
+        if strange and matches is _node_rank and len(left) == len(entries):
+            raise _left_over(strange, entries)
+        tried.append(f"{variable} {shown(value)}")
+        matching = [place for place in left if matches(*place, value)]
+        if not matching and variable in _SURE and table.format is Format.TEMPLATE_2:
+            raise _left_over(f"no pod of the table is {shown(value)} ({variable})", entries)
+        if not matching and variable in _ADDRESSES and _tells_hosts(table.entries, value):
+            strange = f"no server of the table has the address {shown(value)} ({variable})"
+        left = matching or left
     if len(left) == 1:
         return left[0]
     if table.format is Format.DECLARED:
         raise SettingsRefused(_without_index(len(entries), identity))
     raise TableRefused(
-        f"cannot tell which entry is this machine{_tried(tried)}; {_listing(left)}; tell it by "
-        "--pod-name, --server-id or --node-rank"
+        f"cannot tell which entry is this machine{_tried(tried)}; {_listing(left)}; "
+        f"{_advice(table, identity)}tell it by --pod-name, --server-id or --node-rank"
     )
+
+
+def _left_over(found: str, entries: list[tuple[int, Entry]]) -> TableRefused:
+    return TableRefused(
+        f"{found}: the table may be left over from an earlier run; {_listing(entries)}; see that "
+        "the cluster writes a new one, or tell the entry by --node-rank"
+    )
+
+
+def _clues(table: RankTable, identity: Identity) -> Iterator[tuple[str, _Match, str]]:
+    """What tells the entry, the most trustworthy first: a variable, what it matches, its value."""
+    for variable, value in identity.known:
+        yield variable, _VARIABLES.get(variable, _node_rank), value
+    if identity.first_rank is not None:
+        yield identity.first_rank[0], _first_rank, str(identity.first_rank[1])
+    if identity.place is not None:
+        yield identity.place.told_by, _pod_name, identity.place.pod_name
+        if not any(entry.pod_name for entry in table.entries):
+            yield identity.place.told_by, _node_rank, str(identity.place.number)
+    if identity.number is not None and table.format is Format.A5:
+        yield identity.number[0], _node_rank, identity.number[1]
+
+
+def doubts(table: RankTable, identity: Identity) -> tuple[str, ...]:
+    """Warnings: what is known for certain of this machine, and its entry says otherwise."""
+    if identity.is_explicit:
+        return ()
+    try:
+        place = _matching_entry(table, identity)
+    except Refusal:
+        return ()  # it is told where the entry is needed
+    here = _line(*place).partition(" (")[2].rstrip(")")
+    return tuple(
+        f"{variable} is {shown(value)}, but this machine's entry is {here}: the table may be left "
+        "over from an earlier run"
+        for variable, value in identity.known
+        if _contradicts(place[1], variable, value)
+    )
+
+
+def _contradicts(entry: Entry, variable: str, value: str) -> bool:
+    if variable in _SURE:
+        return entry.pod_name not in (None, value)
+    if variable not in _ADDRESSES or not _tells_hosts((entry,), value):
+        return False
+    return not _host(0, entry, value)
+
+
+def _tells_hosts(entries: Sequence[Entry], address: str) -> bool:
+    """Whether each entry has an address of its host that can be compared with ``address``."""
+    return (
+        all(
+            any(known and _version(known) == _version(address) for known in _hosts(entry))
+            for entry in entries
+            if entry.devices
+        )
+        and _version(address) is not None
+    )
+
+
+def _version(address: str) -> int | None:
+    """Of IP; None for what is no address."""
+    try:
+        return ip_address(address).version
+    except ValueError:
+        return None
+
+
+def _hosts(entry: Entry) -> tuple[str | None, ...]:
+    return entry.server_id, entry.host_ip, entry.server_ip
+
+
+def _on_one_machine(left: Sequence[tuple[int, Entry]]) -> bool:
+    hosts = {entry.host_ip or entry.server_ip or entry.server_id for _, entry in left}
+    return len(hosts) == 1 and None not in hosts
 
 
 def _tried(names: Sequence[str]) -> str:
@@ -144,7 +249,7 @@ def _pod_name(_: int, entry: Entry, name: str) -> bool:
 
 
 def _host(_: int, entry: Entry, name: str) -> bool:
-    return name in (entry.server_id, entry.host_ip, entry.server_ip)
+    return name in _hosts(entry)
 
 
 def _pod_ip(_: int, entry: Entry, name: str) -> bool:
@@ -153,6 +258,10 @@ def _pod_ip(_: int, entry: Entry, name: str) -> bool:
 
 def _pod_uid(_: int, entry: Entry, name: str) -> bool:
     return entry.server_id == name
+
+
+def _first_rank(_: int, entry: Entry, name: str) -> bool:
+    return bool(entry.devices) and str(entry.devices[0].rank) == name
 
 
 def _node_rank(node_rank: int, _: Entry, name: str) -> bool:
@@ -180,6 +289,10 @@ _UNDER_MPIRUN = tuple(_SWAPPED.get(name, name) for name in _VARIABLES)
 """Their order in ModelArts' run_mpi.sh."""
 
 _SURE = frozenset({"MA_CURRENT_INSTANCE_NAME", "POD_NAME"})
+_ADDRESSES = frozenset({"MA_CURRENT_HOST_IP", "XDL_IP"})
+"""Of the host, as rank tables give it."""
+_HOST_NAME = 63
+"""The longest: Kubernetes cuts the name of a pod for HOSTNAME, then minus signs and dots."""
 
 
 def _explicit(identity: Identity) -> Iterator[tuple[str, _Match, str]]:
@@ -189,6 +302,17 @@ def _explicit(identity: Identity) -> Iterator[tuple[str, _Match, str]]:
         yield "--server-id", _host, identity.server_id
     if identity.node_rank is not None:
         yield "--node-rank", _node_rank, str(identity.node_rank)
+
+
+def _advice(table: RankTable, identity: Identity) -> str:
+    host = dict(identity.known).get("HOSTNAME", "")
+    longer = [entry.pod_name for entry in table.entries if len(entry.pod_name or "") > _HOST_NAME]
+    if any(name and name[:_HOST_NAME].rstrip("-.") == host for name in longer):
+        return (
+            f"HOSTNAME holds only the first {_HOST_NAME} characters of the pod's name; set "
+            "POD_NAME to all of it (metadata.name), or "
+        )
+    return f"{identity.advice}; or " if identity.advice else ""
 
 
 def _without_index(servers: int, identity: Identity) -> str:

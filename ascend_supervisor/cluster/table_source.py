@@ -7,9 +7,11 @@ from functools import partial
 
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.from_environment import operator
-from ascend_supervisor.cluster.identity import Identity, identity_of
+from ascend_supervisor.cluster.from_environment.model_arts import servers_told
+from ascend_supervisor.cluster.from_environment.volcano import own_task
+from ascend_supervisor.cluster.identity import Identity, doubts, identity_of
 from ascend_supervisor.cluster.no_table import other_sources
-from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.cluster.table_file import table_places
 from ascend_supervisor.cluster.wait_for_table import TableFile
 from ascend_supervisor.events import Report
@@ -22,13 +24,14 @@ def identity(settings: Settings, environ: Mapping[str, str], cluster: Cluster) -
     if cluster.node_rank is not None:
         return Identity(node_rank=cluster.node_rank)
     return identity_of(
-        environ,
+        own_task(settings.method, environ),
         settings.pod_name,
         settings.server_id,
         settings.node_rank,
         under_mpirun=settings.method == "mpirun",
         size=cluster.size,
         number=operator.node_rank_told(environ),
+        first_rank=operator.first_rank_told(environ),
     )
 
 
@@ -68,4 +71,20 @@ def table_file(
     """The file in which the table is, or will be."""
     explicit = None if settings.rank_table is None else str(settings.rank_table)
     others = other_sources(environ, cluster.hint, is_named=explicit is not None)
-    return TableFile(table_places(explicit, environ), clock, report, others)
+    whoami = identity(settings, environ, cluster)
+
+    def warnings(table: RankTable) -> tuple[str, ...]:
+        return (*doubts(table, whoami), *_alone(table, environ))
+
+    return TableFile(table_places(explicit, environ), clock, report, others, warnings)
+
+
+def _alone(table: RankTable, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A warning if the table has this machine alone, and the platform names more."""
+    if len(table.entries) != 1:
+        return ()
+    return tuple(
+        f"the table has a single entry, but {told}: each of these servers would train alone"
+        for told, servers in servers_told(environ)
+        if servers > 1
+    )

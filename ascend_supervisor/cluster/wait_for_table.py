@@ -6,13 +6,14 @@ empty or missing file is not ready yet. Only a table that says it is completed c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.conversion import standalone
 from ascend_supervisor.cluster.parsing import parse
@@ -74,11 +75,20 @@ class TableFile:
     """The table where the platform writes it; ``wait`` may be called again for a later one."""
 
     def __init__(
-        self, places: Sequence[Path], clock: Clock, report: Report, others: str = ""
+        self,
+        places: Sequence[Path],
+        clock: Clock,
+        report: Report,
+        others: str = "",
+        doubts: Callable[[RankTable], tuple[str, ...]] = lambda _: (),
     ) -> None:
-        """``others``: sources that were tried besides, told where there is no file."""
+        """``others``: sources that were tried besides, told where there is no file.
+
+        ``doubts`` are further warnings about a table.
+        """
         self._places = tuple(places)
         self._others = others
+        self._doubts = doubts
         self._clock = clock
         self._report = report
         self._files = SlowFiles()
@@ -174,7 +184,8 @@ class TableFile:
             raise TableRefused(*(f"{path}: {fault}" for fault in refusal.faults)) from refusal
         if isinstance(table, NotReady):
             return table
-        self._parsed = FoundTable(path, table, digest)
+        warned = replace(table, warnings=(*table.warnings, *self._doubts(table)))
+        self._parsed = FoundTable(path, warned, digest)
         return self._parsed
 
 

@@ -147,7 +147,7 @@ def _made(run: _Run) -> Tables:
     settings, index = run.settings, run.settings.node_rank
     servers, etcd = settings.servers or 1, settings.peers
     if index is None:
-        index = index_told(run.environ, servers)
+        index = index_told(run.environ, servers, settings.pod_name)
     urls = etcd if isinstance(etcd, tuple) else ()
     address = partial(own_address, settings.server_id, run.environ, urls)
     return MadeTable(index, servers, run.cluster.published, address)

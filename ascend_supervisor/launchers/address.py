@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
 from ascend_supervisor.cluster.from_environment.declared import Store
+from ascend_supervisor.cluster.from_environment.volcano import has_tasks, host_of, hosts
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers.process_spec import ProcessSpec
@@ -24,25 +25,35 @@ def master_address(
 ) -> str | None:
     """The rendezvous address of rank 0; None if the job has several servers and none is known.
 
-    That of ``store`` comes first: VC_WORKER_HOSTS does not name the Master of a PyTorch job. Then
-    the names of the platform come first, then the addresses in the table: a pod's own before its
-    host's. A table in which all servers are at 127.0.0.1, such as that of --standalone, needs no
-    name of the platform.
+    That of ``store`` comes first, then this machine's own if all ranks are here: from a container
+    with a network of its own, the host's address may lead nowhere. Else the names of the platform
+    come first, then the addresses in the table: a pod's own before its host's. A table in which all
+    servers are at 127.0.0.1, such as that of --standalone, needs no name of the platform.
     """
     if store is not None:
         return store.host
     entry = _entry_of_rank_0(table)
-    known = _address(table, entry)
-    is_alone = entry is not None and (
+    if entry is not None and (
         table.holds_all(entry) or all(_address(table, other) == LOOPBACK for other in table.entries)
-    )
+    ):
+        return LOOPBACK
+    known = _address(table, entry)
     if known == LOOPBACK:
         known = None
-        if is_alone:
-            return LOOPBACK
-    first_host = environ.get("VC_WORKER_HOSTS", "").split(",")[0].strip()
-    named = first_host or environ.get("MASTER_ADDR") or known
-    return named or (LOOPBACK if is_alone else None)
+    return _of_the_platform(entry, environ) or known or next(filter(None, hosts(environ)), None)
+
+
+def _of_the_platform(entry: Entry | None, environ: Mapping[str, str]) -> str | None:
+    """The first of Volcano's hosts, if rank 0 is there; else MASTER_ADDR, else the host it is on.
+
+    ``entry`` is that of rank 0. In a job of several tasks only the entry's name tells its host.
+    """
+    pod = entry.pod_name if entry is not None else None
+    own = host_of(environ, pod) if pod else None
+    first = "" if has_tasks(environ) else next(iter(hosts(environ)), "")
+    if first and own in (None, first):
+        return first
+    return environ.get("MASTER_ADDR") or own
 
 
 def needed_address(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ascend_supervisor.cluster.from_environment.model_arts import declared_table
-from ascend_supervisor.cluster.identity import Identity, find_entry, identity_of
+from ascend_supervisor.cluster.from_environment.operator import first_rank_told
+from ascend_supervisor.cluster.identity import Identity, doubts, find_entry, identity_of
 from ascend_supervisor.errors import SettingsRefused, TableRefused
+from tests.pods import mindspore_worker, pytorch, tensorflow
 from tests.rank_tables import (
     A5,
     LAB,
@@ -15,6 +19,7 @@ from tests.rank_tables import (
     SUPER_POD,
     TEMPLATE_1,
     TWELVE_PODS,
+    document,
     table,
 )
 
@@ -177,3 +182,134 @@ def test_a_table_of_pods_without_this_one_is_from_another_run(variable: str) -> 
     said = refusal(TWELVE_PODS, {variable: "jobd1b2-job-bert-99", "VC_TASK_INDEX": "3"})
     assert said.startswith(f"no pod of the table is 'jobd1b2-job-bert-99' ({variable}): ")
     assert "left over from an earlier run" in said
+
+
+# What is certain of a machine, and contradicts the table.
+
+
+ON_HOSTS = {"MA_CURRENT_HOST_IP": "10.9.9.9", "XDL_IP": "10.9.9.9"}
+
+
+def warnings(name: str, environ: dict[str, str], **explicit: str | int) -> tuple[str, ...]:
+    return doubts(table(name), identity_of(environ, **explicit))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("variable", ON_HOSTS)
+def test_a_single_entry_of_another_host_is_used_with_a_warning(variable: str) -> None:
+    environ = {variable: "10.9.9.9"}
+    assert place(ONE_CARD, environ) == 0
+    (warning,) = warnings(ONE_CARD, environ)
+    assert warning == (
+        f"{variable} is '10.9.9.9', but this machine's entry is pod "
+        "'jobxxxxxxxx-job-trainjob-0' server '192.168.0.25': the table may be left over from an "
+        "earlier run"
+    )
+    assert warnings(ONE_CARD, {variable: "192.168.0.25"}) == ()
+
+
+@pytest.mark.parametrize("variable", ["MA_CURRENT_INSTANCE_NAME", "POD_NAME"])
+def test_a_single_entry_of_another_pod_is_used_with_a_warning(variable: str) -> None:
+    assert len(warnings(ONE_CARD, {variable: "x-0", "XDL_IP": "10.9.9.9"})) == 2
+    assert warnings(ONE_CARD, {variable: "jobxxxxxxxx-job-trainjob-0"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "explicit"),
+    [
+        (ONE_CARD, {"HOSTNAME": "the-host", "HOST_IP": "10.9.9.9"}, {}),
+        (ONE_CARD, {"XDL_IP": "a-name"}, {}),
+        (ONE_CARD, {"XDL_IP": "fd00::9"}, {}),
+        (ONE_CARD, {"XDL_IP": "10.9.9.9"}, {"node_rank": 0}),
+        (A5, {"XDL_IP": "10.9.9.9", "VC_TASK_INDEX": "1"}, {}),
+        (TWELVE_PODS, {"XDL_IP": "10.9.9.9"}, {}),
+        (TWELVE_PODS, {"POD_NAME": "jobd1b2-job-bert-3", "XDL_IP": "10.0.3.23"}, {}),
+    ],
+)
+def test_what_cannot_be_compared_or_was_said_by_an_option_is_no_contradiction(
+    name: str, environ: dict[str, str], explicit: dict[str, int]
+) -> None:
+    assert warnings(name, environ, **explicit) == ()
+
+
+def test_a_pod_that_was_moved_is_warned_of_its_old_host() -> None:
+    environ = {"POD_NAME": "jobd1b2-job-bert-3", "XDL_IP": "10.9.9.9"}
+    assert place(TWELVE_PODS, environ) == 3
+    assert "XDL_IP is '10.9.9.9'" in warnings(TWELVE_PODS, environ)[0]
+
+
+@pytest.mark.parametrize("variable", ON_HOSTS)
+@pytest.mark.parametrize("name", [TWELVE_PODS, TEMPLATE_1, SUPER_POD, LAB])
+def test_several_entries_of_other_hosts_are_refused_where_only_an_index_tells_ours(
+    name: str, variable: str
+) -> None:
+    said = refusal(name, {variable: "10.9.9.9", "VC_TASK_INDEX": "1"})
+    assert said.startswith(f"no server of the table has the address '10.9.9.9' ({variable}): ")
+    assert "left over from an earlier run" in said
+    assert place(name, {variable: "10.9.9.9", "VC_TASK_INDEX": "1"}, node_rank=1) == 1
+
+
+def test_what_is_surer_than_an_index_is_asked_before() -> None:
+    assert place(SUPER_POD, {"XDL_IP": "10.9.9.9", "POD_UID": "sp-1", "VC_TASK_INDEX": "0"}) == 1
+    assert place(A5, {"XDL_IP": "10.9.9.9", "VC_TASK_INDEX": "1"}) == 1
+
+
+# Two pods on one machine.
+
+
+def one_node() -> dict[str, Any]:
+    """As Ascend Operator writes it for two pods of one node: their server_id is their uid."""
+    shared: dict[str, Any] = document(TEMPLATE_1)
+    for number, server in enumerate(shared["server_list"]):
+        server |= {"server_id": f"uid-{number}", "host_ip": "10.0.5.1"}
+        del server["container_ip"]
+    return shared
+
+
+@pytest.mark.parametrize("pod", [pytorch, tensorflow, mindspore_worker])
+@pytest.mark.parametrize("node", [0, 1])
+def test_of_two_pods_on_a_node_the_first_rank_decides(pod: Any, node: int) -> None:
+    environ = {**pod(4, 2, node), "XDL_IP": "10.0.5.1"}
+    whoami = identity_of(environ, first_rank=first_rank_told(environ))
+    assert find_entry(table(one_node()), whoami)[0] == node
+
+
+def test_a_first_rank_decides_between_pods_of_one_machine_only() -> None:
+    """The Operator may list its pods in another order."""
+    environ = pytorch(4, 2, 1)
+    with pytest.raises(TableRefused, match="cannot tell which entry"):
+        find_entry(table(TEMPLATE_1), identity_of(environ, first_rank=first_rank_told(environ)))
+    elsewhere = pytorch(3, 2, 1) | {"XDL_IP": "10.0.5.1"}
+    whoami = identity_of(elsewhere, first_rank=first_rank_told(elsewhere))
+    with pytest.raises(TableRefused, match="RANK=1 and LOCAL_WORLD_SIZE=3 '3'"):
+        find_entry(table(one_node()), whoami)
+
+
+# A name that was cut.
+
+
+LONG = "a-job-whose-name-is-almost-as-long-as-kubernetes-allows-it-to-be-worker"
+
+
+def long_names() -> dict[str, Any]:
+    named: dict[str, Any] = document(ONE_HOST)
+    for number, pod in enumerate(named["group_list"][0]["instance_list"]):
+        pod["pod_name"] = f"{LONG}-{number}"
+    return named
+
+
+def test_a_host_name_that_is_cut_is_told_with_what_to_set() -> None:
+    environ = {"HOSTNAME": LONG[:63].rstrip("-.")}
+    with pytest.raises(TableRefused) as refused:
+        find_entry(table(long_names()), identity_of(environ))
+    assert (
+        "HOSTNAME holds only the first 63 characters of the pod's name; set POD_NAME to all of it "
+        "(metadata.name), or tell it by --pod-name, --server-id or --node-rank"
+    ) in str(refused.value)
+    assert find_entry(table(long_names()), identity_of({**environ, "POD_NAME": f"{LONG}-1"}))[0]
+
+
+def test_a_host_name_that_is_another_is_not_taken_for_a_cut_one() -> None:
+    for name in (LONG[:40], "x" * 63):
+        with pytest.raises(TableRefused) as refused:
+            find_entry(table(long_names()), identity_of({"HOSTNAME": name}))
+        assert "63" not in str(refused.value)

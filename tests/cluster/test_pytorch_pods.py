@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pods import EVERY_POD, PORT, SERVICE, for_hccl, for_torch, pytorch
+from tests.pods import EVERY_POD, PORT, SERVICE, for_hccl, for_torch, pytorch, tensorflow
 
 IN_EVERY_POD = pytest.mark.parametrize(("cards", "pods", "node"), EVERY_POD)
 
@@ -74,3 +74,18 @@ def test_below_a_torchrun_the_table_is_waited_for(check):
 def test_the_job_has_the_id_of_the_task(check):
     for process in check.plan(pytorch(1, 1, 0)).processes:
         assert process.environ["JOB_ID"] == pytorch(1, 1, 0)["MINDX_TASK_ID"]
+
+
+@pytest.mark.parametrize("options", [(), ("--method", "torchrun"), ("--rank-table", "none.json")])
+@pytest.mark.parametrize(("pod", "name"), [(pytorch, "Master"), (tensorflow, "Chief")])
+def test_a_master_without_npus_does_not_start_the_ranks_of_the_first_worker(
+    check, pod, name, options
+):
+    """Ascend Operator gives both the number 0."""
+    if (name, options) == ("Chief", ("--method", "torchrun")):
+        options = ("--method", "ranktable")
+    leader = {**pod(4, 2, 0), "HOSTNAME": f"job-{name.lower()}-0"}
+    refusal = check.refusal(leader, *options)
+    assert f"'job-{name.lower()}-0' is the {name} of its job and has no NPU" in refusal
+    assert check.plan({**pod(4, 2, 0), "HOSTNAME": "job-worker-0"}).ranks == [0, 1, 2, 3]
+    assert check.plan(leader, "--method", "once").ranks == [None]

@@ -219,3 +219,43 @@ def test_hosts_that_are_named_but_not_counted_do_not_train_alone(check):
     pod = {"MA_NUM_GPUS": "2", "VC_WORKER_HOSTS": "a.job,b.job", "VC_TASK_INDEX": "1"}
     plan = check.plan(pod, "--method", "torchrun")
     assert (plan.shape, plan.node_rank) == ((4, 2), 1)
+
+
+def test_a_single_entry_that_contradicts_this_machine_is_used_with_warnings(check, mounted):
+    (mounted / "hccl.json").write_bytes(data(ONE_CARD))
+    environ = {"XDL_IP": "10.9.9.9", "MA_NUM_HOSTS": "2", "VC_WORKER_HOSTS": "a,b"}
+    plan = check.plan({**environ, "RANK_TABLE_FILE": str(mounted)})
+    address, hosts, names = plan.document["rank_table"]["warnings"]
+    assert "XDL_IP is '10.9.9.9'" in address
+    assert hosts == (
+        "the table has a single entry, but MA_NUM_HOSTS=2: each of these servers would train alone"
+    )
+    assert "VC_WORKER_HOSTS='a,b'" in names
+
+
+def test_ranks_of_one_server_meet_there_whatever_the_platform_calls_it(check, mounted):
+    """The host's address may lead nowhere from a container with a network of its own."""
+    (mounted / "hccl.json").write_bytes(data(ONE_CARD))
+    named = {"VC_WORKER_HOSTS": "a.job", "MASTER_ADDR": "10.9.9.9"}
+    for environ in ({}, named):
+        plan = check.plan({**environ, "RANK_TABLE_FILE": str(mounted)})
+        assert plan.processes[0].environ["MASTER_ADDR"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("method", ["torch-ddp", "mindspore", "msrun", "torchrun"])
+def test_every_method_lets_ranks_of_one_server_meet_there(check, mounted, method):
+    (mounted / "hccl.json").write_bytes(data(ONE_CARD))
+    named = {"VC_WORKER_HOSTS": "a.job", "MASTER_ADDR": "10.9.9.9"}
+    plan = check.plan(named, "--rank-table", str(mounted), "--method", method)
+    said = " ".join([*plan.processes[0].argv, plan.processes[0].environ.get("MS_SCHED_HOST", "")])
+    assert "10.9.9.9" not in said
+    assert "a.job" not in said
+
+
+def test_a_job_that_waits_for_a_table_warns_when_it_is_ready(supervised, mounted):
+    (mounted / "hccl.json").write_bytes(data(ONE_CARD))
+    environ = {"XDL_IP": "10.9.9.9"}
+    job = supervised("--rank-table", str(mounted), *python("pass"), environ=environ)
+    ready = job.wait_for("rank_table.ready")
+    assert ready["level"] == "warning"
+    assert "XDL_IP is '10.9.9.9'" in ready["msg"]

@@ -84,7 +84,7 @@ def test_one_card_gets_exactly_what_is_promised():
                 "LOCAL_WORLD_SIZE": "1",
                 "GROUP_RANK": "0",
                 "NODE_RANK": "0",
-                "MASTER_ADDR": "192.168.0.25",
+                "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": "29500",
                 "TORCHELASTIC_RESTART_COUNT": "2",
                 "TORCHELASTIC_MAX_RESTARTS": "3",

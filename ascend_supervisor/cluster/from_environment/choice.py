@@ -6,14 +6,10 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Literal
 
-from ascend_supervisor.cluster.from_environment import kubeflow, model_arts, operator
+from ascend_supervisor.cluster.from_environment import kubeflow, model_arts, operator, volcano
 from ascend_supervisor.cluster.from_environment.declared import Declared, Meeting
-from ascend_supervisor.cluster.from_environment.model_arts import (
-    HOST_NAMES,
-    HOSTS,
-    hosts_named,
-)
 from ascend_supervisor.cluster.from_environment.numbers import whole
+from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
 from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.untrusted_text import shown
@@ -47,7 +43,8 @@ def declared(
         return operator.declared(names, environ, node_rank, pod_name)
     if platform == "kubeflow":
         return kubeflow.declared(environ, node_rank, devices)
-    return Declared(model_arts.declared_table(environ))
+    table = model_arts.declared_table(environ)
+    return Declared(table, volcano.number_among(environ, len(table.entries), node_rank, pod_name))
 
 
 def told_by(platform: Platform, environ: Mapping[str, str]) -> JobSize | None:
@@ -90,14 +87,12 @@ def pods_told(environ: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     if nodes := environ.get(kubeflow.PODS):
         pods = 2 if kubeflow.is_range(environ) else _count(environ, kubeflow.PODS)
         yield f"{kubeflow.PODS}={shown(nodes)}", pods
-    if hosts := _count(environ, HOSTS):
-        yield f"{HOSTS}={environ[HOSTS]}", hosts
-    yield f"{HOST_NAMES}={shown(environ.get(HOST_NAMES, ''))}", hosts_named(environ)
+    yield from model_arts.servers_told(environ)
 
 
 def _later_rank(environ: Mapping[str, str]) -> int:
     """The RANK that somebody gave this pod or process, if no torchrun above us did."""
-    return 0 if environ.get(operator.UNDER_TORCHRUN) else _count(environ, "RANK")
+    return 0 if environ.get(UNDER_TORCHRUN) else _count(environ, "RANK")
 
 
 def _count(environ: Mapping[str, str], name: str) -> int:

@@ -20,7 +20,7 @@ from ascend_supervisor.cluster.from_environment.numbers import (
     port,
     whole,
 )
-from ascend_supervisor.cluster.from_environment.operator import UNDER_TORCHRUN
+from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.values import MOST_DEVICES
 from ascend_supervisor.untrusted_text import shown

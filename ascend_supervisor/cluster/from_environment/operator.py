@@ -28,10 +28,12 @@ from ascend_supervisor.cluster.from_environment.numbers import (
     port,
     whole,
 )
+from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
 from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.cluster.rank_table import Entry
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.values import MOST_DEVICES
+from ascend_supervisor.untrusted_text import shown
 
 
 class Names(Struct, frozen=True):
@@ -73,9 +75,8 @@ WORKER, SCHEDULER = "MS_WORKER", "MS_SCHED"
 HAS_NPUS = "NPU_POD"
 POD_NAMES = ("MA_CURRENT_INSTANCE_NAME", "POD_NAME")
 """Not HOSTNAME: in the network of the host it is the host's."""
+_LEADER = re.compile(r"-(master|chief)-[0-9]+$", re.ASCII)
 _WORKER = re.compile(r"-worker-([0-9]{1,6})$", re.ASCII)
-UNDER_TORCHRUN = "TORCHELASTIC_RUN_ID"
-"""torchrun sets it for its workers, and the variables of PYTORCH, too."""
 
 
 def names_in(environ: Mapping[str, str]) -> Names | None:
@@ -93,6 +94,24 @@ def names_in(environ: Mapping[str, str]) -> Names | None:
 def is_scheduler_alone(environ: Mapping[str, str]) -> bool:
     """Whether this is the pod of a MindSpore scheduler that has no NPUs, and so no ranks."""
     return environ.get(ROLE) == SCHEDULER and environ.get(HAS_NPUS) != "true"
+
+
+def check_leader(environ: Mapping[str, str], devices: int) -> None:
+    """Raise SettingsRefused in a Master (PyTorch) or Chief (TensorFlow) without NPUs.
+
+    It has the number of Worker 0, and the sizes of a pod with NPUs: the first ranks would run
+    twice.
+    """
+    names = names_in(environ)
+    pod_names = (environ.get(name, "") for name in (*POD_NAMES, "HOSTNAME"))
+    pod = next(filter(_LEADER.search, pod_names), None)
+    if names in (PYTORCH, TENSORFLOW) and pod and not devices:
+        leader = "Master" if names is PYTORCH else "Chief"
+        raise SettingsRefused(
+            f"{shown(pod)} is the {leader} of its job and has no NPU (/dev/davinci0, ...): Ascend "
+            "Operator gives it the number of Worker 0, so that it would start the same ranks; give "
+            "it NPUs in the AscendJob, or start what it is to run there by --method once"
+        )
 
 
 def has_partner(environ: Mapping[str, str]) -> bool:
@@ -117,6 +136,17 @@ def node_rank_told(environ: Mapping[str, str]) -> tuple[str, str] | None:
     names = names_in(environ)
     value = environ.get(names.node_rank) if names else None
     return (names.node_rank, value) if names and value else None
+
+
+def first_rank_told(environ: Mapping[str, str]) -> tuple[str, int] | None:
+    """The variables that tell the first rank of this pod, and that rank; None: none do."""
+    names = names_in(environ)
+    if names is None:
+        return None
+    number, pod = whole(environ, names.node_rank), whole(environ, names.pod)
+    if number is None or not pod:
+        return None
+    return f"{names.node_rank}={number} and {names.pod}={pod}", number * pod
 
 
 def declared(
