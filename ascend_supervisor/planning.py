@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ascend_supervisor.events.supervisor import Diagnostic
@@ -26,11 +26,16 @@ class Planner(Protocol):
 
 
 def planner(
-    settings: Settings, launcher: Launcher, place: Place, changes: Changes, notify: str | None
+    settings: Settings,
+    launcher: Launcher,
+    place: Place,
+    changes: Changes,
+    notify: str | None,
+    own_port: Callable[[], int | None],
 ) -> Planner:
     """A function that plans a generation, with what the options add to every process.
 
-    ``notify`` is the address of the notify socket.
+    ``notify`` is the address of the notify socket. ``own_port`` is called where all ranks are here.
     """
 
     def plan(start: Start, addresses: Mapping[str, str] | None = None) -> Plan:
@@ -39,7 +44,8 @@ def planner(
             notify_variables(settings, notify, start),
             rank_variables(settings.rank_env, place, start),
         )
-        return plan_of(launcher, place, equips, start, addresses)
+        port = own_port() if start.holds_all_ranks else None
+        return plan_of(launcher, place, equips, start, addresses, port)
 
     return plan
 
@@ -50,12 +56,14 @@ def plan_of(
     equips: Sequence[Equip],
     start: Start,
     addresses: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> Plan:
     """The processes to start here; each of ``equips`` changes every one of them.
 
-    ``addresses`` are those of the plan's host names, once they are known.
+    ``addresses`` are those of the plan's host names, once they are known. ``port`` is kept for
+    rank 0.
     """
-    here = Here(start.node_rank, start.entry, place, addresses or {})
+    here = Here(start.node_rank, start.entry, place, addresses or {}, port)
     specs = launcher.plan(start.found.table, here, start.generation)
     for equip in equips:
         specs = tuple(map(equip, specs))

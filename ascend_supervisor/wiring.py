@@ -22,7 +22,7 @@ from ascend_supervisor.errors import (
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.launchers.choice import launcher_of, meeting_here
+from ascend_supervisor.launchers.choice import USUAL_PORTS, launcher_of, meeting_here
 from ascend_supervisor.launchers.common_parts import launcher_log_path
 from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import Ended, Patience
@@ -30,7 +30,7 @@ from ascend_supervisor.parts import Parts
 from ascend_supervisor.planning import Planner, planner, prepared
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
-from ascend_supervisor.probes.rendezvous import Rendezvous
+from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.probes.silence_limits import Limits
 from ascend_supervisor.processes.guardian_link import earlier_guardians
@@ -145,7 +145,8 @@ async def _changes(settings: Settings, parts: Parts) -> Changes:
 
 def _planner_of(given: Given, changes: Changes, notify: str | None) -> Planner:
     launcher = launcher_of(given.settings, given.environ, changes, given.cluster.source)
-    return planner(given.settings, launcher, given.place, changes, notify)
+    port = OwnPort(USUAL_PORTS.get(given.settings.method))
+    return planner(given.settings, launcher, given.place, changes, notify, port)
 
 
 def _alone(joins: bool) -> Callable[[Start], bool]:

@@ -17,13 +17,15 @@ from ascend_supervisor.settings.values import RankDir
 class Here(Struct, frozen=True):
     """This machine: its entry of the table, at position ``node_rank``, and where its files go.
 
-    ``addresses`` are those of host names that a plan has asked for.
+    ``addresses`` are those of host names that a plan has asked for. ``port`` is one that the job
+    keeps for rank 0, if all ranks are here.
     """
 
     node_rank: int
     entry: Entry
     place: Place
     addresses: Mapping[str, str] = field(default_factory=dict)
+    port: int | None = None
 
 
 class Boot(Struct, frozen=True):

@@ -16,6 +16,7 @@ from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.process_spec import changed
+from ascend_supervisor.launchers.rank_environment import MASTER_PORT
 from ascend_supervisor.launchers.start_directory import rank_dir_here
 from ascend_supervisor.settings.command_words import PYTHON
 from ascend_supervisor.settings.precedence import Settings
@@ -140,6 +141,15 @@ LAUNCHERS: Mapping[Method, Callable[[Boot, Settings], Launcher]] = {
     "tensorflow": _tensorflow,
     "once": _once,
 }
+
+
+USUAL_PORTS: Mapping[Method, int] = {
+    "ranktable": int(MASTER_PORT),
+    "torch-ddp": int(MASTER_PORT),
+    "mindspore": 8118,
+    "msrun": 8118,
+}
+"""Where the ranks of these methods meet, if nobody says where."""
 
 
 def installed(boot: Boot, program: str, module: str) -> tuple[str, ...]:

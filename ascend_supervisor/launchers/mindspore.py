@@ -73,7 +73,7 @@ class MindSporeLauncher(Struct, frozen=True):
             **common_environ(self.boot, here, generation),
             "MS_WORKER_NUM": str(table.world_size),
             "MS_SCHED_HOST": scheduler_address(table, here, self.boot),
-            "MS_SCHED_PORT": scheduler_port(self.boot),
+            "MS_SCHED_PORT": scheduler_port(self.boot, here),
             "MS_TOPO_TIMEOUT": self.boot.inherited("MS_TOPO_TIMEOUT", usual),
             "RANK_TABLE_FILE": rank_table(here, self.boot),
         }
@@ -92,7 +92,7 @@ class MindSporeLauncher(Struct, frozen=True):
             significant=False,
             outlasts_ranks=table.world_size > len(here.entry.devices) > 0,
             title="the scheduler",
-            port=port_of(scheduler_port(self.boot)),
+            port=port_of(scheduler_port(self.boot, here)),
             explanation=words(table, here, self.boot),
         )
 
@@ -163,10 +163,10 @@ def words(table: RankTable, here: Here, boot: Boot) -> MindSporeWords:
     return MindSporeWords(servers, _scheduler_host(table, here, boot))
 
 
-def scheduler_port(boot: Boot) -> str:
+def scheduler_port(boot: Boot, here: Here) -> str:
     if boot.port is None and boot.scheduler is not None:
         return str(boot.scheduler.port or SCHEDULER_PORT)
-    return master_port(boot, SCHEDULER_PORT)
+    return master_port(boot, here, SCHEDULER_PORT)
 
 
 def rank_table(here: Here, boot: Boot) -> str | None:

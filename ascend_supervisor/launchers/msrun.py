@@ -87,7 +87,7 @@ class MsrunLauncher(Struct, frozen=True):
                 worker_logs=logs,
                 host_names=host_names(table, here, self.boot),
                 script=first if first.endswith(".py") else script_of(self.boot.command),
-                port=None if here.node_rank else port_of(scheduler_port(self.boot)),
+                port=None if here.node_rank else port_of(scheduler_port(self.boot, here)),
             ),
         )
 
@@ -99,7 +99,7 @@ class MsrunLauncher(Struct, frozen=True):
         yield f"--local_worker_num={workers}"
         yield f"--master_addr={scheduler_address(table, here, self.boot)}"
         yield f"--node_rank={here.node_rank}"
-        yield f"--master_port={scheduler_port(self.boot)}"
+        yield f"--master_port={scheduler_port(self.boot, here)}"
         yield f"--log_dir={directory}"
         yield "--join=True"
         yield f"--cluster_time_out={self._time_out}"

@@ -61,7 +61,7 @@ def _torch(
         "GROUP_RANK": str(here.node_rank),
         "NODE_RANK": str(here.node_rank),
         "MASTER_ADDR": master_address(table, boot.environ, boot.store),
-        "MASTER_PORT": master_port(boot),
+        "MASTER_PORT": master_port(boot, here),
         "TORCHELASTIC_MAX_RESTARTS": str(boot.restarts),
         "TORCHELASTIC_RUN_ID": here.place.job_id,
     }
@@ -82,11 +82,14 @@ def platform_environ(
     }
 
 
-def master_port(boot: Boot, otherwise: str = MASTER_PORT) -> str:
-    """The port that was given, else the platform's if it is a number, else ``otherwise``."""
+def master_port(boot: Boot, here: Here, otherwise: str = MASTER_PORT) -> str:
+    """The port that was given, else the platform's if it is a number, else ``otherwise``.
+
+    Nobody but the ranks here needs to know the last: the one that the job keeps comes before it.
+    """
     if boot.port is not None:
         return str(boot.port)
     if boot.store is not None and boot.store.port is not None:
         return str(boot.store.port)
     given = boot.environ.get("MASTER_PORT", "")
-    return given if given.isascii() and given.isdecimal() else otherwise
+    return given if given.isascii() and given.isdecimal() else str(here.port or otherwise)

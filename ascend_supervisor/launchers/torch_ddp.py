@@ -31,7 +31,7 @@ class TorchDdpLauncher(Struct, frozen=True):
         if servers > 1:
             address = needed_address("torch-ddp", table, self.boot.environ, self.boot.store)
         place = f"[{address}]" if ":" in address else address
-        port = master_port(self.boot)
+        port = master_port(self.boot, here)
         words = ["--init_method", f"tcp://{place}:{port}"]
         if servers > 1:
             words += ["--rank", str(rank), "--world_size", str(servers)]

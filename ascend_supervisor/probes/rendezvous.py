@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from contextlib import suppress
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import PortWaiting, WaitEnded
@@ -53,6 +54,46 @@ class Rendezvous(Probe):
                 await self._clock.sleep(LOOK_AGAIN_SECONDS)
         finally:
             self._report(WaitEnded(round(self._clock.elapsed() - told_from, 3)))
+
+
+class OwnPort:
+    """A port that this job keeps for its rank 0, and that no other job gets.
+
+    It is the ``usual`` one if nobody has it, else a free one; None if there is no usual one, or
+    none can be had. It is bound without SO_REUSEADDR, so that of several jobs one gets it. Later
+    that is set, and nobody listens, so that a rank can listen there in every generation.
+    """
+
+    def __init__(self, usual: int | None) -> None:
+        self._usual = usual
+        self._kept: socket.socket | None = None
+
+    def __call__(self) -> int | None:
+        """The same at each call."""
+        if self._kept is None and self._usual is not None:
+            self._kept = _bound(self._usual) or _bound(0)
+        if self._kept is None:
+            return None
+        port: int = self._kept.getsockname()[1]
+        return port
+
+    def close(self) -> None:
+        """Others may have it."""
+        if self._kept is not None:
+            self._kept.close()
+
+
+def _bound(port: int) -> socket.socket | None:
+    with suppress(OSError):
+        made = socket.socket()
+        try:
+            made.bind(("", port))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        except OSError:
+            made.close()
+            raise
+        return made
+    return None
 
 
 def can_bind(port: int) -> bool:

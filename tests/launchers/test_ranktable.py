@@ -346,8 +346,10 @@ def test_a_server_that_holds_all_ranks_needs_no_address():
     [({}, "29500"), ({"MASTER_PORT": "6000"}, "6000"), ({"MASTER_PORT": "x"}, "29500")],
 )
 def test_the_port_is_the_platforms_else_torchs(given, port):
-    assert master_port(Boot(COMMAND, given, 0)) == port
-    assert master_port(Boot(COMMAND, given, 0, 7000)) == "7000"
+    read = table(document(ONE_CARD))
+    here = Here(0, read.entries[0], PLACE)
+    assert master_port(Boot(COMMAND, given, 0), here) == port
+    assert master_port(Boot(COMMAND, given, 0, 7000), here) == "7000"
     (spec,) = plan(ONE_CARD, given)
     assert spec.environ["MASTER_PORT"] == port
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from ascend_supervisor.cluster.from_environment.model_arts import declared_table
+from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.msrun import MsrunLauncher
 from ascend_supervisor.launchers.process_spec import port_of
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
-from tests.launchers.test_launchers import ONE_SERVER, TWO_SERVERS, plan
+from tests.launchers.test_launchers import COMMAND, ONE_SERVER, PLACE, TWO_SERVERS, plan
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,23 @@ def test_a_torchrun_that_is_alone_takes_any_free_port():
 @pytest.mark.parametrize("text", ["", "x", "-1", "0", "65536", "1" * 5000, "٣"])
 def test_what_is_no_port_is_left_to_the_program(text):
     assert port_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("launcher", "given", "port"),
+    [
+        (RankTableLauncher, {}, 41000),
+        (TorchDdpLauncher, {}, 41000),
+        (MsrunLauncher, {}, 41000),
+        (MindSporeLauncher, {}, 41000),
+        (RankTableLauncher, {"MASTER_PORT": "29600"}, 29600),
+        (MindSporeLauncher, {"MASTER_PORT": "29600"}, 29600),
+    ],
+)
+def test_a_port_that_the_job_keeps_takes_the_place_of_the_usual_one(launcher, given, port):
+    declared = declared_table(ONE_SERVER)
+    here = Here(0, declared.entries[0], PLACE, port=41000)
+    specs = launcher(Boot(COMMAND, given, 0)).plan(declared, here, 0)
+    assert [spec.port for spec in specs if spec.port] == [port]
+    told = {word for spec in specs for word in (*spec.argv, *spec.environ.values()) if word}
+    assert any(word.endswith(str(port)) for word in told)

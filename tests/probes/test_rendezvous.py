@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
 
 import anyio
@@ -13,7 +14,7 @@ from ascend_supervisor.events import Event
 from ascend_supervisor.events.leftovers import PortWaiting, WaitEnded
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Plan
-from ascend_supervisor.probes.rendezvous import MOST_SECONDS, Rendezvous, can_bind
+from ascend_supervisor.probes.rendezvous import MOST_SECONDS, OwnPort, Rendezvous, can_bind
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock
 from tests.probes.lives import life
@@ -96,3 +97,43 @@ async def test_a_port_that_was_taken_before_the_first_generation_is_not_waited_f
         await rendezvous.released()
         await rendezvous.ready(plan(port_of(listening), 1))
     assert events == []
+
+
+def test_a_job_keeps_the_usual_port_and_the_next_one_gets_another():
+    with listener(reuses=True) as before:
+        usual = port_of(before)
+    one, other = OwnPort(usual), OwnPort(usual)
+    assert (one(), one()) == (usual, usual)
+    theirs = other()
+    assert theirs not in {None, usual}
+    for port in (usual, theirs):
+        for _ in range(2):  # in every generation
+            listener(reuses=True, port=port).close()
+    one.close()
+    other.close()
+    third = OwnPort(usual)
+    assert third() == usual
+    third.close()
+
+
+def test_a_port_where_somebody_listens_is_not_kept():
+    with listener(reuses=True) as taken:
+        ours = OwnPort(port_of(taken))
+        assert ours() not in {None, port_of(taken)}
+        ours.close()
+
+
+def test_of_many_jobs_that_start_at_once_each_gets_a_port_of_its_own():
+    with listener(reuses=True) as before:
+        usual = port_of(before)
+    ours = [OwnPort(usual) for _ in range(50)]
+    with ThreadPoolExecutor(8) as threads:
+        ports = list(threads.map(lambda own: own(), ours))
+    for own in ours:
+        own.close()
+    assert len({*ports}) == len(ports)
+    assert usual in ports
+
+
+def test_a_method_without_a_usual_port_keeps_none():
+    assert OwnPort(None)() is None
