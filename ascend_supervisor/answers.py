@@ -18,7 +18,7 @@ from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.exit import refused
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
 from ascend_supervisor.job_files import Place, names_of
-from ascend_supervisor.launchers.choice import USUAL_PORTS, launcher_of
+from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.notify.addresses import planned_address
 from ascend_supervisor.outcome import StopSignal
@@ -66,10 +66,10 @@ async def _planned(
     launcher = launcher_of(settings, environ, changes, cluster.source)
     found = await table_now(settings, environ, cluster)
     whoami = identity(settings, environ, cluster)
-    port = OwnPort(USUAL_PORTS.get(settings.method))
-    planned = planner(settings, launcher, place, changes, planned_address(place.state_file), port)
+    usual_port = OwnPort(None)  # a plan keeps none, and whether it is taken may change
+    notify = planned_address(place.state_file)
+    planned = planner(settings, launcher, place, changes, notify, usual_port)
     plan, specs = plan_as_json(cluster, found, whoami, place, planned, settings.non_defaults)
-    port.close()
     for spec in specs:
         check_script(spec)
         check_command(spec, changed(environ, spec.environ))
