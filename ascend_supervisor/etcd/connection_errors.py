@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import httpx
 
 from ascend_supervisor.etcd.failures import Kind
+from ascend_supervisor.etcd.names import NoAddress
 from ascend_supervisor.etcd.one_try import Failed
 from ascend_supervisor.etcd.tls import WITHOUT_CLIENT_CERTIFICATE, refusal_of
 from ascend_supervisor.scarcity import NoThread, scarcity
@@ -83,6 +84,8 @@ def _meaning(error: Exception, progress: Progress) -> tuple[Kind, str]:
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
             return Kind.REFUSED, refusal_of(cause)
     for cause in causes:
+        if isinstance(cause, NoAddress):
+            return Kind.SILENT, str(cause)
         if isinstance(cause, socket.gaierror):
             return Kind.SILENT, f"its name has no address ({cause.strerror})"
         if isinstance(cause, ssl.SSLError):  # its errno is not one of the kernel's

@@ -7,16 +7,19 @@ proxies for downloads, which do not lead into the cluster.
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import anyio
+import httpcore
 import httpx
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint
 from ascend_supervisor.etcd.connection_errors import CONNECT_SHARE, Progress, explained, strange
 from ascend_supervisor.etcd.failures import Kind
+from ascend_supervisor.etcd.names import Dialling
 from ascend_supervisor.etcd.one_try import Complained, Failed, Message, not_understood
 from ascend_supervisor.etcd.tls import context_of
 
@@ -32,6 +35,21 @@ DEAD_HOST = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
 """So that a stream from a host that is gone ends within 25 s."""
+
+
+class _Transport(httpx.AsyncHTTPTransport):
+    """One that looks names up itself."""
+
+    def __init__(self, trusted: ssl.SSLContext) -> None:
+        super().__init__(verify=trusted, trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=trusted,
+            max_connections=None,
+            max_keepalive_connections=8,
+            keepalive_expiry=IDLE_SECONDS,
+            socket_options=DEAD_HOST,
+            network_backend=Dialling(),
+        )
 
 
 class Stream:
@@ -124,14 +142,7 @@ class Exchange:
 @asynccontextmanager
 async def connections(access: Access) -> AsyncIterator[Exchange]:
     """Connections that are closed at the end. Raises Refused for a CA that cannot be read."""
-    transport = httpx.AsyncHTTPTransport(
-        verify=context_of(access),
-        trust_env=False,
-        limits=httpx.Limits(
-            max_connections=None, max_keepalive_connections=8, keepalive_expiry=IDLE_SECONDS
-        ),
-        socket_options=DEAD_HOST,
-    )
+    transport = _Transport(context_of(access))
     headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
     client = httpx.AsyncClient(
         transport=transport,

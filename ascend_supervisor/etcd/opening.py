@@ -20,7 +20,7 @@ async def etcd_client(access: Access) -> AsyncIterator[Etcd]:
     try:
         from ascend_supervisor.etcd.exchange import connections  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if error.name != "httpx":
+        if error.name not in {"httpx", "httpcore"}:
             raise
         raise HttpxMissing("the Python package httpx is not installed here") from error
     async with connections(access) as exchange:

@@ -1,0 +1,119 @@
+"""The addresses of names: looked up apart from the requests that need them, and kept.
+
+A look-up may take longer than a request has: one name server that is dead costs 5 s. It goes on
+when the request has failed, for the next one. Where a later one fails, what was known counts.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from functools import partial
+from ipaddress import ip_address
+
+import anyio
+import httpcore
+from msgspec import Struct
+
+from ascend_supervisor.scarcity import NoThread
+from ascend_supervisor.tasks.threads import Errand
+
+FRESH_SECONDS = 0.5
+"""So long a connection waits for a new answer where an earlier one is known."""
+
+SocketOption = (
+    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+)
+
+
+class NoAddress(OSError):
+    """There is no answer yet; the text is a clause."""
+
+
+class _LookUp(Struct, frozen=True):
+    began: float
+    errand: Errand[tuple[str, ...]]
+
+
+class Names:
+    """To be used in one event loop."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, ...]] = {}
+        self._going_on: dict[str, _LookUp] = {}
+
+    async def addresses(self, host: str, seconds: float) -> tuple[str, ...]:
+        """At least one, within so many seconds; raises NoAddress, or what the look-up raises."""
+        if _is_address(host):
+            return (host,)
+        known = self._known.get(host)
+        one = self._going_on.get(host)
+        if one is None:
+            errand = Errand(partial(_looked_up, host))
+            one = self._going_on[host] = _LookUp(time.monotonic(), errand)
+        with anyio.move_on_after(seconds if known is None else min(seconds / 4, FRESH_SECONDS)):
+            await one.errand.over()
+        if not one.errand.is_done:
+            return known or _without(time.monotonic() - one.began)
+        self._going_on.pop(host, None)
+        try:
+            self._known[host] = one.errand.answer
+        except (OSError, NoThread) as error:
+            if known is None:
+                raise (NoAddress(str(error)) if isinstance(error, NoThread) else error) from error
+        return self._known[host]
+
+
+class Dialling(httpcore.AsyncNetworkBackend):
+    """Connects to the addresses of a name, one after the other; each has its share of the time."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  (of the class that it stands for)
+        local_address: str | None = None,
+        socket_options: list[SocketOption] | None = None,  # type: ignore[override]
+    ) -> httpcore.AsyncNetworkStream:
+        end = time.monotonic() + (timeout or 0.0)
+        found = await self._names.addresses(host, timeout or 0.0)
+        for left in range(len(found), 0, -1):
+            share = max(0.0, end - time.monotonic()) / left
+            try:
+                return await self._backend.connect_tcp(
+                    found[-left], port, share, local_address, socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                if left == 1:
+                    raise
+        raise AssertionError
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+def _looked_up(host: str) -> tuple[str, ...]:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise NoAddress(f"it is no name of a host ({error})") from error
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _without(seconds: float) -> tuple[str, ...]:
+    raise NoAddress(
+        f"the look-up of its name has had no answer for {seconds:.3g} s and goes on; see the name "
+        "servers in /etc/resolv.conf"
+    )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
