@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from functools import partial
 
 import anyio
 
@@ -16,6 +17,7 @@ from ascend_supervisor.dry_run import plan_as_json
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.exit import refused
+from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
 from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.choice import launcher_of
@@ -27,10 +29,12 @@ from ascend_supervisor.planning import planner
 from ascend_supervisor.probes.rendezvous import OwnPort
 from ascend_supervisor.received_signals import Listen
 from ascend_supervisor.reporters.stdout import Format, Outlets
+from ascend_supervisor.reporters.termination_log import place_of, text_of, write_refusal
 from ascend_supervisor.scarcity import NoThread, scarcity
-from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.precedence import Settings, Telling
 from ascend_supervisor.settings.values import ALL_RANKS, Console
 from ascend_supervisor.sourced_files import sourced_alone
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.command import check_command, check_script
 
@@ -46,7 +50,7 @@ def print_plan(
     try:
         answer = anyio.run(_planned, settings, environ, place, cluster, listen)
     except Refusal as refusal:
-        return refuse(refusal, environ, settings.console, settings.retryable_exit_code)
+        return refuse(refusal, environ, Telling.of(settings), settings.retryable_exit_code)
     if isinstance(answer, StopSignal):
         return 128 + answer.number
     return print_answer(answer)
@@ -92,15 +96,16 @@ def print_answer(answer: str) -> int:
 
 
 def refuse(
-    refusal: Refusal, environ: Mapping[str, str], console: Console, retryable: int | None = None
+    refusal: Refusal, environ: Mapping[str, str], telling: Telling, retryable: int | None = None
 ) -> int:
-    """Report why nothing was started: as sentences for people and as an event.
+    """Report why nothing was started: as sentences for people, as an event, and to kubelet.
 
     The exit code is the ``retryable`` one of --retryable-exit-code if it applies.
     """
     event = refused(refusal).with_retryable_code(retryable).event
+    _tell_kubelet(event.root_cause or event.msg, telling)
     try:
-        anyio.run(_tell, refusal, event, environ, console)
+        anyio.run(_tell, refusal, event, environ, telling.console)
     except (NoThread, OSError):
         _forget_the_loop()
         for fault in refusal.faults:
@@ -108,7 +113,7 @@ def refuse(
     return event.exit_code
 
 
-def cannot_start(error: Exception, retryable: int | None = None) -> int:
+def cannot_start(error: Exception, telling: Telling, retryable: int | None = None) -> int:
     """The exit code, after one sentence on stderr: there is no event loop to report events.
 
     It is the ``retryable`` one of --retryable-exit-code if that is known: this may pass.
@@ -118,8 +123,22 @@ def cannot_start(error: Exception, retryable: int | None = None) -> int:
     if reason is None and isinstance(error, OSError) and error.filename is None:
         reason = error.strerror
     tell(f"ascend_supervisor: cannot start: {reason or error}")
+    _tell_kubelet(f"ascend_supervisor cannot start: {reason or error}", telling)
     own = UNAVAILABLE if isinstance(error, (OSError, NoThread)) else DEFECT
     return own if retryable is None else retryable
+
+
+def _tell_kubelet(cause: str, telling: Telling) -> None:
+    """Write the termination log, if the file is nobody's; waits a bounded time for its disk."""
+    if telling.check or (path := place_of(telling.termination_log)) is None:
+        return
+    text = text_of(printable(cause))
+    try:
+        answer_of(partial(write_refusal, path, text), ANSWER_SECONDS, otherwise=None)
+    except OSError as error:
+        tell(f"ascend_supervisor: the termination log {path} cannot be written: {reason_of(error)}")
+    except NoThread:  # nor would anything else be written
+        pass
 
 
 def _forget_the_loop() -> None:

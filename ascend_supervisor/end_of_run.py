@@ -70,7 +70,8 @@ async def last_words(parts: Parts, end: Exit) -> None:
     """Write everything that is left, the last event at the end; takes a bounded time."""
     until = anyio.current_time() + LAST_WORDS_SECONDS
     await parts.runtime.outputs.logs.finish()
-    parts.records.report(end.event)  # these do not wait for the reader of stdout
+    # These do not wait for the reader of stdout.
+    parts.records.end(end.event, is_refused=end.refusal is not None)
     parts.chronicle.report(end.event)
     await parts.records.finish()
     await parts.outlets.finish_output(until - anyio.current_time(), parts.interrupts.hurry)

@@ -29,9 +29,10 @@ from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.idle_options import idle_options
 from ascend_supervisor.settings.precedence import (
     Help,
+    Telling,
     Version,
-    console_of,
     read_settings,
+    telling_of,
 )
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.usage import help_text
@@ -61,7 +62,7 @@ def run(
     try:
         return _run(argv, environ, listen, leave, new_loop)
     except (NoThread, OSError) as error:
-        return cannot_start(error)
+        return cannot_start(error, telling_of(argv, environ))
 
 
 def _run(
@@ -74,7 +75,7 @@ def _run(
     try:
         settings = read_settings(argv, environ, partial(read_regular_file, most=CONFIG_BYTES))
     except Refusal as refusal:
-        return refuse(refusal, environ, console_of(argv, environ))
+        return refuse(refusal, environ, telling_of(argv, environ))
     if isinstance(settings, Help):
         return print_answer(help_text())
     if isinstance(settings, Version):
@@ -83,7 +84,7 @@ def _run(
         cluster = cluster_here(settings, environ)
         place = place_here(settings, environ)
     except Refusal as refusal:
-        return refuse(refusal, environ, settings.console, settings.retryable_exit_code)
+        return refuse(refusal, environ, Telling.of(settings), settings.retryable_exit_code)
     if settings.check:
         return print_plan(settings, environ, place, cluster, listen)
     first = first_event(settings, cluster, place)
@@ -91,7 +92,7 @@ def _run(
     try:
         return anyio.run(main, backend_options={"loop_factory": new_loop})
     except (NoThread, OSError) as error:
-        return cannot_start(error, settings.retryable_exit_code)
+        return cannot_start(error, Telling.of(settings), settings.retryable_exit_code)
 
 
 async def _main(given: Given, first: SupervisorStarted, listen: Listen, leave: Leave) -> NoReturn:
@@ -144,7 +145,12 @@ async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:
     """
     clock, report = parts.runtime.clock, parts.runtime.report
     instance = SingleInstance(Path(place.state_file), ourselves, parts.reserve, clock, report)
-    if await instance.claim(parts.interrupts.stop):
+    try:
+        is_ours = await instance.claim(parts.interrupts.stop)
+    finally:
+        if instance.is_taken_here:
+            parts.records.leave_alone()
+    if is_ours:
         try:
             await parts.notify.open(place.state_file)
         finally:  # not before: what a write lends meanwhile, this socket would keep for ever

@@ -79,6 +79,8 @@ class SingleInstance:
         self._clock = clock
         self._report = report
         self._files = SlowFiles(ANSWER_SECONDS)
+        self.is_taken_here = False
+        """Whether it was refused because of a supervisor in this container."""
 
     async def claim(self, stopped: Callable[[], Awaitable[object]]) -> bool:
         """Whether the place is ours until this process ends; False if ``stopped`` returns first.
@@ -104,6 +106,7 @@ class SingleInstance:
         while isinstance(found, Held):
             waited = self._clock.now() - began
             if waited >= found.patience:
+                self.is_taken_here = found.holder is None or found.holder.is_here
                 raise Unavailable(self._refusal(found, waited))
             if found.is_ending and not told:
                 told = True

@@ -184,6 +184,13 @@ def time_complaints(job: Document) -> Iterator[str]:
             yield f"terminationGracePeriodSeconds: Volcano waits for {GRACE_OVER_TIME} s only"
 
 
+def termination_complaints(job: Document) -> Iterator[str]:
+    """Whether kubelet shows a cause also of what could write none, such as a missing program."""
+    for pod in pods(job):
+        if container(pod).get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            yield "terminationMessagePolicy: expected FallbackToLogsOnError"
+
+
 def probe_complaints(job: Document) -> Iterator[str]:
     """Whether a probe could end a healthy job, or be late on a busy server."""
     for pod in pods(job):
@@ -296,7 +303,7 @@ def complaints(manifest: str) -> list[str]:
     job = the_job(manifest)
     checks = (
         *(argument_complaints, time_complaints, probe_complaints, mount_complaints),
-        *(scheduling_complaints, peers_complaints, code_complaints),
+        *(scheduling_complaints, peers_complaints, code_complaints, termination_complaints),
     )
     if refused := list(argument_complaints(job)):
         return refused
@@ -343,6 +350,7 @@ def test_there_is_a_job_for_each_way():
         ("ascendjob-pod-level.yaml", 'pod-rescheduling: "on"', 'pod-rescheduling: "off"'),
         ("ascendjob-job-level.yaml", "--exit-linger=60", "--follow-cluster"),
         ("kubernetes-job.yaml", "--restarts=3", "--exit-linger=60"),
+        ("kubernetes-job.yaml", "FallbackToLogsOnError", "File"),
         ("kubernetes-job.yaml", "[64, 65,", "[64, 69,"),
         ("kubernetes-peers-job.yaml", "--servers=2 ", "--servers=two "),
         ("kubernetes-peers-job.yaml", "--servers=2 ", "--servers=4 "),

@@ -13,7 +13,7 @@ import anyio
 
 from ascend_supervisor import __version__
 from ascend_supervisor.events import Event, Report
-from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
 from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.latest_content import LatestFile
 from ascend_supervisor.files.reasons import reason_of
@@ -22,12 +22,17 @@ from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.reporters.state_file import Status, as_json, status_file
 from ascend_supervisor.reporters.stdout import Outlets
-from ascend_supervisor.reporters.termination_log import termination_log, write_termination_log
+from ascend_supervisor.reporters.termination_log import (
+    hold,
+    place_of,
+    termination_log,
+    write_refusal,
+    write_termination_log,
+)
 
 Content = TypeVar("Content")
 
 STATE_MODE = 0o644
-TERMINATION_LOG = Path("/dev/termination-log")
 LOOK_SECONDS = 10.0
 """How often to check that our files still exist: probes read the state file."""
 
@@ -69,6 +74,7 @@ class Records:
         self._files: list[LatestFile[Any]] = []
         self._reports: list[Report] = []
         self._begun = anyio.Event()
+        self._is_anothers = False
         self._reserve = reserve
 
     def begin(self) -> None:
@@ -80,11 +86,17 @@ class Records:
         self._state_file = state_file
         self._begun.set()
         self._reports.append(status_file(state_file.put, self._initial))
-        path = self._termination or (TERMINATION_LOG if os.path.lexists(TERMINATION_LOG) else None)
-        if path is not None:
-            file = self._file(partial(write_termination_log, path), "the termination log", path)
-            self._files.append(file)
-            self._reports.append(termination_log(file.put))
+        self._begin_termination_log(write_termination_log)
+
+    def leave_alone(self) -> None:
+        """Never write: another supervisor runs in this container, whose files these are."""
+        self._is_anothers = True
+
+    def end(self, event: SupervisorExited, *, is_refused: bool) -> None:
+        """Record the end; that of a start that was refused, though nothing was begun."""
+        if is_refused and not self._begun.is_set() and not self._is_anothers:
+            self._begin_termination_log(write_refusal)
+        self.report(event)
 
     def report(self, event: Event) -> None:
         """Record ``event``; events after the last one change nothing."""
@@ -109,6 +121,23 @@ class Records:
         for file in self._files:
             await file.finish()
         await anyio.lowlevel.checkpoint()  # let a thread's report arrive
+
+    def _begin_termination_log(self, write: Callable[[Path, bytes], None]) -> None:
+        path = place_of(self._termination)
+        if path is None:
+            return
+
+        def write_or_hold(text: bytes) -> None:
+            if text:
+                write(path, text)
+            else:
+                hold(path)
+
+        file = self._file(write_or_hold, "the termination log", path)
+        self._files.append(file)
+        self._reports.append(termination_log(file.put))
+        if self._begun.is_set():
+            file.put(b"")
 
     def _file(self, write: Callable[[Content], None], name: str, path: Path) -> LatestFile[Content]:
         def failed(error: OSError) -> None:

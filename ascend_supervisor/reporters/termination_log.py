@@ -1,19 +1,31 @@
-"""The root cause in the container's termination log, which kubelet reads."""
+"""The root cause in the container's termination log, which kubelet reads.
+
+The file is the container's own: who runs a job holds it, so that a second start that is refused
+leaves it alone. Everything here but the fold may block on the disk.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
-from ascend_supervisor.files.regular_file import open_to_write
+from ascend_supervisor.files.regular_file import close_quietly, open_regular_file, open_to_write
 
+USUAL = Path("/dev/termination-log")
 MODE = 0o644
 MOST_BYTES = 4096
 """Kubernetes reads no more than this."""
+
+
+def place_of(explicit: Path | None) -> Path | None:
+    """Where it is; None if there is none."""
+    return explicit or (USUAL if os.path.lexists(USUAL) else None)
 
 
 def termination_log(put: Callable[[bytes], None]) -> Report:
@@ -21,10 +33,28 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
 
     def report(event: Event) -> None:
         if isinstance(event, (ExitLingering, SupervisorExited)) and event.exit_code:
-            text = f"{event.root_cause or event.msg}\n".encode(errors="backslashreplace")
-            put(text[:MOST_BYTES].decode(errors="ignore").encode())
+            put(text_of(event.root_cause or event.msg))
 
     return report
+
+
+def text_of(cause: str) -> bytes:
+    """``cause`` as the file holds it."""
+    text = f"{cause}\n".encode(errors="backslashreplace")
+    return text[:MOST_BYTES].decode(errors="ignore").encode()
+
+
+def hold(path: Path) -> None:
+    """Keep the file until this process ends, so that no start that is refused writes to it.
+
+    Best effort: what cannot be locked is not held.
+    """
+    with suppress(OSError):
+        descriptor = open_regular_file(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            close_quietly(descriptor)
 
 
 def write_termination_log(path: Path, text: bytes) -> None:
@@ -32,5 +62,28 @@ def write_termination_log(path: Path, text: bytes) -> None:
     descriptor, _ = open_to_write(path, 0, MODE)
     with os.fdopen(descriptor, "wb") as file:
         file.write(text)
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe or a device has no length
+        if _is_regular(descriptor):  # a pipe or a device has no length
             file.truncate()
+
+
+def write_refusal(path: Path, text: bytes) -> None:
+    """Write why a start was refused, unless somebody holds the file or has written to it.
+
+    Raises OSError.
+    """
+    descriptor, _ = open_to_write(path, 0, MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        if _is_regular(descriptor):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            except OSError:  # no locks here: the size must do
+                pass
+            if os.fstat(descriptor).st_size:
+                return
+        file.write(text)
+
+
+def _is_regular(descriptor: int) -> bool:
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)

@@ -173,13 +173,27 @@ def read_settings(
     return _settled(given, command)
 
 
-def console_of(argv: Sequence[str], environ: Mapping[str, str]) -> Console:
-    """Where a refusal of the others is told: ``--console``, if it can be read itself."""
+class Telling(Struct, frozen=True):
+    """Where a refusal is told; a ``check`` is a question, and no end of a container."""
+
+    console: Console
+    termination_log: Path | None
+    check: bool
+
+    @classmethod
+    def of(cls, settings: Settings) -> Telling:
+        return cls(settings.console, settings.termination_log, settings.check)
+
+
+def telling_of(argv: Sequence[str], environ: Mapping[str, str]) -> Telling:
+    """Where a refusal of the other settings is told, as far as these can be read themselves."""
     ignored: list[str] = []
     words, _ = split_command_line(argv, ignored)
     given = _understood((*from_environment(environ, ignored), *words), ignored)
-    console: Console = given["console"].value if "console" in given else "auto"
-    return console
+
+    values = {name: word.value for name, word in given.items()}
+    is_check = bool(values.get("check"))
+    return Telling(values.get("console", "auto"), values.get("termination-log"), is_check)
 
 
 def _understood(words: Iterable[Given], faults: list[str]) -> dict[str, Given]:

@@ -230,3 +230,74 @@ def test_a_shell_script_that_starts_a_launcher_is_no_rank(supervised, tmp_path, 
     assert f"found {words[-1]}, a shell script that calls torchrun, which " in job.stderr
     assert job.stderr.count(f"start it once, with --method once -- {' '.join(command)}") == 1
     assert "process.started" not in [event["event"] for event in job.events]
+
+
+REFUSED: tuple[tuple[int, tuple[str, ...], dict[str, str]], ...] = (
+    (64, ("--restarts", "three", "--standalone", "1", "--", "true"), {}),
+    (64, ("--", "source", "set_env.sh"), {}),
+    (64, ("--standalone", "1"), {}),
+    (64, ("--standalone", "1", "--", "true"), {"ASCEND_SUPERVISOR_GRACE": "long"}),
+    (64, ("--config", "nowhere.toml", "--", "true"), {}),
+    (73, ("--standalone", "1", "--log-dir", os.devnull, "--", "true"), {}),
+    (65, ("--rank-table", "wrong.json", "--rank-table-timeout", "9", "--", "true"), {}),
+)
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["empty", "missing"])
+@pytest.mark.parametrize(("code", "words", "environ"), REFUSED)
+def test_kubelet_reads_why_a_start_was_refused(
+    supervised, tmp_path, code, words, environ, is_there
+):
+    (tmp_path / "wrong.json").write_text('{"status": "completed", "version": "1.0"}')
+    log = tmp_path / "termination-log"
+    if is_there:
+        log.touch()
+    job = supervised("--termination-log", str(log), *words, environ=environ)
+    assert job.end() == code
+    assert log.read_text() == f"{job.events[-1]['root_cause']}\n"
+
+
+def test_kubelet_reads_it_where_a_variable_names_the_file(supervised, tmp_path):
+    log = tmp_path / "termination-log"
+    environ = {"ASCEND_SUPERVISOR_TERMINATION_LOG": str(log)}
+    job = supervised("--restart", "1", "--", "true", environ=environ)
+    assert job.end() == 64
+    assert "--restart" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    "words", [("--restarts", "three", "--", "true"), ("--", "no-such-program")]
+)
+def test_a_question_leaves_the_termination_log_alone(supervised, tmp_path, words):
+    log = tmp_path / "termination-log"
+    log.touch()
+    options = ("--check", "--standalone", "1", "--termination-log", str(log))
+    assert supervised(*options, *words).end() in {64, 127}
+    assert log.read_text() == ""
+
+
+def test_a_second_start_does_not_overwrite_what_the_first_has_told(supervised, tmp_path):
+    log = tmp_path / "termination-log"
+    words = ("--standalone", "1", "--termination-log", str(log))
+    assert supervised(*words, "--", "sh", "-c", "exit 3").end() == 3
+    told = log.read_text()
+    assert "exited with status 3" in told
+    assert supervised(*words, "--restarts", "three", "--", "true").end() == 64
+    assert log.read_text() == told
+
+
+@pytest.mark.parametrize("code", [64, 69])
+def test_a_second_start_leaves_the_file_to_the_one_that_runs(supervised, tmp_path, code):
+    log = tmp_path / "termination-log"
+    log.touch()
+    gate = tmp_path / "gate"
+    words = ("--standalone", "1", "--termination-log", str(log))
+    wait = f"while [ ! -e {gate} ]; do sleep 0.05; done"
+    first = supervised(*words, "--", "sh", "-c", wait)
+    first.wait_for("process.started")
+    wrong = ("--restarts", "three") if code == 64 else ()
+    assert supervised(*words, *wrong, "--", "true").end() == code
+    assert log.read_text() == ""
+    gate.touch()
+    assert first.end() == 0
+    assert log.read_text() == ""
