@@ -59,8 +59,9 @@ class Failure(Struct, frozen=True):
     ``exception`` is what it raised, ``reason`` why its framework ended it. ``code`` is CANN's error
     code. ``meaning`` says what its words mean and where to look. ``ended_at`` is in seconds of the
     clock. ``oom_kills`` is the OOM counter of our memory cgroup at the start of the generation and
-    at the failure, if it rose though the process itself was not killed: then others were, such as
-    its children.
+    at the failure, if it rose though the process itself was not killed, or perhaps not (then
+    ``oom_killed`` is None): others were, such as its children. ``memory`` says where there was no
+    room, who had it, and what to do.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Failure(Struct, frozen=True):
     ended_at: Seconds = 0.0
     oom_killed: bool | None = None
     oom_kills: tuple[Number, Number] | None = None
+    memory: str | None = None
     log: str = ""
     exception: str | None = None
     last_lines: tuple[str, ...] = ()

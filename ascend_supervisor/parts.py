@@ -28,7 +28,7 @@ from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.output.terminal import terminal_of
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix, start_guardian
-from ascend_supervisor.processes.memory_cgroup import oom_kills
+from ascend_supervisor.processes.memory_cgroup import memory
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters import fan_out
@@ -86,7 +86,7 @@ def parts_of(
         ownership=ownership,
         outputs=Outputs(logs, outlets.mirror, clock, report),
         environ={**without_password(environ), OWNER: mark.value},
-        oom_kills=partial(oom_kills, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
+        memory=partial(memory, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
         clock=clock,
         report=report,
         guardian=guardian,

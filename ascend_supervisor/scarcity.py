@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 SCARCE = {
     errno.EAGAIN: "raise the container's limit of pids, or ulimit -u",
@@ -27,3 +30,54 @@ def scarcity(error: BaseException) -> str | None:
     if not isinstance(error, OSError) or error.errno not in SCARCE:
         return None
     return f"{error.strerror}; {SCARCE[error.errno]}"
+
+
+class MemoryShortage(Struct, frozen=True):
+    """Memory that ran out; sizes in bytes.
+
+    ``limit`` is that of the container (None: it has none), ``is_limit`` whether it was reached,
+    ``machine`` what the machine has. ``had`` is the most that the process had which failed (None:
+    it was another one that was killed), ``others`` are the largest that are left.
+    """
+
+    limit: int | None
+    is_limit: bool
+    machine: int
+    had: int | None
+    others: Sequence[tuple[str, int]]
+
+    @property
+    def sentence(self) -> str:
+        """Where there was no room, who had it, and what to do."""
+        parts = [self._where]
+        if self.had is not None:
+            parts.append(f"it had {_size(self.had)} at most")
+        if self.others:
+            parts.append(
+                "the largest others: "
+                + ", ".join(f"{name} {_size(had)}" for name, had in self.others)
+            )
+        return "; ".join((*parts, self._remedy))
+
+    @property
+    def _where(self) -> str:
+        limit = "it has none" if self.limit is None else _size(self.limit)
+        if self.is_limit:
+            return f"the container's memory limit ({limit}) was reached"
+        return (
+            f"not the container's memory limit ({limit}) was reached: the machine had nothing left "
+            f"of its {_size(self.machine)}, or the pod has a limit that was reached"
+        )
+
+    @property
+    def _remedy(self) -> str:
+        if self.is_limit:
+            return "raise that limit, or use smaller batches or fewer data loader workers"
+        return (
+            "find out what else runs on the machine, and let the pod request the memory that it "
+            "needs"
+        )
+
+
+def _size(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.0f} MiB"

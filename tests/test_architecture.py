@@ -492,7 +492,7 @@ def test_programs_of_their_own_need_nothing_of_ours_and_nobody_imports_them():
 
 def test_one_module_waits_for_processes():
     assert second_waiters(OURS) == []
-    assert "os.waitpid" in mentions(OURS[OWNER_OF_WAITS])
+    assert "os.wait4" in mentions(OURS[OWNER_OF_WAITS])
 
 
 def calls_of(tree: ast.AST, names: frozenset[str]) -> Iterator[tuple[str, set[str]]]:
@@ -506,7 +506,7 @@ def calls_of(tree: ast.AST, names: frozenset[str]) -> Iterator[tuple[str, set[st
 def test_one_call_waits_for_processes_and_none_stands_still():
     calls = list(calls_of(OURS[OWNER_OF_WAITS], WAITS))
     assert all("os.WNOHANG" in flags for _, flags in calls)
-    assert [name for name, flags in calls if "os.WNOWAIT" not in flags] == ["os.waitpid"]
+    assert [name for name, flags in calls if "os.WNOWAIT" not in flags] == ["os.wait4"]
 
 
 def test_what_reads_the_state_file_signals_nobody():

@@ -34,7 +34,7 @@ def surroundings(events: list[Event]) -> Runtime:
         ownership=Ownership(Mark("OWNER", "nobody's"), frozenset()),
         outputs=Outputs(logs, lambda *_: None, clock, events.append),
         environ={},
-        oom_kills=lambda: None,
+        memory=lambda: None,
         clock=clock,
         report=events.append,
     )

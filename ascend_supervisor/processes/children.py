@@ -34,6 +34,8 @@ class Child:
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
         self.pid = popen.pid
+        self.peak_memory: int | None = None
+        """The most that it, or a child that it has waited for, has had in bytes; None: it runs."""
         self._ended = anyio.Event()
 
     @property
@@ -46,7 +48,8 @@ class Child:
         await self._ended.wait()
         return self._popen.returncode
 
-    def end(self, wait_status: int) -> None:
+    def end(self, wait_status: int, peak_memory: int) -> None:
+        self.peak_memory = peak_memory
         self._popen.returncode = os.waitstatus_to_exitcode(wait_status)
         self._ended.set()
 
@@ -161,7 +164,7 @@ class Children:
         """
         reaped = False
         for pid in self._dead():
-            taken, wait_status = os.waitpid(pid, os.WNOHANG)
+            taken, wait_status, used = os.wait4(pid, os.WNOHANG)
             if not taken:
                 continue
             if os.WIFSTOPPED(wait_status):  # waitpid reports a stop only if we are the tracer
@@ -171,7 +174,7 @@ class Children:
             self._kept.discard(pid)
             child = self._living.pop(pid, None)
             if child is not None:
-                child.end(wait_status)
+                child.end(wait_status, used.ru_maxrss * 1024)
         if reaped:
             self._change.set()
             self._change = anyio.Event()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from ascend_supervisor.untrusted_text import printable
 
 COMMAND_CHARACTERS = 200
 PROC = Path("/proc")
+MOST_RESIDENTS = 1024
 _DEAD = frozenset({"Z", "X"})
 
 
@@ -121,6 +123,23 @@ def _in_place_of_main_thread(pid: int, proc: Path) -> str | None:
     if not fields or fields[0].decode() not in _DEAD or int(fields[17]) == 1:
         return None
     return next((f"{proc}/{pid}/task/{task}" for task, _ in _living_threads(pid, proc)), None)
+
+
+class Resident(Struct, frozen=True):
+    """A process and the memory that it has, in bytes."""
+
+    pid: int
+    parent: int
+    name: str
+    size: int
+
+
+def residents(proc: Path = PROC) -> Iterator[Resident]:
+    """The processes that can be seen, the first MOST_RESIDENTS; raises OSError at EMFILE."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    for pid in islice(pids(proc), MOST_RESIDENTS):
+        if fields := _stat_fields(f"{proc}/{pid}"):
+            yield Resident(pid, int(fields[1]), name(pid, proc), int(fields[21]) * page)
 
 
 def _raise_if_scarce(error: OSError) -> None:

@@ -34,6 +34,7 @@ class Death(Struct, frozen=True):
     runtime_seconds: float
     oom_killed: bool | None
     oom_kills: tuple[int, int] | None = None
+    memory: str | None = None
 
     @property
     def failure(self) -> Failure:
@@ -48,6 +49,7 @@ class Death(Struct, frozen=True):
             ended_at=self.at,
             oom_killed=self.oom_killed,
             oom_kills=self.oom_kills,
+            memory=self.memory,
             log=str(spec.log),
             last_lines=lines,
             reason=spec.explanation.reason(lines, lines) if spec.explanation else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
@@ -14,9 +15,11 @@ from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.ownership import Known
+from ascend_supervisor.tasks.clock import whole_second
 from ascend_supervisor.workers.descendants import Kin
 from ascend_supervisor.workers.late_imports import import_late
 from ascend_supervisor.workers.launched_workers import LaunchedWorkers
+from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.process import Process, start
 from ascend_supervisor.workers.remaining import left_by_command, remaining
 from ascend_supervisor.workers.runtime import Runtime
@@ -41,8 +44,9 @@ class WorkerGroup:
         self._processes: list[Process] = []
         self._kin = Kin(self._processes, runtime.children, runtime.ownership)
         self._launched: list[LaunchedWorkers] = []
+        self._memory = MemoryWatch(runtime.memory, runtime.clock, self._processes)
         self._verdict = Verdict(
-            life.plan.specs, life.generation, is_explained, runtime.oom_kills, runtime.clock
+            life.plan.specs, life.generation, is_explained, self._memory, runtime.clock
         )
         self._noted: set[Process] = set()
         self._dismissed: set[tuple[Process, int]] = set()
@@ -58,6 +62,7 @@ class WorkerGroup:
         for spec, output in zip(specs, begun, strict=True):
             self._start(spec, output, tasks)
             await anyio.lowlevel.checkpoint()
+        tasks.start_soon(self._watch_memory)
         with self._runtime.children.spare_descriptor():
             import_late()
 
@@ -223,6 +228,16 @@ class WorkerGroup:
             age=self._runtime.clock.elapsed() - death.process.started_at,
         )
         return await examination(death, known)
+
+    async def _watch_memory(self) -> NoReturn:
+        """Look once a second while ranks write."""
+        seen = 0
+        while True:
+            await whole_second()
+            written = sum(process.output.activity.bytes for process in self._processes)
+            if written != seen:
+                seen = written
+                self._memory.look()
 
     async def _watch(self, process: Process) -> None:
         self._note_end(process, await process.ended())

@@ -56,6 +56,11 @@ class Process:
         code = self._child.returncode
         return None if code is None else ExitStatus.of(code)
 
+    @property
+    def peak_memory(self) -> int | None:
+        """The most that it, or a child that it has waited for, has had in bytes; None: it runs."""
+        return self._child.peak_memory
+
     async def ended(self) -> ExitStatus:
         return ExitStatus.of(await self._child.ended())
 

@@ -65,7 +65,7 @@ def cause_first(cause: Failure | str | None, reason: str) -> str:
 
 def _failure_in_short(failure: Failure) -> str:
     short = failure_text(failure).partition("\n")[0]
-    if failure.reason or failure.meaning:
+    if failure.reason or failure.meaning or failure.oom_killed:
         return short
     from ascend_supervisor.evidence.exceptions import (  # noqa: PLC0415  (see late_imports)
         first_raised,
@@ -101,11 +101,14 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
     head += "" if server is None else f", on server {server}"
     if failure.oom_kills is not None:
         before, after = failure.oom_kills
-        head += (
-            "; memory ran out before that: the kernel's OOM killer killed a process of our memory "
-            f"cgroup, such as a child of a rank (oom_kill rose from {before} to {after})"
+        who = (
+            "meanwhile: the kernel's OOM killer killed it or another process of our memory cgroup"
+            if failure.oom_killed is None and failure.status.signal is not None
+            else "before that: the kernel's OOM killer killed a process of our memory cgroup, such "
+            "as a child of a rank"
         )
-    for why in filter(None, (failure.reason, failure.meaning)):
+        head += f"; memory ran out {who} (oom_kill rose from {before} to {after})"
+    for why in filter(None, (failure.memory, failure.reason, failure.meaning)):
         head += f": {_cut(printable(why), 1000)}"
     if failure.exception:
         message = _cut(harmless_text(failure.exception.strip()), 1000)

@@ -13,14 +13,14 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.failure import Death
+from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.process import Process
 
 
 class Verdict:
     """Complete when all significant processes have ended with 0, failed at the first failure.
 
-    ``is_explained`` returns whether a signal to us explains a failure. ``oom_kills`` is the OOM
-    counter of the cgroup.
+    ``is_explained`` returns whether a signal to us explains a failure.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Verdict:
         specs: Sequence[ProcessSpec],
         generation: int,
         is_explained: Callable[[Failure], bool],
-        oom_kills: Callable[[], int | None],
+        memory: MemoryWatch,
         clock: Clock,
     ) -> None:
         self.death: Death | None = None
@@ -37,8 +37,7 @@ class Verdict:
         """Set when the group is told to stop, if all significant processes had ended with 0."""
         self._generation = generation
         self._is_explained = is_explained
-        self._oom_kills = oom_kills
-        self._oom_kills_before = oom_kills()
+        self._memory = memory
         self._clock = clock
         self._command = next((one.name for one in specs if one.leads_ranks), None)
         self._expected = [spec for spec in specs if spec.completes]
@@ -83,8 +82,9 @@ class Verdict:
         # The ranks here have succeeded: what fails now, fails for ranks on other servers.
         is_enough = status.ok or self.awaited is not None
         if not (is_enough or self._is_stopping or self._decided.is_set()):
-            others = None if oom else self._oom_kills_since()
-            self.death = Death(process, self._generation, status, now, runtime, oom, others)
+            others = None if oom else self._memory.kills()
+            memory = self._memory.shortage(process, is_victim=oom is not False)
+            self.death = Death(process, self._generation, status, now, runtime, oom, others, memory)
             is_first = not self._is_explained(self.death.failure)
         if process.spec.completes and is_enough:
             self._note_success(process)
@@ -110,13 +110,7 @@ class Verdict:
             self._doubt = self._doubt or testimony.false_success(process.output.last_lines)
 
     def _oom_killed(self, status: ExitStatus) -> bool | None:
-        """True if the cgroup's OOM counter rose and the SIGKILL was not ours; None if unknown."""
+        """Whether the kernel did it because memory ran out; None if unknown."""
         if status.signal != signal.SIGKILL or self._is_stopping:
             return False
-        now, before = self._oom_kills(), self._oom_kills_before
-        return None if now is None or before is None else now > before
-
-    def _oom_kills_since(self) -> tuple[int, int] | None:
-        """The cgroup's OOM counter when the group started, and now, if it rose."""
-        now, before = self._oom_kills(), self._oom_kills_before
-        return (before, now) if now is not None and before is not None and now > before else None
+        return self._memory.has_killed()

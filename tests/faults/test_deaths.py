@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.facilities import CGROUPS, cgroup, inside
-from tests.running import DEADLINE_SECONDS, python
+from tests.running import DEADLINE_SECONDS, python, wait_until
 
 GENERATIONS = 60
 TOGETHER = """
@@ -156,6 +157,7 @@ def until_dead(pid: int) -> None:
 
 
 LIMIT = str(256 << 20)
+REACHED = "the container's memory limit (256 MiB) was reached"
 LOADER = python(
     "import subprocess, sys; "
     "child = subprocess.run([sys.executable, '-c', "
@@ -175,6 +177,50 @@ def test_a_child_of_a_rank_that_the_kernel_kills_for_its_memory_is_told(bad_day,
         assert "a process of our memory cgroup" in cause
         assert "(oom_kill rose from 0 to 1)" in cause
         assert "RuntimeError: DataLoader worker ended with -9" in cause
+        assert f"(oom_kill rose from 0 to 1): {REACHED}" in cause
+
+
+THEN_TALKS = python(
+    "import subprocess, sys, time; "
+    "subprocess.run([sys.executable, '-c', 'x = [bytearray(1 << 20) for _ in range(1 << 20)]'])\n"
+    "while True: print('on', flush=True); time.sleep(0.1)"
+)
+
+
+def test_a_sigkill_of_another_origin_after_a_child_was_killed_for_its_memory_is_no_oom_kill(
+    bad_day, way
+):
+    limit = {"limit_in_bytes": LIMIT} if (CGROUPS / "memory").is_dir() else {"max": LIMIT}
+    with cgroup("memory", **limit) as group:
+        job = bad_day("--standalone", "1", *THEN_TALKS, before=inside(group))
+        rank = job.seen_from_here(job.wait_for("process.started")["child_pid"])
+        job.wait_for("output", msg="on")
+        time.sleep(3.0)
+        os.kill(rank, signal.SIGKILL)
+        assert job.end() == 128 + signal.SIGKILL
+        assert job.wait_for("process.exited")["oom_killed"] is False
+        cause = job.events[-1]["root_cause"]
+        assert "it was killed by SIGKILL after" in cause
+        assert "killed a process of our memory cgroup, such as a child of a rank" in cause
+
+
+def test_where_the_limit_is_not_the_containers_own_it_is_told_so(bad_day, way):
+    """As where the machine has no memory left: the limit is that of a cgroup above it."""
+    limit = {"limit_in_bytes": LIMIT} if (CGROUPS / "memory").is_dir() else {"max": LIMIT}
+    with cgroup("memory", **limit) as group:
+        below = group / "container"
+        below.mkdir()
+        try:
+            job = bad_day("--standalone", "1", *GREEDY, before=inside(below))
+            assert job.end() == 128 + signal.SIGKILL
+            cause = job.events[-1]["root_cause"]
+            assert (
+                "not the container's memory limit (it has none) was reached: the machine" in cause
+            )
+            assert re.search(r"; it had 2\d\d MiB at most; the largest others: ", cause)
+        finally:
+            wait_until(lambda: (below / "cgroup.procs").read_text() == "")
+            below.rmdir()
 
 
 GREEDY = python("x = [bytearray(b'x' * (1 << 20)) for _ in range(1 << 20)]")
@@ -186,7 +232,10 @@ def test_a_rank_that_the_kernel_kills_for_its_memory_is_told_as_such(bad_day, wa
         job = bad_day("--standalone", "1", *GREEDY, before=inside(group))
         assert job.end() == 128 + signal.SIGKILL
         assert job.wait_for("process.exited")["oom_killed"] is True
-        assert "memory ran out" in job.events[-1]["root_cause"]
+        cause = job.events[-1]["root_cause"]
+        assert "because memory ran out (the kernel's OOM killer) after" in cause
+        assert f" s: {REACHED}; it had 2" in cause
+        assert " MiB at most; the largest others: " in cause
         other = bad_day("--standalone", "1", "--", "sleep", "600", before=inside(group))
         rank = other.wait_for("process.started")["child_pid"]
         os.kill(other.seen_from_here(rank), signal.SIGKILL)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.processes.memory_cgroup import oom_kills
+from ascend_supervisor.processes.memory_cgroup import Memory, memory
 
 POD = "/kubepods.slice/pod1/c1"
 V1 = f"11:pids:{POD}\n7:cpu,memory:{POD}\n1:name=systemd:{POD}\n"
@@ -26,7 +26,8 @@ def counted(tmp_path: Path, own: str, **files: str) -> int | None:
         path.write_text(content)
     proc = tmp_path / "self_cgroup"
     proc.write_text(own)
-    return oom_kills(proc, root)
+    found = memory(proc, root)
+    return None if found is None else found.kills
 
 
 @pytest.mark.parametrize(
@@ -69,15 +70,45 @@ def test_the_count_is_ours_or_unknown(tmp_path, own, files, count):
 
 
 def test_without_proc_nothing_is_known(tmp_path):
-    assert oom_kills(tmp_path / "missing", tmp_path) is None
+    assert memory(tmp_path / "missing", tmp_path) is None
 
 
 def test_a_file_is_read_anew_at_every_question(tmp_path):
     assert counted(tmp_path, V2, **{"memory.events": "oom_kill 0\n"}) == 0
     (tmp_path / "cgroup/memory.events").write_text("oom_kill 1\n")
-    assert oom_kills(tmp_path / "self_cgroup", tmp_path / "cgroup") == 1
+    assert memory(tmp_path / "self_cgroup", tmp_path / "cgroup") == Memory(1)
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "found"),
+    [
+        (V2, {"memory.events": V2_COUNTER, "memory.max": "1024\n"}, Memory(5, 2, 1024)),
+        (V2, {"memory.events": V2_COUNTER, "memory.max": "max\n"}, Memory(5, 2, None)),
+        (
+            V1,
+            {
+                "memory/memory.oom_control": V1_COUNTER,
+                "memory/memory.failcnt": "7\n",
+                "memory/memory.limit_in_bytes": "1024\n",
+            },
+            Memory(3, 7, 1024),
+        ),
+        (
+            V1,
+            {
+                "memory/memory.oom_control": V1_COUNTER,
+                "memory/memory.failcnt": "0\n",
+                "memory/memory.limit_in_bytes": "9223372036854771712\n",
+            },
+            Memory(3, 0, None),
+        ),
+    ],
+)
+def test_the_limit_and_how_often_it_was_reached(tmp_path, own, files, found):
+    counted(tmp_path, own, **files)
+    assert memory(tmp_path / "self_cgroup", tmp_path / "cgroup") == found
 
 
 def test_on_this_machine_it_is_a_count_or_unknown():
-    count = oom_kills(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
-    assert count is None or count >= 0
+    found = memory(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    assert found is None or found.kills >= 0

@@ -43,12 +43,14 @@ from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper
+from ascend_supervisor.processes.memory_cgroup import Memory
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.processes.proc import descendants, is_zombie, stat
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.faults import Ending
 from ascend_supervisor.workers.generation import Announce, Company, Look, run_generation
+from ascend_supervisor.workers.memory_watch import RECENT_SECONDS
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
 from tests.clocks import LeapingClock
@@ -116,6 +118,10 @@ class Stage:
         plan = Plan(Start(0, found, 0, found.table.entries[0], 0), tuple(specs))
         return await prepare(plan, self.root / "table.json", self.runtime)
 
+    def _memory(self) -> Memory | None:
+        kills = self.oom_kills[-1]
+        return None if kills is None else Memory(kills)
+
     @property
     def runtime(self) -> Runtime:
         return Runtime(
@@ -123,7 +129,7 @@ class Stage:
             ownership=Ownership(Mark("OWNER", "nobody's"), frozenset()),
             outputs=Outputs(self.logs, lambda *_: None, self.clock, self.events.append),
             environ=dict(os.environ),
-            oom_kills=lambda: self.oom_kills[-1],
+            memory=self._memory,
             clock=self.clock,
             report=self._report,
         )
@@ -364,6 +370,29 @@ async def test_an_oom_kill_beside_the_rank_that_failed_is_told(stage, before, af
     outcome = await stage.run([stage.spec(0, WAIT)], then)
     assert isinstance(outcome, Crashed)
     assert (outcome.failure.oom_killed, outcome.failure.oom_kills) == (False, said)
+
+
+@pytest.mark.parametrize(("talks", "said"), [(True, False), (False, None)])
+async def test_a_sigkill_long_after_an_oom_kill_of_another_process_is_not_told_as_one(
+    stage, talks, said
+):
+    """While a rank is silent nothing is looked at: then it is not known whose kill was counted."""
+    stage.oom_kills.append(3)
+    source = "import time\nwhile True: print('up', flush=True); time.sleep(0.1)" if talks else WAIT
+
+    async def then() -> Outcome:
+        await stage.up(0)
+        await anyio.sleep(1.5)  # it was looked once after these words
+        stage.oom_kills.append(4)
+        await anyio.sleep(RECENT_SECONDS + 1)
+        started = next(e for e in stage.events if isinstance(e, ProcessStarted))
+        os.kill(started.child_pid, signal.SIGKILL)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    outcome = await stage.run([stage.spec(0, source)], then)
+    assert isinstance(outcome, Crashed)
+    assert (outcome.failure.oom_killed, outcome.failure.oom_kills) == (said, (3, 4))
 
 
 async def test_a_command_that_is_missing_is_refused_before_anything_is_started(stage):
