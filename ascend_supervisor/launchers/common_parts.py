@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from ascend_supervisor.cluster.from_environment.torchelastic import OF_A_WORKER
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.job_files import Place
@@ -46,6 +47,7 @@ def process_log(boot: Boot, here: Here, whose: str) -> str:
 def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | None]:
     """What every process gets, whatever starts it."""
     return {
+        **{name: None for name in OF_A_WORKER if name in boot.environ},
         "JOB_ID": here.place.job_id,
         "HCCL_CONNECT_TIMEOUT": boot.environ.get("HCCL_CONNECT_TIMEOUT", HCCL_CONNECT_SECONDS),
         "PYTHONUNBUFFERED": boot.environ.get("PYTHONUNBUFFERED", "1"),

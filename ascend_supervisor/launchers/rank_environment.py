@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ascend_supervisor.cluster.from_environment.declared import Chief
+from ascend_supervisor.cluster.from_environment.torchelastic import USES_STORE, agent_store
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import master_address
@@ -53,15 +54,18 @@ def _torch(
     boot: Boot, table: RankTable, here: Here, local_rank: int, rank: int
 ) -> dict[str, str | None]:
     """What torch.distributed's ``env://`` reads, and what torchrun sets for its workers."""
+    address = master_address(table, boot.environ, boot.store)
+    port = master_port(boot, here, address=address)
     return {
+        **kept_store(boot, address, port),
         "RANK": str(rank),
         "LOCAL_RANK": str(local_rank),
         "WORLD_SIZE": str(table.world_size or len(table.entries)),
         "LOCAL_WORLD_SIZE": str(len(here.entry.devices) or 1),
         "GROUP_RANK": str(here.node_rank),
         "NODE_RANK": str(here.node_rank),
-        "MASTER_ADDR": master_address(table, boot.environ, boot.store),
-        "MASTER_PORT": master_port(boot, here),
+        "MASTER_ADDR": address,
+        "MASTER_PORT": port,
         "TORCHELASTIC_MAX_RESTARTS": str(boot.restarts),
         "TORCHELASTIC_RUN_ID": here.place.job_id,
     }
@@ -82,14 +86,23 @@ def platform_environ(
     }
 
 
-def master_port(boot: Boot, here: Here, otherwise: str = MASTER_PORT) -> str:
+def kept_store(boot: Boot, address: str | None, port: str) -> dict[str, str | None]:
+    """Makes ranks clients of the agent of a torchrun above us, if it listens where they meet."""
+    return {USES_STORE: "True"} if agent_store(boot.environ) == (address, port) else {}
+
+
+def master_port(
+    boot: Boot, here: Here, otherwise: str = MASTER_PORT, address: str | None = None
+) -> str:
     """The port that was given, else the platform's if it is a number, else ``otherwise``.
 
     Nobody but the ranks here needs to know the last: the one that the job keeps comes before it.
+    That of the agent of a torchrun above us is taken, unless ranks meet at its ``address``.
     """
     if boot.port is not None:
         return str(boot.port)
     if boot.store is not None and boot.store.port is not None:
         return str(boot.store.port)
-    given = boot.environ.get("MASTER_PORT", "")
+    agent = agent_store(boot.environ)
+    given = boot.environ.get("MASTER_PORT", "") if agent is None or agent[0] == address else ""
     return given if given.isascii() and given.isdecimal() else str(here.port or otherwise)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.from_environment.torchelastic import USES_STORE
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Boot, Here
@@ -44,4 +45,6 @@ class RankTableLauncher(Struct, frozen=True):
         spec = rank_spec(
             self.boot, here, generation, rank=rank, local_rank=local_rank, environ=environ
         )
-        return spec if rank else replace(spec, port=port_of(environ.get("MASTER_PORT") or ""))
+        if rank or environ.get(USES_STORE):
+            return spec
+        return replace(spec, port=port_of(environ.get("MASTER_PORT") or ""))

@@ -10,7 +10,7 @@ from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.address import LOOPBACK, needed_address
 from ascend_supervisor.launchers.common_parts import rank_spec, table_file_unset
 from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
-from ascend_supervisor.launchers.rank_environment import master_port
+from ascend_supervisor.launchers.rank_environment import kept_store, master_port
 
 
 class TorchDdpLauncher(Struct, frozen=True):
@@ -31,7 +31,8 @@ class TorchDdpLauncher(Struct, frozen=True):
         if servers > 1:
             address = needed_address("torch-ddp", table, self.boot.environ, self.boot.store)
         place = f"[{address}]" if ":" in address else address
-        port = master_port(self.boot, here)
+        port = master_port(self.boot, here, address=address)
+        kept = kept_store(self.boot, address, port)
         words = ["--init_method", f"tcp://{place}:{port}"]
         if servers > 1:
             words += ["--rank", str(rank), "--world_size", str(servers)]
@@ -41,7 +42,7 @@ class TorchDdpLauncher(Struct, frozen=True):
             generation,
             rank=rank,
             local_rank=0,
-            environ=table_file_unset(self.boot, table),
+            environ={**table_file_unset(self.boot, table), **kept},
             more_words=words,
         )
-        return (spec if rank else replace(spec, port=port_of(port)),)
+        return (spec if rank or kept else replace(spec, port=port_of(port)),)

@@ -107,3 +107,47 @@ def test_variables_of_a_torchrun_above_us_say_nothing():
 )
 def test_ranks_meet_where_the_first_pod_is(environ, store):
     assert meeting_of(environ) == store
+
+
+ELASTIC = {
+    "PET_NNODES": "1:1",
+    "PET_NPROC_PER_NODE": "4",
+    "PET_RDZV_BACKEND": "c10d",
+    "PET_RDZV_ENDPOINT": "job-worker-0:23456",
+}
+"""The only Worker of an elastic PyTorchJob without a Master."""
+
+
+def test_a_range_of_one_pod_is_one_pod(check):
+    alone = read(ELASTIC)
+    assert (alone.table.world_size, alone.table.servers, alone.node_rank) == (4, 1, 0)
+    plan = check.plan(ELASTIC)
+    assert plan.ranks == [0, 1, 2, 3]
+    assert plan.processes[0].environ["MASTER_ADDR"] == "127.0.0.1"
+    assert check.plan(ELASTIC, "--standalone", "2").ranks == [0, 1]  # it would train alone anyway
+
+
+@pytest.mark.parametrize("world_size", ["1", "4"])
+def test_a_master_may_be_the_one_pod(world_size):
+    master = {"RANK": "0", "WORLD_SIZE": world_size, "MASTER_ADDR": "localhost"}
+    assert read({**ELASTIC, **master}).table.servers == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "more"),
+    [
+        ("2:2", {}),
+        ("1:1", {"WORLD_SIZE": "2", "RANK": "0"}),
+        ("1:1", {"WORLD_SIZE": "8", "RANK": "0"}),
+        ("1:1", {"WORLD_SIZE": "2", "RANK": "1"}),
+        ("1:1", {"PET_NODE_RANK": "1"}),
+        ("2", {"WORLD_SIZE": "3", "RANK": "2"}),
+        ("2", {"WORLD_SIZE": "12", "RANK": "0"}),
+    ],
+)
+def test_kubeflows_count_of_an_elastic_job_leaves_out_its_master(check, nodes, more):
+    environ = {**ELASTIC, "PET_NNODES": nodes, "MASTER_ADDR": "job-master-0", **more}
+    said = check.refusal(environ)
+    assert "Kubeflow counts the Workers of an elastic job only, not its Master" in said
+    assert "remove its elasticPolicy, or start torchrun as it is: --method once" in said
+    assert "each pod would train alone" in check.refusal(environ, "--standalone", "2")

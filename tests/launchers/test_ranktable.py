@@ -371,3 +371,43 @@ def test_a_restart_changes_nothing_but_the_count_and_the_error_file():
         assert before.error_file != after.error_file
         environ = {**after.environ, **{name: before.environ[name] for name in changing}}
         assert replace(after, environ=environ, error_file=before.error_file) == before
+
+
+OF_TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "outer",
+    "MASTER_ADDR": "10.0.9.9",
+    "MASTER_PORT": "34567",
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
+    "ROLE_RANK": "3",
+    "ROLE_NAME": "default",
+    "ROLE_WORLD_SIZE": "4",
+    "GROUP_WORLD_SIZE": "2",
+}
+"""What a torchrun gives to its workers, of which the supervisor is one."""
+NOT_OURS = ("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE")
+
+
+def test_ranks_that_meet_elsewhere_are_no_clients_of_a_torchrun_above():
+    """It holds its port, which is no port for rank 0 then."""
+    for environ in (OF_TORCHRUN, {**OF_TORCHRUN, "MASTER_PORT": ""}):
+        specs = plan(ONE_CARD, environ)
+        for name in (*NOT_OURS, "TORCHELASTIC_USE_AGENT_STORE"):
+            assert variables(specs, name) == [None]
+        assert variables(specs, "MASTER_ADDR") == ["127.0.0.1"]
+        assert (variables(specs, "MASTER_PORT"), specs[0].port) == (["29500"], 29500)
+
+
+def test_ranks_that_meet_at_the_agent_of_a_torchrun_above_are_its_clients():
+    for node_rank in range(2):
+        for spec in plan(TEMPLATE_1, OF_TORCHRUN, node_rank=node_rank):
+            assert spec.environ["TORCHELASTIC_USE_AGENT_STORE"] == "True"
+            assert spec.environ["MASTER_PORT"] == "34567"
+            assert spec.port is None  # no rank listens there
+            assert {spec.environ[name] for name in NOT_OURS} == {None}
+
+
+@pytest.mark.parametrize("missing", ["TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"])
+def test_a_store_without_a_torchrun_is_nobodys(missing):
+    environ = {name: value for name, value in OF_TORCHRUN.items() if name != missing}
+    for spec in plan(TEMPLATE_1, environ, node_rank=0):
+        assert spec.environ["TORCHELASTIC_USE_AGENT_STORE"] is None

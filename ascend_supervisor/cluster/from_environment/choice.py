@@ -51,7 +51,9 @@ def told_by(platform: Platform, environ: Mapping[str, str]) -> JobSize | None:
     """What its variables say of the size of the job, for comparison; they may be wrong."""
     if platform == "operator":
         return operator.size(environ)
-    pods = _count(environ, kubeflow.PODS) if platform == "kubeflow" else 0
+    pods = kubeflow.pods_told(environ) if platform == "kubeflow" else 0
+    if ":" in environ.get(kubeflow.PODS, "") and pods > 1:
+        return None  # how many of them is not told
     return JobSize(f"{kubeflow.PODS}={pods}", pods=pods) if pods else None
 
 
@@ -85,8 +87,7 @@ def pods_told(environ: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     if rank := _later_rank(environ):
         yield f"RANK={rank}", rank + 1
     if nodes := environ.get(kubeflow.PODS):
-        pods = 2 if kubeflow.is_range(environ) else _count(environ, kubeflow.PODS)
-        yield f"{kubeflow.PODS}={shown(nodes)}", pods
+        yield f"{kubeflow.PODS}={shown(nodes)}", kubeflow.pods_told(environ)
     yield from model_arts.servers_told(environ)
 
 

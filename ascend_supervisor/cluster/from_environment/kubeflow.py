@@ -27,6 +27,8 @@ from ascend_supervisor.untrusted_text import shown
 
 PODS = "PET_NNODES"
 DEVICES = "PET_NPROC_PER_NODE"
+BACKEND = "PET_RDZV_BACKEND"
+"""Only an elastic job has it."""
 NODE_RANK = ("PET_NODE_RANK", "RANK")
 """The index of the pod. A PyTorchJob without a Master has only the second."""
 
@@ -55,18 +57,51 @@ def declared(environ: Mapping[str, str], node_rank: int | None, devices: int) ->
 
 
 def _pods(environ: Mapping[str, str]) -> int:
-    if is_range(environ):
+    if _is_one_worker(environ) and not _has_more(environ, 1):
+        return 1
+    least, colon, most = environ[PODS].partition(":")
+    if colon:
+        found = f"{PODS}: expected the number of pods, found the range {shown(environ[PODS])}: "
+        if least == most:
+            found += (
+                "Kubeflow counts the Workers of an elastic job only, not its Master, and does not "
+                "tell a Worker its number"
+            )
+        else:
+            found += "the ranks of an elastic job are not known in advance"
+        raise SettingsRefused(f"{found}; {_NOT_ELASTIC}")
+    pods = number(environ, PODS, 1, MOST_HOSTS)
+    if environ.get(BACKEND) and _has_more(environ, pods):
+        world = shown(environ.get("WORLD_SIZE", ""))
         raise SettingsRefused(
-            f"{PODS}: expected the number of pods, found the range {shown(environ[PODS])}: the "
-            "ranks of an elastic job are not known in advance; remove its elasticPolicy, or "
-            "start torchrun as it is: --method once -- torchrun ..."
+            f"{PODS}: expected the number of pods, found {pods} with WORLD_SIZE={world}: Kubeflow "
+            f"counts the Workers of an elastic job only, not its Master; {_NOT_ELASTIC}"
         )
-    return number(environ, PODS, 1, MOST_HOSTS)
+    return pods
 
 
-def is_range(environ: Mapping[str, str]) -> bool:
-    """Whether the number of pods may change, as in ``1:4``."""
-    return ":" in environ.get(PODS, "")
+_NOT_ELASTIC = "remove its elasticPolicy, or start torchrun as it is: --method once -- torchrun ..."
+
+
+def _is_one_worker(environ: Mapping[str, str]) -> bool:
+    return environ.get(PODS) == "1:1"
+
+
+def _has_more(environ: Mapping[str, str], pods: int) -> bool:
+    """Whether variables that a job with a Master has tell of more ``pods``.
+
+    WORLD_SIZE counts pods, or their processes, according to the release.
+    """
+    world, each = whole(environ, "WORLD_SIZE"), whole(environ, DEVICES) or 1
+    later = any((whole(environ, name) or 0) >= pods for name in NODE_RANK)
+    return later or world not in (None, pods, pods * each)
+
+
+def pods_told(environ: Mapping[str, str]) -> int:
+    """The least number of pods; 0 where nothing tells it."""
+    if ":" in environ.get(PODS, ""):
+        return 1 if _is_one_worker(environ) and not _has_more(environ, 1) else 2
+    return whole(environ, PODS) or 0
 
 
 def _devices(environ: Mapping[str, str], here: int) -> int:
