@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import anyio
 
 from ascend_supervisor.errors import SettingsRefused, Unavailable
-from ascend_supervisor.etcd.access import Access, Login, Password
+from ascend_supervisor.etcd.access import Access, Kept, Login, Password
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import HttpxMissing, Refused
 from ascend_supervisor.etcd.opening import etcd_client
@@ -24,6 +24,8 @@ from ascend_supervisor.untrusted_text import plain
 CA_BYTES = 1024 * 1024
 PASSWORD_BYTES = 4096
 FILE_SECONDS = 5.0
+AGAIN_SECONDS = 0.2
+"""Within a request, for a file that was read before."""
 
 
 @asynccontextmanager
@@ -61,7 +63,20 @@ def access_of(settings: Settings, environ: Mapping[str, str]) -> Access:
     """
     ca = None if settings.peers_ca is None else _read("--peers-ca", settings.peers_ca, CA_BYTES)
     endpoints = settings.peers if isinstance(settings.peers, tuple) else ()
-    return Access(endpoints, _login(settings, environ), ca, settings.peers_ttl / 4)
+    seconds = settings.peers_ttl / 4
+    again = partial(_kept, settings, environ)
+    return Access(endpoints, _login(settings, environ), ca, seconds, again=again)
+
+
+async def _kept(settings: Settings, environ: Mapping[str, str]) -> Kept:
+    """The user and the CA as their files are by now; what cannot be read in time is left out."""
+    login = ca = None
+    with anyio.move_on_after(AGAIN_SECONDS), suppress(SettingsRefused):
+        login = await aside(partial(_login, settings, environ))
+    if settings.peers_ca is not None:
+        with anyio.move_on_after(AGAIN_SECONDS), suppress(SettingsRefused):
+            ca = await aside(partial(_read, "--peers-ca", settings.peers_ca, CA_BYTES))
+    return Kept(login, ca)
 
 
 def _login(settings: Settings, environ: Mapping[str, str]) -> Login | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from ipaddress import AddressValueError, IPv6Address
 from urllib.parse import urlsplit
 
@@ -54,12 +55,20 @@ class Login(Struct, frozen=True):
     password: Password
 
 
+class Kept(Struct, frozen=True):
+    """What proves to etcd who we are, and to us that it is etcd; None: it cannot be read."""
+
+    login: Login | None = None
+    ca: str | None = None
+
+
 class Access(Struct, frozen=True):
     """How etcd is reached, and what is expected of an answer.
 
     Without ``endpoints`` the client is told later where etcd is (``Etcd.move``).
     ``ca`` holds certificates in PEM, in place of the system's. A request has ``deadline`` seconds
-    for all endpoints together. An answer, or a message of a watch, has ``most_bytes``.
+    for all endpoints together. An answer, or a message of a watch, has ``most_bytes``. Where we are
+    refused, ``again`` reads the user and the CA once more: whoever keeps them may renew them.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -67,6 +76,7 @@ class Access(Struct, frozen=True):
     ca: str | None = None
     deadline: float = 5.0
     most_bytes: int = 64 * 1024 * 1024  # 1,250 records of 1 kB are 1.5 MB
+    again: Callable[[], Awaitable[Kept]] | None = None
 
 
 def read_endpoints(found: object) -> tuple[Endpoint, ...]:

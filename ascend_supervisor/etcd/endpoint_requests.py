@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from ascend_supervisor.etcd import wire
-from ascend_supervisor.etcd.access import Access, Endpoint
+from ascend_supervisor.etcd.access import Access, Endpoint, Login
 from ascend_supervisor.etcd.endpoint_order import Turns
 from ascend_supervisor.etcd.etcd_errors import FULL, Meaning, meaning_of, reason, refusal
 from ascend_supervisor.etcd.failures import Failure, Kind, Refused, error_of
@@ -31,6 +31,8 @@ class Asking:
         self.exchange = exchange
         self.turns = Turns(access.endpoints)
         self._login = access.login
+        self._ca = access.ca
+        self._again = access.again
         self._deadline = access.deadline
         self._token = ""
         self._renewing = anyio.Lock()
@@ -70,6 +72,8 @@ class Asking:
                 return await self._with_token(endpoint, attempt)
             except Failed as failed:
                 self.turns.failed(endpoint)
+                if failed.kind is Kind.REFUSED:
+                    await self._read_again()
                 failures.append(Failure(endpoint.told, failed.kind, failed.clause))
                 may_have_happened = failed.was_sent and not may_repeat
             except BaseException as error:
@@ -110,19 +114,43 @@ class Asking:
         async with self._renewing:
             if login is None or self._token != old:
                 return
-            message = Message(
-                "/v3/auth/authenticate", wire.login_body(login.user, login.password.text)
-            )
             try:
-                data = await self.exchange.ask(endpoint, message, "", seconds)
-                self._token = wire.token_answer(data)
-            except wire.NotUnderstood as error:
-                raise not_understood(error) from error
-            except Failed as failed:
-                raise Failed(failed.kind, failed.clause, was_sent=False) from failed
+                await self._authenticate(endpoint, login, seconds)
             except Complained as error:
-                if meaning_of(error.complaint) is not Meaning.NO_USERS:
+                if meaning_of(error.complaint) is Meaning.NO_USERS:
+                    return
+                await self._read_again()
+                if self._login == login or self._login is None:
                     raise self._judged(error) from error
+                await self._authenticate_again(endpoint, self._login, seconds)
+
+    async def _authenticate_again(self, endpoint: Endpoint, login: Login, seconds: float) -> None:
+        try:
+            await self._authenticate(endpoint, login, seconds)
+        except Complained as error:
+            raise self._judged(error) from error
+
+    async def _authenticate(self, endpoint: Endpoint, login: Login, seconds: float) -> None:
+        """Get a token; raises Failed, or Complained."""
+        message = Message(_AUTHENTICATE, wire.login_body(login.user, login.password.text))
+        try:
+            data = await self.exchange.ask(endpoint, message, "", seconds)
+            self._token = wire.token_answer(data)
+        except wire.NotUnderstood as error:
+            raise not_understood(error) from error
+        except Failed as failed:
+            raise Failed(failed.kind, failed.clause, was_sent=False) from failed
+
+    async def _read_again(self) -> None:
+        """The password and the CA, as they are by now; what cannot be read stays as it was."""
+        if self._again is None:
+            return
+        kept = await self._again()
+        if kept.login is not None:
+            self._login = kept.login
+        if kept.ca is not None and kept.ca != self._ca:
+            self._ca = kept.ca
+            self.exchange.trust(kept.ca)
 
     def _judged(self, error: Complained) -> Exception:
         """The same error if the caller is to decide about it."""

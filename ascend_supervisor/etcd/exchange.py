@@ -83,8 +83,9 @@ class Stream:
 class Exchange:
     """The connections to all endpoints."""
 
-    def __init__(self, client: httpx.AsyncClient, most_bytes: int) -> None:
+    def __init__(self, client: httpx.AsyncClient, trusted: ssl.SSLContext, most_bytes: int) -> None:
         self._client = client
+        self._trusted = trusted
         self._most_bytes = most_bytes
         self._proven: set[Endpoint] = set()
 
@@ -98,6 +99,11 @@ class Exchange:
             finally:
                 await _close(response)
         return _accepted(response.status_code, data)
+
+    def trust(self, ca: str) -> None:
+        """Trust these certificates, too, from the next connection on; others if none is one."""
+        with suppress(ssl.SSLError, ValueError):
+            self._trusted.load_verify_locations(cadata=ca)
 
     async def open(
         self, endpoint: Endpoint, message: Message, token: str, seconds: float
@@ -142,7 +148,8 @@ class Exchange:
 @asynccontextmanager
 async def connections(access: Access) -> AsyncIterator[Exchange]:
     """Connections that are closed at the end. Raises Refused for a CA that cannot be read."""
-    transport = _Transport(context_of(access))
+    trusted = context_of(access)
+    transport = _Transport(trusted)
     headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
     client = httpx.AsyncClient(
         transport=transport,
@@ -151,7 +158,7 @@ async def connections(access: Access) -> AsyncIterator[Exchange]:
         timeout=None,  # noqa: S113  (each request has a deadline of its own)
     )
     try:
-        yield Exchange(client, access.most_bytes)
+        yield Exchange(client, trusted, access.most_bytes)
     finally:
         with anyio.move_on_after(CLOSE_SECONDS, shield=True), suppress(OSError, httpx.HTTPError):
             await client.aclose()

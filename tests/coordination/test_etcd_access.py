@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
 from ascend_supervisor.coordination.etcd_access import access_of, etcd_of
 from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.etcd.failures import Refused
 from ascend_supervisor.settings.peers_options import PASSWORD
 from tests.etcd.asking import put, value_of
 from tests.etcd.fixtures import etcd_server
@@ -21,6 +24,7 @@ __all__ = ["etcd_server"]
 
 JOB = {"JOB_ID": "j"}
 SECRET = "s3cret"  # noqa: S105
+LATE = ("--peers-fence=60", "--peers-timeout=200")
 
 
 async def test_ca_user_and_password_file_reach_etcd(etcd_server, tmp_path):
@@ -38,6 +42,65 @@ async def test_ca_user_and_password_file_reach_etcd(etcd_server, tmp_path):
     async with etcd_of(read, JOB) as etcd:
         await put(etcd, "a", b"b")
         assert await value_of(etcd, "a") == b"b"
+
+
+async def test_a_password_that_was_changed_is_read_again(etcd, tmp_path):
+    etcd.admit("bob", SECRET, "a")
+    file = tmp_path / "password"
+    file.write_text(SECRET)
+    read = settings(
+        f"--peers={etcd.url}", "--peers-user=bob", f"--peers-password-file={file}", env=JOB
+    )
+    async with etcd_of(read, JOB) as client:
+        await put(client, "a", b"b")
+        etcd.change_password("bob", "new")
+        for content in (SECRET.encode(), b"", b"\xff", None):
+            if content is None:
+                file.unlink()
+            else:
+                file.write_bytes(content)
+            with pytest.raises(Refused, match="it does not know the user, or not with this pass"):
+                await value_of(client, "a")
+        other = file.with_name("other")
+        other.write_text("new\n")
+        file.symlink_to(other)
+        assert await value_of(client, "a") == b"b"
+
+
+async def test_a_ca_that_was_renewed_is_read_again(etcd_server, tmp_path):
+    old, new = (make_tls(tmp_path / name, "IP:127.0.0.1") for name in ("old", "new"))
+    server = etcd_server(tls=old)
+    file = tmp_path / "ca"
+    file.write_bytes(old.ca.read_bytes())
+    read = settings(f"--peers={server.url}", f"--peers-ca={file}", "--peers-ttl=40", *LATE, env=JOB)
+    async with etcd_of(read, JOB) as client:
+        await put(client, "a", b"b")
+        server.stop()
+        server._tls = new
+        server.start()
+        with pytest.raises(Refused, match="not signed by a CA that is trusted here"):
+            await value_of(client, "a")
+        file.write_bytes(new.ca.read_bytes())
+        with suppress(Refused):  # it was read after this one
+            await value_of(client, "a")
+        assert await value_of(client, "a") == b"b"
+
+
+def test_a_job_whose_password_is_changed_runs_on(etcd, supervised, tmp_path):
+    etcd.admit("bob", SECRET, "/ascend-supervisor/")
+    file = tmp_path / "password"
+    file.write_text(SECRET)
+    words = [etcd.url if word == "http://127.0.0.1:1" else word for word in OPTIONS]
+    waits = python("import time; print('up', flush=True)\nwhile True: time.sleep(0.1)")
+    job = supervised(*words, f"--peers-password-file={file}", "--peers-ttl=4", *waits)
+    job.wait_for("output", msg="up")
+    etcd.change_password("bob", "new")
+    told = job.wait_for("peers.unreachable")["reason"]
+    assert "it does not know the user, or not with this password" in told
+    file.write_text("new")
+    job.wait_for("peers.reachable")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
 
 
 def test_the_password_comes_from_the_environment():

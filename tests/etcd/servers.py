@@ -101,6 +101,19 @@ class EtcdServer:
         shutil.rmtree(self._root / "data")
         self.start()
 
+    def keep_backup(self) -> None:
+        """What it holds now, for ``restore``; it is away meanwhile."""
+        self.stop()
+        shutil.copytree(self._root / "data", self._root / "backup")
+        self.start()
+
+    def restore(self) -> None:
+        """It holds what it held at its backup, as after a disaster."""
+        self.kill()
+        shutil.rmtree(self._root / "data")
+        shutil.copytree(self._root / "backup", self._root / "data")
+        self.start()
+
     def control(self, *words: str, user: str = "") -> str:
         """What etcdctl prints."""
         assert CONTROL is not None
@@ -123,6 +136,18 @@ class EtcdServer:
         self.control("role", "grant-permission", "ours", "readwrite", "--prefix=true", prefix)
         self.control("user", "grant-role", user, "ours")
         self.control("auth", "enable")
+
+    def change_password(self, user: str, password: str) -> None:
+        """Tokens of this user end with it."""
+        assert CONTROL is not None
+        words = ("user", "passwd", user, "--interactive=false")
+        subprocess.run(
+            [CONTROL, "--endpoints", self.url, "--user", f"root:{ROOT_PASSWORD}", *words],
+            env={"ETCDCTL_API": "3", "PATH": os.environ.get("PATH", "")},
+            check=True,
+            capture_output=True,
+            input=f"{password}\n".encode(),
+        )
 
     def _words(self) -> list[str]:
         tls = self._tls

@@ -100,7 +100,14 @@ class Job:
             self.up(index)
         return self.servers
 
-    def start(self, index: int, *options: str, place: str = "", **how: Any) -> Running:
+    def start(
+        self,
+        index: int,
+        *options: str,
+        place: str = "",
+        command: Sequence[str] = (sys.executable, "-c", RANK),
+        **how: Any,
+    ) -> Running:
         """The supervisor of this server; at another ``place`` it is a new pod."""
         root = self._root / f"server-{index}{place}"
         root.mkdir(exist_ok=True)
@@ -125,7 +132,7 @@ class Job:
             *("--peers-ttl", str(TTL), "--peers-fence", str(FENCE)),
             *("--peers-timeout", str(TIMEOUT)),
             *options,
-            *("--", sys.executable, "-c", RANK),
+            *("--", *command),
             root=root,
             **{"deadline": DEADLINE_SECONDS, **how},
         )

@@ -183,6 +183,34 @@ def test_an_etcd_that_loses_its_data_costs_nothing(job):
     job.succeed(1)
 
 
+def test_an_etcd_restored_from_a_backup_that_holds_an_ended_job_of_this_name_costs_nothing(job):
+    job.start_all()
+    job.signal_rank(1, signal.SIGUSR1)
+    job.all_up(1)
+    job.succeed(1)
+    job.etcd.keep_backup()
+    job.start_all(*PATIENT)
+    job.etcd.restore()
+    epoch = ("get", "/ascend-supervisor/test/epoch")
+    wait_until(lambda: '"phase":"run"' in job.etcd.control(*epoch))
+    job.signal_rank(0, signal.SIGKILL)
+    job.all_up(1)
+    job.succeed(1)
+
+
+def test_another_job_of_the_same_name_is_refused_and_one_that_runs_goes_on(job):
+    job.start_all()
+    other = job.start(1, place="-other", command=(sys.executable, "-c", "print('other')"))
+    assert other.end() == 64
+    told = other.events[-1]["reason"]
+    assert "this server was started with command=python" in told
+    assert "give another job another name (--peers-job)" in told
+    ports = job.start(2, "--master-port", "2222", place="-port")
+    assert ports.end() == 64
+    assert "master_port=2222, and the job with master_port=None" in ports.events[-1]["reason"]
+    job.succeed(0)
+
+
 def test_a_pod_that_is_replaced_from_elsewhere(job):
     job.start_all()
     job.servers[1].process.kill()

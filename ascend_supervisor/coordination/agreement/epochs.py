@@ -27,14 +27,22 @@ def stop_without_index(case: Case) -> Act | None:
 def restore_epoch(case: Case) -> Act | None:
     """Data were lost, or damaged: whoever remembers more puts it again. The highest one stays."""
     known, found = case.memory.epoch, case.view.epoch
-    if known is None or (
-        found is not None
-        and (found.job != known.job or found.phase is Phase.END or found.order >= known.order)
-    ):
+    if known is None or (found is not None and not _is_older(case, found, known)):
         return None
     about = case.memory.about or About("", case.rules.settings)
     why = case.view.damaged_epoch or "etcd has lost data"
     return new_epoch(case, why, known, replace(about, again=True))
+
+
+def _is_older(case: Case, found: Epoch, known: Epoch) -> bool:
+    """Whether etcd holds what was true before.
+
+    Another job that has ended is an old one: none of this name begins while a member of ours has
+    confirmed itself within the fence.
+    """
+    if found.job != known.job:
+        return found.phase is Phase.END and case.index is not None
+    return found.phase is not Phase.END and found.order < known.order
 
 
 def first_epoch(case: Case) -> Act | None:

@@ -84,9 +84,10 @@ def own_done(case: Case) -> Mark | None:
 
 def refuse_ourselves(case: Case) -> Act | None:
     """We cannot take part, and nobody counts on us yet."""
-    if case.gathering is None or case.index is not None:
+    if case.index is not None or (case.gathering is None and case.running is None):
         return None
-    if (obstacle := case.situation.obstacle) is not None:
+    obstacle = case.situation.obstacle
+    if obstacle is not None and case.gathering is not None:
         return Exit(obstacle.exit_code, obstacle.reason)
     theirs, ours = case.about.settings, case.rules.settings
     if theirs == ours:
@@ -99,7 +100,10 @@ def _apart(ours: str, theirs: str) -> str:
     mine, its = ours.split(), theirs.split()
     here = " ".join(word for word in mine if word not in its)
     there = " ".join(word for word in its if word not in mine)
-    return f"{here}, and the job with {there}; start all its servers with the same settings"
+    return (
+        f"{here}, and the job with {there}; start all its servers with the same settings and "
+        "command, and give another job another name (--peers-job)"
+    )
 
 
 def take_index(case: Case) -> Act | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from hashlib import sha256
 from pathlib import Path, PurePath
+from platform import node
 
 from msgspec import Struct
 
@@ -31,8 +34,15 @@ IN_COMMON = (
     "peers_timeout",
     "follow_cluster",
     "cluster_verdict",
+    "master_port",
 )
-"""The settings that every server decides by."""
+"""The settings that every server decides by, or must have in common to meet."""
+OWN_NAMES = ("POD_NAME", "HOSTNAME", "POD_IP", "HOST_IP", "NODE_NAME")
+"""Variables whose values may stand in the command of one server, and others in that of another."""
+
+
+LEAST_NAME = 4
+MOST_OF_NAME = 40
 
 
 class Meeting(Struct, frozen=True):
@@ -67,7 +77,7 @@ def meeting_of(
         etcd=partial(etcd_of, settings, environ),
         name=settings.peers_job or next(filter(None, map(environ.get, JOB_VARIABLES)), ""),
         state_file=Path(state_file),
-        settings=" ".join(f"{key}={_told(getattr(settings, key))}" for key in IN_COMMON),
+        settings=" ".join((*_in_common(settings), *_command(settings, environ))),
         budget=budget,
         patience=Patience(settings.drain, settings.grace),
         ttl=settings.peers_ttl,
@@ -76,6 +86,25 @@ def meeting_of(
         verdict=settings.cluster_verdict if settings.follow_cluster else 0.0,
         may_move=settings.follow_cluster,
     )
+
+
+def _in_common(settings: Settings) -> Iterator[str]:
+    return (f"{key}={_told(getattr(settings, key))}" for key in IN_COMMON)
+
+
+def _command(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
+    """The name of its script and a digest: it may hold secrets. Of ``once``, any may differ."""
+    if settings.method == "once" or not settings.command:
+        return
+    program, *words = settings.command
+    text = "\0".join((PurePath(program).name, *words))
+    for own in (node(), *(environ.get(name, "") for name in OWN_NAMES)):
+        if len(own) > LEAST_NAME and any(map(str.isdigit, own)):
+            text = text.replace(own, "*")
+    digest = sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
+    script = next((word for word in words if word.endswith(".py")), program)
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", PurePath(script).name)[:MOST_OF_NAME]
+    yield f"command={name}:{digest}"
 
 
 def _told(value: object) -> str:

@@ -190,7 +190,7 @@ class Session:
             case Forget():
                 self.memory = carried_out(self.memory, act, boot_time(), self._rules)
             case Exit():
-                trouble = self._requests.trouble if act.kills else ""
+                trouble = self._requests.trouble if self._is_cut_off else ""
                 self._give(replace(act, reason=f"{act.reason}: {trouble}") if trouble else act)
 
     def _in_vain(self) -> Exit | None:
@@ -198,7 +198,7 @@ class Session:
 
         Where it answers nothing the contact is as old, and ``decide`` says that.
         """
-        if boot_time() - self.memory.contact >= self._rules.patience:
+        if self._is_cut_off:
             return None
         why = self._requests.in_vain_for(self._rules.patience)
         return None if why is None else Exit(UNAVAILABLE, f"etcd cannot be used: {why}", kills=True)
@@ -256,6 +256,10 @@ class Session:
     def _near(self) -> Near | None:
         """What we read of a job of many servers; None if all is read."""
         return near_of(self.memory, self._rules, self._few)
+
+    @property
+    def _is_cut_off(self) -> bool:
+        return boot_time() - self.memory.contact >= self._rules.patience
 
     def _clocks(self) -> Clocks:
         return Clocks(boot_time(), secrets.token_hex(8), random.random())  # noqa: S311

@@ -111,6 +111,16 @@ def test_another_job_ends_those_who_have_run_and_is_joined_by_the_others(started
         assert (found.exit_code, found.kills) == (69, True)
 
 
+def test_another_job_that_has_ended_is_an_old_one_to_a_member_that_runs():
+    memory = replace(known(view(RUN)), started=0)
+    old = view(Epoch("other", 0, Phase.END, "w9", 3))
+    back = decide(old, memory, Clocks(100, "new"), RUNNING, RULES)
+    assert (epoch_of(back).job, epoch_of(back).phase) == ("job", Phase.RUN)
+    assert about_of(back).again
+    frozen = decide(old, replace(memory, contact=70.0), Clocks(100, "new"), RUNNING, RULES)
+    assert isinstance(frozen, Exit)
+
+
 def test_its_own_farewell_that_it_finds_written_is_an_end():
     left = without(view(GATHER, server__0=Member("job", "A", "a", has_left=True)), "alive/0")
     found = act(left, replace(READY, stop=15))

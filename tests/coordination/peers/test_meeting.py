@@ -1,0 +1,60 @@
+"""What all servers of a job must have in common, and what may differ between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from platform import node
+
+import pytest
+
+from ascend_supervisor.coordination.peers.meeting import meeting_of
+from ascend_supervisor.restart_policy import RestartBudget
+from tests.job_settings import of_command_line
+
+OPTIONS = ("--peers=http://a:1", "--peers-job=j")
+
+
+def shared(*words: str, options: tuple[str, ...] = (), **environ: str) -> str:
+    read = of_command_line(*OPTIONS, *options, "--", *words)
+    return meeting_of(read, environ, RestartBudget(1), Path("state")).settings
+
+
+TRAIN = shared("python3", "train.py", "--lr", "1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("python3", "eval.py"),
+        ("python3", "train.py", "--lr", "2"),
+        ("bash", "train.py", "--lr", "1"),
+    ],
+)
+def test_another_command_is_another_job(words):
+    assert shared(*words) != TRAIN
+
+
+def test_the_script_is_named_and_nothing_else_of_the_command_is_told():
+    told = shared("python3", "a b/train it.py", "--token", "s3cret")
+    assert " command=train_it.py:" in told
+    assert "s3cret" not in told
+    assert len(told.split()) == len(TRAIN.split())
+
+
+def test_what_names_this_server_may_differ():
+    logs = [
+        shared("python3", "train.py", f"--log=/logs/{pod}/x", POD_NAME=pod)
+        for pod in ("job-worker-0", "job-worker-1")
+    ]
+    assert logs[0] == logs[1]
+    assert shared("/opt/a/python3", "train.py", "--lr", "1") == TRAIN
+    assert shared("python3", "train.py", HOSTNAME="train") == shared("python3", "train.py")
+    assert node()
+
+
+def test_of_once_any_command_may_differ_and_of_all_the_port_of_rank_0_may_not():
+    once = ("--method=once",)
+    assert shared("torchrun", "--node_rank=0", options=once) == shared("a", options=once)
+    assert shared("python3", "train.py", options=("--master-port=2222",)) != shared(
+        "python3", "train.py"
+    )
