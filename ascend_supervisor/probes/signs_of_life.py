@@ -83,9 +83,12 @@ def voices(life: Life, gone: Collection[int]) -> Voices:
 
 def _outputs(living: Living, life: Life, gone: Collection[int]) -> Iterator[Voice]:
     known = _lives_by_rank(living, gone)
-    if not living.spec.worker_logs:
-        all_ended = 0 < living.spec.workers <= len(known) and not any(known.values())
-        yield _whole(living, life, has_ended=living.activity.has_ended or all_ended)
+    has_ended = living.activity.has_ended
+    outlives_workers = 0 < living.spec.workers <= len(known) and not any(known.values())
+    if outlives_workers and not has_ended and life.plan.start.holds_all_ranks:
+        yield _launcher(living)
+    elif not living.spec.worker_logs:
+        yield _whole(living, life, has_ended=has_ended or outlives_workers)
     for log in living.spec.worker_logs:
         has_ended = living.activity.has_ended or not known.get(log.rank, True)
         yield _rank(log.rank, living, life, has_ended=has_ended)
@@ -120,6 +123,11 @@ def _whole(living: Living, life: Life, *, has_ended: bool = False) -> Voice:
         tuple(life.notified[rank] for rank in notified if rank in life.notified),
         has_ended,
     )
+
+
+def _launcher(living: Living) -> Voice:
+    """A launcher whose workers have all ended, and which waits for those of no other server."""
+    return Voice(living.spec.name, (), (living.activity, *living.activity_of_workers))
 
 
 def _rank(rank: int, living: Living, life: Life, *, has_ended: bool = False) -> Voice:

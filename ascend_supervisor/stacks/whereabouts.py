@@ -52,10 +52,14 @@ class Place(Struct, frozen=True):
 def whereabouts(looked: Sequence[Looked]) -> str:
     """The ranks, grouped by their places, the largest group first; at most MOST_CHARACTERS.
 
-    Where no rank is known, the processes that were started are told in their place.
+    Where no rank is known, or all have ended, the processes that were started are told in their
+    place.
     """
     ranks = [one for one in looked if one.subject.rank is not None]
-    shown = ranks or [one for one in looked if one.subject.significant] or looked
+    significant = [one for one in looked if one.subject.significant]
+    if all(one.has_ended for one in ranks):
+        ranks = [one for one in significant if not one.has_ended] or ranks
+    shown = ranks or significant or looked
     return sentence({one.subject.name: place_of(one) for one in shown})
 
 

@@ -204,6 +204,23 @@ def test_a_launchers_workers_that_are_silent_hang(launched, method, lines):
     assert not job.survivors()
 
 
+@pytest.mark.parametrize("method", ["torchrun", "msrun"])
+def test_a_launcher_that_is_stopped_hangs_although_its_workers_have_ended(launched, method):
+    source = BEGIN + (
+        "time.sleep(1)\n"  # until they were seen
+        "os.kill(os.getppid(), signal.SIGSTOP)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    job = launched(method, source, "--hang-timeout", "3", "--startup-timeout", "60")
+    assert job.end() == 124
+    (hang,) = job.all("hang.noticed")
+    assert (hang["source"], hang["ranks"]) == ("silence", [])
+    reason = spoken(job)
+    assert reason.startswith(f"{method} has not written anything for 3 s (--hang-timeout); ")
+    assert f"; {method} is stopped (state T)" in reason
+    assert not job.survivors()
+
+
 def test_a_worker_that_is_silent_is_told_from_one_that_has_ended(launched):
     source = BEGIN + (
         "if rank == '0': sys.exit(0)\n"

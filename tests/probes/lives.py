@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+from msgspec.structs import replace
+
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Activity, Life, Living, Notified, Plan, Start
@@ -52,8 +54,13 @@ def _spec(**more) -> ProcessSpec:
 
 
 def life(
-    *processes: Living, ranks: int = 2, notified: Mapping[int, Notified] | None = None
+    *processes: Living,
+    ranks: int = 2,
+    servers: int = 1,
+    notified: Mapping[int, Notified] | None = None,
 ) -> Life:
-    found = standalone_table(ranks)
-    plan = Plan(Start(0, found, 0, found.table.entries[0], 0), ())
+    """``ranks`` are those of this server, the first of so many ``servers``."""
+    found = standalone_table(ranks * servers)
+    entry = found.table.entries[0]
+    plan = Plan(Start(0, found, 0, replace(entry, devices=entry.devices[:ranks]), 0), ())
     return Life(plan, list(processes), dict(notified or {}))

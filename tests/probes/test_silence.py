@@ -145,7 +145,7 @@ async def test_nothing_is_a_hang_when_the_generation_is_being_ended():
 
 async def test_a_worker_is_gone_when_somebody_else_has_its_number():
     """We live, but we are no child of the launcher."""
-    lived = life(torchrun(wrote(0.0), {os.getpid(): 0}, workers=1))
+    lived = life(torchrun(wrote(0.0), {os.getpid(): 0}, workers=1), servers=2)
     clock = Slept()
     with anyio.move_on_after(0.05) as scope:
         await Silence(Limits(60.0, None, 60.0, 60.0), clock, lambda _: None).must_end(lived)
@@ -165,7 +165,7 @@ async def test_a_worker_that_its_launcher_has_not_waited_for_has_ended():
         launched = replace(torchrun(wrote(0.0), {worker.pid: 0}, workers=1), pid=os.getpid())
         with anyio.move_on_after(0.05) as scope:
             probe = Silence(Limits(hang=60.0), LeapingClock(), lambda _: None)
-            await probe.must_end(life(launched))
+            await probe.must_end(life(launched, servers=2))
     assert scope.cancelled_caught
 
 

@@ -136,7 +136,7 @@ NOT_YET = {
         50.0,
     ),
     "all workers have ended, and torchrun waits for other servers": (
-        life(torchrun(wrote(0), {GONE: 0}, workers=1)),
+        life(torchrun(wrote(0), {GONE: 0}, workers=1), servers=2),
         Limits(60.0, None, 60.0, 60.0),
         70.0,
         60.0,
