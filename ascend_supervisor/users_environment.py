@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Equip, Start
@@ -31,6 +32,8 @@ def rank_variables(variables: Sequence[RankVariable], place: Place, start: Start
 
     def equip(spec: ProcessSpec) -> ProcessSpec:
         facts = _facts(spec, place, start)
+        if spec.rank is not None:
+            _check_device(variables, facts)
         known = [variable for variable in variables if variable.names <= facts.keys()]
         said = {variable.name: variable.value(facts) for variable in known}
         made = [spec.cwd / said[CANN_LOGS]] if CANN_LOGS in said else []
@@ -41,6 +44,16 @@ def rank_variables(variables: Sequence[RankVariable], place: Place, start: Start
         )
 
     return equip
+
+
+def _check_device(variables: Sequence[RankVariable], facts: Mapping[str, str]) -> None:
+    """Raise SettingsRefused where a rank has no device, and a variable is to hold its id."""
+    for variable in variables:
+        if "device_id" in variable.names - facts.keys():
+            raise SettingsRefused(
+                f"--rank-env: {variable.name}: {{device_id}} is the device_id in the rank table, "
+                "and no device of this rank is known; leave it out"
+            )
 
 
 def _facts(spec: ProcessSpec, place: Place, start: Start) -> Mapping[str, str]:
@@ -55,4 +68,7 @@ def _facts(spec: ProcessSpec, place: Place, start: Start) -> Mapping[str, str]:
     }
     if spec.rank is not None:
         facts |= {"rank": str(spec.rank), "local_rank": str(spec.local_rank)}
+        for device in start.entry.devices:
+            if device.rank == spec.rank:
+                facts["device_id"] = str(device.device_id)
     return facts

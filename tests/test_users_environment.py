@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cluster.rank_table import Entry, FoundTable
+from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.process_spec import ProcessSpec
@@ -17,7 +19,7 @@ from ascend_supervisor.planning import plan_of
 from ascend_supervisor.settings.user_variables import NAMES, read_rank_variables
 from ascend_supervisor.users_environment import rank_variables, sourced_variables
 from tests.launchers.test_ranktable import PLACE
-from tests.rank_tables import TWELVE_PODS, table
+from tests.rank_tables import ONE_CARD, TWELVE_PODS, table
 
 ALL = " ".join(f"{{{name}}}" for name in NAMES)
 BOOT = Boot(("python", "train.py"), {}, 0)
@@ -34,9 +36,27 @@ def plan(launcher: Launcher, *said: str) -> tuple[ProcessSpec, ...]:
 def test_each_rank_has_its_own_values():
     specs = plan(RankTableLauncher(BOOT), f"X={ALL}")
     assert [spec.environ["X"] for spec in specs] == [
-        f"{8 + index} {index} 1 96 {PLACE.work_dir}/device{index} {PLACE.log_dir} 3"
+        f"{8 + index} {index} {index} 1 96 {PLACE.work_dir}/device{index} {PLACE.log_dir} 3"
         for index in range(8)
     ]
+
+
+def test_a_device_has_the_id_of_the_table_and_not_the_local_one():
+    """On a bare host the devices 4 to 7 are those, whatever ASCEND_DEVICE_ID counts."""
+    found = table(ONE_CARD)
+    start = Start(0, FoundTable(Path("/t"), found, ""), 0, found.entries[0], 0)
+    equips = [rank_variables(read_rank_variables(["X={device_id}"]), PLACE, start)]
+    for launcher in (RankTableLauncher(BOOT), MindSporeLauncher(BOOT)):
+        *_, rank = plan_of(launcher, PLACE, equips, start).specs
+        assert (rank.environ["X"], rank.environ["DEVICE_ID"]) == ("4", "0")
+
+
+def test_a_rank_without_a_device_has_no_id_to_give():
+    found = replace(table(ONE_CARD), world_size=0, entries=(Entry(()),))
+    start = Start(0, FoundTable(Path("/t"), found, ""), 0, found.entries[0], 0)
+    equips = [rank_variables(read_rank_variables(["X={device_id}"]), PLACE, start)]
+    with pytest.raises(SettingsRefused, match="no device of this rank is known"):
+        plan_of(RankTableLauncher(BOOT), PLACE, equips, start)
 
 
 def test_the_user_wins_over_the_launcher():

@@ -13,6 +13,7 @@ from ascend_supervisor.cluster.from_environment.choice import (
     check_alone,
     declared,
     platform_of,
+    pods_told,
     told_by,
 )
 from ascend_supervisor.cluster.from_environment.frameworks import check_method
@@ -40,7 +41,8 @@ class Cluster(Struct, frozen=True):
 
     ``node_rank`` is ours, if the source says it. ``hint`` says how to choose another source, where
     two could count; then ``size`` is what variables say of the job, and a file must agree.
-    ``published`` are the devices of this server, where all servers make the table.
+    ``published`` are the devices of this server, where all servers make the table. ``npus`` are
+    those of this machine, if nothing tells of others.
     """
 
     source: ClusterSource
@@ -49,6 +51,7 @@ class Cluster(Struct, frozen=True):
     hint: str | None = None
     size: JobSize | None = None
     published: tuple[ServerDevice, ...] = ()
+    npus: int = 0
 
 
 def cluster_of(
@@ -76,7 +79,8 @@ def cluster_of(
     check_leader(environ, len(devices))
     platform = None if settings.rank_table is not None else platform_of(environ)
     if platform is None or (platform == "modelarts" and needs_file):
-        return Cluster("rank_table")
+        alone = all(pods < 2 for _, pods in pods_told(environ))  # noqa: PLR2004
+        return Cluster("rank_table", npus=len(devices) if alone else 0)
     if platform == "modelarts":  # its variables and its table come together, and say the same
         return _declared(platform, settings, environ, 0)
     return _table_or_variables(platform, settings, environ, len(devices), needs_file)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+from ascend_supervisor.cluster.from_environment.model_arts import DEVICES, HOSTS
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.scarcity import scarcity
@@ -17,6 +18,8 @@ NO_FILE = "there is no such file"
 OF_PYTORCH = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK")
 CLUSTER_VARIABLES = ("WORLD_SIZE", "MS_ROLE", "CM_WORKER_SIZE", "PET_NNODES")
 """By framework: Ascend Operator sets one of the first three, Kubeflow the last."""
+OF_MODELARTS = "--method torchrun, msrun, mindspore, mpirun, torch-ddp or tensorflow"
+"""The methods that read no table by default."""
 WITHOUT_CLUSTER = "without a cluster, use --standalone"
 
 _MOST_NAMES = 5
@@ -24,10 +27,15 @@ _MOST_READ = 1000
 """Names of a directory that are read, so that a huge one costs little."""
 
 
-def no_table(files: Sequence[Path], others: str) -> NotReady:
-    """None of ``files`` exists; ``others`` says what else there is or could be. May block."""
+def no_table(files: Sequence[Path], others: str, npus: int = 0) -> NotReady:
+    """None of ``files`` exists; ``others`` says what else there is or could be. May block.
+
+    ``npus`` are those of this machine, if it may be all of the job: then no table may ever come.
+    """
     looked_at = ", ".join(_looked_at(files))
-    return NotReady(NO_FILE, f"; looked for {looked_at}{f'; {others}' if others else ''}")
+    is_mounted = any(os.path.isdir(file.parent) for file in files)  # noqa: PTH112  (never raises)
+    reason = NO_FILE if is_mounted or not npus else _standalone(npus)
+    return NotReady(reason, f"; looked for {looked_at}{f'; {others}' if others else ''}")
 
 
 def other_sources(environ: Mapping[str, str], hint: str | None, *, is_named: bool) -> str:
@@ -39,11 +47,22 @@ def other_sources(environ: Mapping[str, str], hint: str | None, *, is_named: boo
         return hint
     if is_named:
         return WITHOUT_CLUSTER
+    if told := [name for name in (HOSTS, DEVICES) if environ.get(name)]:
+        count = "counts" if len(told) == 1 else "count"
+        return f"{' and '.join(told)} {count} with {OF_MODELARTS} alone; {WITHOUT_CLUSTER}"
     if any(environ.get(name) for name in ("WORLD_SIZE", "RANK")):
         return _incomplete(environ)
     names = ", ".join(CLUSTER_VARIABLES)
     return (
         f"no variables of Ascend Operator or Kubeflow are set either ({names}); {WITHOUT_CLUSTER}"
+    )
+
+
+def _standalone(npus: int) -> str:
+    """Ascend Operator gives no variables to a MindSpore job that is a single Worker."""
+    return (
+        "--standalone is missing, if this machine is all of the job: no directory of a table is "
+        f"mounted, and {npus} NPU{'s are' if npus > 1 else ' is'} here"
     )
 
 

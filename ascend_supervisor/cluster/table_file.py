@@ -105,17 +105,17 @@ class Seen(Struct, frozen=True):
     is_projected: bool = False
 
 
-def read_table(places: Sequence[Path], others: str = "") -> Seen:
+def read_table(places: Sequence[Path], others: str = "", npus: int = 0) -> Seen:
     """What is at the path that ``places`` lead to; may block.
 
-    ``others`` are sources that were tried besides, told where there is no file. Raises
-    TableRefused for a file that is larger than any table, unread.
+    ``others`` are sources that were tried besides, and ``npus`` as in ``no_table``; both are told
+    where there is no file. Raises TableRefused for a file that is larger than any table, unread.
     """
     path = _resolved(places)
     try:
         found = content_of(path, MAX_BYTES)
     except FileNotFoundError:
-        return Seen(path, no_table(_candidates(places), others))
+        return Seen(path, no_table(_candidates(places), others, npus))
     except NotRegular as other:
         return Seen(path, IS_DIRECTORY if other.is_directory else IS_NO_FILE)
     except TooLarge as large:

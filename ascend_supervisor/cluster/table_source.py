@@ -12,7 +12,7 @@ from ascend_supervisor.cluster.from_environment.volcano import own_task
 from ascend_supervisor.cluster.identity import Identity, doubts, identity_of
 from ascend_supervisor.cluster.no_table import other_sources
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
-from ascend_supervisor.cluster.table_file import table_places
+from ascend_supervisor.cluster.table_file import naming_variable, table_places
 from ascend_supervisor.cluster.wait_for_table import TableFile
 from ascend_supervisor.events import Report
 from ascend_supervisor.settings.precedence import Settings
@@ -76,7 +76,9 @@ def table_file(
     def warnings(table: RankTable) -> tuple[str, ...]:
         return (*doubts(table, whoami), *_alone(table, environ))
 
-    return TableFile(table_places(explicit, environ), clock, report, others, warnings)
+    places = table_places(explicit, environ)
+    npus = 0 if explicit or naming_variable(environ) or settings.follow_cluster else cluster.npus
+    return TableFile(places, clock, report, others, warnings, npus)
 
 
 def _alone(table: RankTable, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -81,14 +81,17 @@ class TableFile:
         report: Report,
         others: str = "",
         doubts: Callable[[RankTable], tuple[str, ...]] = lambda _: (),
+        npus: int = 0,
     ) -> None:
         """``others``: sources that were tried besides, told where there is no file.
 
-        ``doubts`` are further warnings about a table.
+        ``doubts`` are further warnings about a table. ``npus`` are those of this machine, if it may
+        be all of the job.
         """
         self._places = tuple(places)
         self._others = others
         self._doubts = doubts
+        self._npus = npus
         self._clock = clock
         self._report = report
         self._files = SlowFiles()
@@ -162,7 +165,9 @@ class TableFile:
     async def look(self) -> FoundTable | Unready:
         """The table as it is now; raises TableRefused."""
         try:
-            seen = await self._files.ask(partial(read_table, self._places, self._others))
+            seen = await self._files.ask(
+                partial(read_table, self._places, self._others, self._npus)
+            )
             if isinstance(seen.content, NotReady):
                 return Unready(seen.path, seen.content)
             found = await self._parse(seen.path, seen.content)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import ceil
 from pathlib import PurePath
 
 from ascend_supervisor.cluster.from_environment.torchelastic import OF_A_WORKER
@@ -14,7 +16,10 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.start_directory import rank_directory
 from ascend_supervisor.launchers.testimony import Explanation
 from ascend_supervisor.settings.command_words import script_of
+from ascend_supervisor.settings.readers import read_duration
+from ascend_supervisor.untrusted_text import shown
 
+HCCL_CONNECT = "HCCL_CONNECT_TIMEOUT"
 HCCL_CONNECT_SECONDS = "1800"
 
 
@@ -44,12 +49,31 @@ def process_log(boot: Boot, here: Here, whose: str) -> str:
     return boot.inherited("ASCEND_PROCESS_LOG_PATH", str(usual))
 
 
+def seconds_of(name: str, text: str) -> str:
+    """Whole seconds, of a number that may have a unit, as in ModelArts' ``600s``.
+
+    Programs want digits. Raises SettingsRefused.
+    """
+    try:
+        return text if text.isascii() and text.isdecimal() else str(ceil(read_duration(text)))
+    except ValueError as expected:
+        raise SettingsRefused(f"{name}: expected {expected}, found {shown(text)}") from expected
+
+
+def _connect_seconds(boot: Boot) -> str:
+    """HCCL's own limit; it says itself what it thinks of a value that is no time."""
+    text = boot.environ.get(HCCL_CONNECT, HCCL_CONNECT_SECONDS)
+    with suppress(SettingsRefused):
+        return seconds_of(HCCL_CONNECT, text)
+    return text
+
+
 def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | None]:
     """What every process gets, whatever starts it."""
     return {
         **{name: None for name in OF_A_WORKER if name in boot.environ},
         "JOB_ID": here.place.job_id,
-        "HCCL_CONNECT_TIMEOUT": boot.environ.get("HCCL_CONNECT_TIMEOUT", HCCL_CONNECT_SECONDS),
+        HCCL_CONNECT: _connect_seconds(boot),
         "PYTHONUNBUFFERED": boot.environ.get("PYTHONUNBUFFERED", "1"),
         "TORCHELASTIC_RESTART_COUNT": str(generation),
     }

@@ -20,6 +20,7 @@ from ascend_supervisor.launchers.common_parts import (
     devices_here,
     launcher_log_path,
     rank_spec,
+    seconds_of,
 )
 from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, port_of
 from ascend_supervisor.launchers.rank_environment import master_port, platform_environ
@@ -29,6 +30,7 @@ from ascend_supervisor.untrusted_text import shown
 SCHEDULER_PORT = "8118"
 RANK_TABLE = "MS_RANKTABLE_ENABLE"
 _TRUE, _FALSE = frozenset({"true", "1"}), frozenset({"", "false", "0"})
+TIME_OUT, TOPO_TIMEOUT = "MSRUN_CLUSTER_TIME_OUT", "MS_TOPO_TIMEOUT"
 CLUSTER_SECONDS = "600"
 """How long workers and scheduler wait for each other."""
 
@@ -68,13 +70,13 @@ class MindSporeLauncher(Struct, frozen=True):
 
     def _cluster(self, table: RankTable, here: Here, generation: int) -> dict[str, str | None]:
         """What the scheduler and all workers get."""
-        usual = self.boot.inherited("MSRUN_CLUSTER_TIME_OUT", CLUSTER_SECONDS)
+        usual = cluster_seconds(self.boot)
         return {
             **common_environ(self.boot, here, generation),
             "MS_WORKER_NUM": str(table.world_size),
             "MS_SCHED_HOST": scheduler_address(table, here, self.boot),
             "MS_SCHED_PORT": scheduler_port(self.boot, here),
-            "MS_TOPO_TIMEOUT": self.boot.inherited("MS_TOPO_TIMEOUT", usual),
+            TOPO_TIMEOUT: seconds_of(TOPO_TIMEOUT, self.boot.inherited(TOPO_TIMEOUT, usual)),
             "RANK_TABLE_FILE": rank_table(here, self.boot),
         }
 
@@ -161,6 +163,11 @@ def words(table: RankTable, here: Here, boot: Boot) -> MindSporeWords:
     places = {device.rank: entry.label for entry in table.entries for device in entry.devices}
     servers = tuple(places[rank] for rank in sorted(places))
     return MindSporeWords(servers, _scheduler_host(table, here, boot))
+
+
+def cluster_seconds(boot: Boot) -> str:
+    """How long workers and scheduler wait for each other; raises SettingsRefused."""
+    return seconds_of(TIME_OUT, boot.inherited(TIME_OUT, CLUSTER_SECONDS))
 
 
 def scheduler_port(boot: Boot, here: Here) -> str:

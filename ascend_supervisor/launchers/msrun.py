@@ -21,8 +21,8 @@ from ascend_supervisor.launchers.common_parts import (
     table_file_unset,
 )
 from ascend_supervisor.launchers.mindspore import (
-    CLUSTER_SECONDS,
     MindSporeWords,
+    cluster_seconds,
     host_names,
     rank_table,
     reads_table,
@@ -36,8 +36,6 @@ from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.settings.command_words import PYTHON, script_of
 from ascend_supervisor.untrusted_text import shown
-
-TIME_OUT = "MSRUN_CLUSTER_TIME_OUT"
 
 
 class MsrunLauncher(Struct, frozen=True):
@@ -102,18 +100,9 @@ class MsrunLauncher(Struct, frozen=True):
         yield f"--master_port={scheduler_port(self.boot, here)}"
         yield f"--log_dir={directory}"
         yield "--join=True"
-        yield f"--cluster_time_out={self._time_out}"
+        yield f"--cluster_time_out={cluster_seconds(self.boot)}"
         if table_file := rank_table(here, self.boot):
             yield f"--rank_table_file={table_file}"
-
-    @property
-    def _time_out(self) -> str:
-        text = self.boot.inherited(TIME_OUT, CLUSTER_SECONDS)
-        if text.isascii() and text.isdecimal():
-            return text
-        raise SettingsRefused(
-            f"{TIME_OUT}: expected a whole number of seconds, found {shown(text)}"
-        )
 
     def _command(self) -> tuple[str, ...]:
         """The command for msrun, which adds ``python`` unless it begins with python or python3.

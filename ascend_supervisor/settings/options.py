@@ -103,8 +103,9 @@ GROUPS: tuple[Group, ...] = (
             Option(
                 "rank-env",
                 Kind("NAME=VALUE", read_rank_variables, repeats=True, shown=shown_variable),
-                "a variable for each rank, with {rank}, {local_rank}, {node_rank}, {world_size}, "
-                "{rank_dir}, {log_dir}, {generation}, and {{ for a brace; may be repeated",
+                "a variable for each rank, with {rank}, {local_rank}, {device_id}, {node_rank}, "
+                "{world_size}, {rank_dir}, {log_dir}, {generation}, and {{ for a brace; may be "
+                "repeated",
             ),
             Option(
                 "work-dir",

@@ -31,7 +31,8 @@ BY_VARIABLE = {option.variable: option for option in OPTIONS if "environment" in
 BY_KEY = {option.key: option for option in OPTIONS if "file" in option.places}
 
 # Kubernetes puts such variables into every pod for a Service named ascend-supervisor or the like.
-_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT$|_PORT_[0-9]+_(TCP|UDP|SCTP)")
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP|SCTP)")
+_LINK = re.compile(r"(tcp|udp|sctp)://[^\s/]+")
 
 # Their ranks meet at a scheduler. Its pod may have no rank table, so no table decides the method.
 _MINDSPORE_PODS = frozenset({"MS_WORKER", "MS_SCHED"})
@@ -101,6 +102,8 @@ def from_environment(environ: Mapping[str, str], faults: list[str]) -> Iterator[
     for name, text in environ.items():
         if not name.startswith(PREFIX) or not text or name in {OWNER, PASSWORD}:
             continue
+        if name.endswith("_PORT") and _LINK.fullmatch(text):
+            continue  # of a Service named ascend-supervisor-peers, say
         if name in BY_VARIABLE:
             for value in _values(BY_VARIABLE[name], text):
                 yield Given(BY_VARIABLE[name], value, "environment", name)

@@ -12,12 +12,9 @@ from ascend_supervisor.untrusted_text import nearest, shown
 OWNER = "ASCEND_SUPERVISOR_OWNER"
 """The variable in every rank's environment that names its supervisor; not an option."""
 
-OF_A_RANK = ("rank", "local_rank")
+OF_A_RANK = ("rank", "local_rank", "device_id")
 NAMES = (*OF_A_RANK, "node_rank", "world_size", "rank_dir", "log_dir", "generation")
 """What may stand in braces."""
-
-START_RANKS_THEMSELVES = frozenset({"torchrun", "msrun", "mpirun", "once"})
-"""Methods with one process that starts the ranks, which share its environment."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
@@ -83,12 +80,11 @@ def shown_variable(item: object) -> str:
 def without_rank(variables: Sequence[RankVariable], method: str) -> Iterator[str]:
     """Faults: variables that differ between ranks, where one process starts all of them.
 
-    mpirun starts those of other servers, too.
+    mpirun starts those of other servers, too. The process of torch-ddp or tensorflow has all
+    devices of its server.
     """
-    if method not in START_RANKS_THEMSELVES:
-        return
     for variable in variables:
-        for name in _SET_BY[method]:
+        for name in _SET_BY.get(method, {}):
             if name in variable.names:
                 where = "" if name in OF_A_RANK else " of node 0, on all servers"
                 yield (
@@ -106,6 +102,7 @@ _SET_BY: Mapping[str, Mapping[str, str]] = {
     method: {
         "rank": f"in the script, from {rank}",
         "local_rank": f"in the script, from {local_rank}",
+        "device_id": f"in the script, from {local_rank} and the rank table",
         **(_OF_A_SERVER if method == "mpirun" else {}),
     }
     for method, rank, local_rank in (
@@ -113,4 +110,8 @@ _SET_BY: Mapping[str, Mapping[str, str]] = {
         ("msrun", "RANK_ID", "DEVICE_ID"),
         ("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
     )
-} | {"once": dict.fromkeys(("rank", "local_rank"), "where the command starts its ranks")}
+} | {
+    "once": dict.fromkeys(OF_A_RANK, "where the command starts its ranks"),
+    "torch-ddp": {"device_id": "in the script, for each of its devices"},
+    "tensorflow": {"device_id": "in the script, for each of its devices"},
+}

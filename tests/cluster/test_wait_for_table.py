@@ -253,6 +253,18 @@ def test_a_directory_that_is_none_is_told_with_its_error(tmp_path):
     assert "(the directory cannot be read: Not a directory)" in found.details
 
 
+def test_npus_without_any_mount_ask_for_standalone(tmp_path):
+    """As in a MindSpore job of a single Worker, which gets no variables from Ascend Operator."""
+    file = tmp_path / "config" / "hccl.json"
+    assert no_table([file], "", npus=8).reason == (
+        "--standalone is missing, if this machine is all of the job: no directory of a table is "
+        "mounted, and 8 NPUs are here"
+    )
+    file.parent.mkdir()
+    for npus in (0, 8):
+        assert no_table([file], "", npus=npus).reason == "there is no such file"
+
+
 NOTHING_SET = (
     "no variables of Ascend Operator or Kubeflow are set either (WORLD_SIZE, MS_ROLE, "
     "CM_WORKER_SIZE, PET_NNODES); without a cluster, use --standalone"
@@ -265,6 +277,12 @@ NOT_COUNTED = "the variables of a PyTorch job do not count, because "
     [
         ({}, None, False, NOTHING_SET),
         ({"MS_ROLE": ""}, None, False, NOTHING_SET),
+        (
+            {"MA_NUM_HOSTS": "1", "MA_NUM_GPUS": "8"},
+            None,
+            False,
+            "MA_NUM_HOSTS and MA_NUM_GPUS count with --method torchrun, msrun, mindspore, mpirun, ",
+        ),
         ({}, None, True, "without a cluster, use --standalone"),
         ({"WORLD_SIZE": "4"}, "unset RANK_TABLE_FILE", False, "unset RANK_TABLE_FILE"),
         (

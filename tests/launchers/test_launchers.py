@@ -355,8 +355,40 @@ def test_msrun_on_one_server_with_what_the_platform_says():
 
 
 def test_a_time_out_that_is_no_number_is_refused():
-    sentence = refusal(MsrunLauncher, {**ONE_SERVER, "MSRUN_CLUSTER_TIME_OUT": "10m"})
-    assert sentence == "MSRUN_CLUSTER_TIME_OUT: expected a whole number of seconds, found '10m'"
+    for launcher in (MsrunLauncher, MindSporeLauncher):
+        sentence = refusal(launcher, {**ONE_SERVER, "MSRUN_CLUSTER_TIME_OUT": "ten"})
+        assert sentence == (
+            "MSRUN_CLUSTER_TIME_OUT: expected seconds, or a number with its unit such as 250ms, "
+            "90s, 5m, 1h, found 'ten'"
+        )
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ("600s", "600"),
+        ("600 s", "600"),
+        ("10m", "600"),
+        ("1h", "3600"),
+        ("1500ms", "2"),
+        ("7", "7"),
+    ],
+)
+def test_a_time_of_the_platform_may_have_its_unit(told, seconds):
+    """ModelArts' own page writes 600s."""
+    environ = {**ONE_SERVER, "MSRUN_CLUSTER_TIME_OUT": told}
+    (msrun,) = plan(MsrunLauncher, environ)
+    assert f"--cluster_time_out={seconds}" in msrun.argv
+    for name in ("MSRUN_CLUSTER_TIME_OUT", "MS_TOPO_TIMEOUT"):
+        scheduler, *_ = plan(MindSporeLauncher, {**ONE_SERVER, name: told})
+        assert scheduler.environ["MS_TOPO_TIMEOUT"] == seconds
+    (torchrun,) = plan(TorchrunLauncher, {**ONE_SERVER, "HCCL_CONNECT_TIMEOUT": told})
+    assert torchrun.environ["HCCL_CONNECT_TIMEOUT"] == seconds
+
+
+def test_a_limit_of_hccl_that_is_no_time_is_left_to_hccl():
+    (spec,) = plan(TorchrunLauncher, {**ONE_SERVER, "HCCL_CONNECT_TIMEOUT": "for ever"})
+    assert spec.environ["HCCL_CONNECT_TIMEOUT"] == "for ever"
 
 
 @pytest.mark.parametrize(

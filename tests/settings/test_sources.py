@@ -116,6 +116,10 @@ def test_a_variable_sets_its_option() -> None:
         ("ASCEND_SUPERVISOR_PORT", "tcp://10.0.0.1:80"),
         ("ASCEND_SUPERVISOR_PORT_80_TCP_ADDR", "10.0.0.1"),
         ("ASCEND_SUPERVISOR_SERVICE_HOST", "10.0.0.1"),
+        ("ASCEND_SUPERVISOR_PEERS_PORT", "tcp://10.0.0.1:2379"),
+        ("ASCEND_SUPERVISOR_PEERS_PORT", "tcp://[fd00::1]:2379"),
+        ("ASCEND_SUPERVISOR_MASTER_PORT", "udp://10.0.0.1:29500"),
+        ("ASCEND_SUPERVISOR_PEERS_PORT_2379_TCP", "tcp://10.0.0.1:2379"),
         ("ASCEND_SUPERVISOR_SERVICE_PORT_HTTP", "80"),
         ("MA_RUN_METHOD", ""),
         ("GRACE", "7"),
@@ -125,10 +129,17 @@ def test_what_is_empty_ours_by_mark_or_kubernetes_own_is_no_setting(name: str, v
     assert settings(env={name: value}) == settings()
 
 
+def test_a_wrong_port_is_no_service() -> None:
+    for value in ("10.0.0.1:2379", "http://10.0.0.1:2379", "tcp://"):
+        fault = only_fault(env={"ASCEND_SUPERVISOR_MASTER_PORT": value})
+        assert fault.startswith("ASCEND_SUPERVISOR_MASTER_PORT: expected a port")
+
+
 @pytest.mark.parametrize(
     ("name", "near"),
     [
         ("ASCEND_SUPERVISOR_RESTART", "did you mean ASCEND_SUPERVISOR_RESTARTS?"),
+        ("ASCEND_SUPERVISOR_PEER_PORT", "did you mean ASCEND_SUPERVISOR_PEERS_PORT?"),
         ("ASCEND_SUPERVISOR_HELP", "unset it, or see --help for the options"),
     ],
 )

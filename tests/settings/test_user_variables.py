@@ -145,7 +145,7 @@ def test_the_log_shows_names_and_no_value():
 
 
 @pytest.mark.parametrize("method", ["torchrun", "msrun", "mpirun", "once"])
-@pytest.mark.parametrize("name", ["rank", "local_rank"])
+@pytest.mark.parametrize("name", ["rank", "local_rank", "device_id"])
 def test_a_rank_is_not_known_where_a_launcher_starts_it(method, name):
     fault = only_fault(
         "--method", method, "--rank-env", f"A={{{name}}}", "--rank-env", "B={world_size}"
@@ -161,6 +161,13 @@ def test_a_server_is_not_known_where_mpirun_starts_ranks_on_all(name):
     assert "its environment of node 0, on all servers; " in fault
     for method in ("torchrun", "msrun", "ranktable"):
         assert settings(f"--method={method}", f"--rank-env=A={{{name}}}").rank_env
+
+
+@pytest.mark.parametrize("method", ["torch-ddp", "tensorflow"])
+def test_a_process_for_all_devices_of_a_server_has_no_device_of_its_own(method):
+    fault = only_fault(f"--method={method}", "--rank-env=A={device_id}")
+    assert fault.startswith(f"--rank-env: A: {{device_id}} cannot be used with --method {method}: ")
+    assert settings(f"--method={method}", "--rank-env=A={rank}{local_rank}").rank_env
 
 
 def test_a_launcher_that_the_platform_names_counts_too():
