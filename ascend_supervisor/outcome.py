@@ -57,11 +57,11 @@ class Failure(Struct, frozen=True):
     """The first process of a generation that failed: the root cause, as far as is known.
 
     ``exception`` is what it raised, ``reason`` why its framework ended it. ``code`` is CANN's error
-    code. ``meaning`` says what its words mean and where to look. ``ended_at`` is in seconds of the
-    clock. ``oom_kills`` is the OOM counter of our memory cgroup at the start of the generation and
-    at the failure, if it rose though the process itself was not killed, or perhaps not (then
-    ``oom_killed`` is None): others were, such as its children. ``memory`` says where there was no
-    room, who had it, and what to do.
+    code. ``meaning`` says what its words mean and where to look, ``advice`` what to start in its
+    place. ``ended_at`` is in seconds of the clock. ``oom_kills`` is the OOM counter of our memory
+    cgroup at the start of the generation and at the failure, if it rose though the process itself
+    was not killed, or perhaps not (then ``oom_killed`` is None): others were, such as its children.
+    ``memory`` says where there was no room, who had it, and what to do.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Failure(Struct, frozen=True):
     reason: str | None = None
     code: str | None = None
     meaning: str | None = None
+    advice: str | None = None
 
 
 class Completed(Struct, frozen=True):

@@ -10,10 +10,13 @@ from typing import TypeVar
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.evidence.blame import explained, needs_plog
-from ascend_supervisor.launchers.process_spec import changed
+from ascend_supervisor.evidence.taken_port import taken_port
+from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, port_of
 from ascend_supervisor.outcome import Failure
+from ascend_supervisor.processes.port_holder import port_holder
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import in_thread
 from ascend_supervisor.workers.failure import Death, examined
@@ -21,6 +24,7 @@ from ascend_supervisor.workers.plog import Plogs, last_lines, log_root
 
 T = TypeVar("T")
 
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104  (nothing listens there: it is asked who does, anywhere)
 FILES_SECONDS = 1.0
 """For the files of the framework, and again for the logs of CANN."""
 
@@ -30,12 +34,14 @@ class Circumstances(Struct, frozen=True):
 
     ``heard`` are the last lines of all processes, ``ranks`` those of a launcher's workers by pid,
     ``environ`` our own environment, ``age`` the seconds since the start of the process that failed.
+    ``nested`` is a sentence if ranks have started ranks.
     """
 
     heard: Sequence[str]
     ranks: Mapping[int, int]
     environ: Mapping[str, str]
     age: float
+    nested: str = ""
 
 
 async def examination(death: Death, known: Circumstances) -> Failure:
@@ -45,6 +51,9 @@ async def examination(death: Death, known: Circumstances) -> Failure:
     """
     look = partial(examined, death, known.heard, known.ranks)
     failure = await _within(FILES_SECONDS, look, death.failure)
+    advise = partial(_advice, failure, death.process.spec)
+    advice = known.nested or await _within(FILES_SECONDS, advise, "")
+    failure = replace(failure, advice=advice or None)
     in_words = explained(failure)
     plogs = _plogs(death, failure, known)
     if plogs is None or not needs_plog(failure):
@@ -59,6 +68,24 @@ async def _within(seconds: float, look: Callable[[], T], otherwise: T) -> T:
     except NoThread:
         pass
     return otherwise
+
+
+def _advice(failure: Failure, spec: ProcessSpec) -> str:
+    """What to do about a port that was taken; after the last death, so others have it now."""
+    given = spec.environ.get("MASTER_PORT") or spec.environ.get("MS_SCHED_PORT") or ""
+    port = taken_port((*failure.last_lines, failure.exception or ""), spec.port or port_of(given))
+    if port is None:
+        return ""
+    another = "give this job another port" + ("" if spec.leads_ranks else " with --master-port")
+    if holder := port_holder(ANY_ADDRESS, port):
+        return f"port {port} is in use by another process, {holder}; end it, or {another}"
+    free = f"port {port} was in use, and is free again"
+    if spec.rank is None:
+        return f"{free}; if another job uses it, {another}"
+    return (
+        f"{free}: if the command is a launcher, which starts ranks itself, start it once, with "
+        f"--method once; if another job uses the port, {another}"
+    )
 
 
 def _plogs(death: Death, failure: Failure, known: Circumstances) -> Plogs | None:

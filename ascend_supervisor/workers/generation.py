@@ -113,7 +113,8 @@ class _Generation:
         failure = await self._group.failure()
         seconds = explainable_seconds(ended.outcome, failure, self._clock.now())
         stop = await self._interrupts.stop_within(seconds)
-        return concluded(ended, self._seen, failure, stop, self._faults.told)
+        seen = "; ".join(filter(None, (self._seen, self._group.nested)))
+        return concluded(ended, seen, failure, stop, self._faults.told)
 
     async def _first_reason(self, tasks: TaskGroup) -> Outcome:
         """The first reason to end; the processes run, and are followed, in ``tasks``."""
@@ -139,6 +140,8 @@ class _Generation:
         """Announce the end, then end all processes."""
         self._life.is_ending = True
         uptime = self._clock.now() - self._began
+        if isinstance(outcome, Fault):
+            self._group.look_for_nested_ranks()
         announce = partial(self._company.announce, outcome, uptime)
         await _bounded(announce, ANNOUNCE_SECONDS, self._report)
         look = partial(_bounded, self._look, LOOK_SECONDS, self._report)

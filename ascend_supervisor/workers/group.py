@@ -20,6 +20,7 @@ from ascend_supervisor.workers.descendants import Kin
 from ascend_supervisor.workers.late_imports import import_late
 from ascend_supervisor.workers.launched_workers import LaunchedWorkers
 from ascend_supervisor.workers.memory_watch import MemoryWatch
+from ascend_supervisor.workers.nested_ranks import NestedRanks
 from ascend_supervisor.workers.process import Process, start
 from ascend_supervisor.workers.remaining import left_by_command, remaining
 from ascend_supervisor.workers.runtime import Runtime
@@ -48,6 +49,7 @@ class WorkerGroup:
         self._verdict = Verdict(
             life.plan.specs, life.generation, is_explained, self._memory, runtime.clock
         )
+        self._nested = NestedRanks(self._processes, runtime.children, runtime.clock)
         self._noted: set[Process] = set()
         self._dismissed: set[tuple[Process, int]] = set()
         self._untold: ProcessExited | None = None
@@ -226,6 +228,7 @@ class WorkerGroup:
             ranks=self._ranks_of_workers,
             environ=self._runtime.environ,
             age=self._runtime.clock.elapsed() - death.process.started_at,
+            nested=self.nested,
         )
         return await examination(death, known)
 
@@ -238,6 +241,15 @@ class WorkerGroup:
             if written != seen:
                 seen = written
                 self._memory.look()
+
+    def look_for_nested_ranks(self) -> None:
+        """To be called when the first reason to end is known, and before anything is signalled."""
+        self._nested.look()
+
+    @property
+    def nested(self) -> str:
+        """A sentence if its ranks have started ranks; else empty."""
+        return self._nested.sentence
 
     async def _watch(self, process: Process) -> None:
         self._note_end(process, await process.ended())
@@ -254,6 +266,7 @@ class WorkerGroup:
         is_first = self._verdict.death is None
         event = self._verdict.note_end(process, status)
         if is_first and self._verdict.death is not None:
+            self.look_for_nested_ranks()
             self._untold = event
         else:
             self._runtime.report(event)

@@ -108,6 +108,7 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
             "as a child of a rank"
         )
         head += f"; memory ran out {who} (oom_kill rose from {before} to {after})"
+    head += f"; {failure.advice}" if failure.advice else ""
     for why in filter(None, (failure.memory, failure.reason, failure.meaning)):
         head += f": {_cut(printable(why), 1000)}"
     if failure.exception:
