@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.files.untrusted_json import (
     Cursor,
@@ -74,6 +75,16 @@ class ResetFile(Struct, frozen=True):
         The list is emptied some time after the reset; then only ``restart_type`` still tells it.
         """
         return self.lists_resets or self.restart_type == HOT_RESET
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an NPU must be reset."""
+        return any(listed.status == "unrecovered" for listed in self.ranks)
+
+    @property
+    def without_waiting(self) -> ResetFile:
+        """The same without NPUs that must be reset."""
+        return replace(self, ranks=tuple(one for one in self.ranks if one.status != "unrecovered"))
 
 
 def parse_reset_file(data: bytes) -> ResetFile | None:

@@ -34,8 +34,12 @@ def test_an_incident_that_servers_see_at_different_moments_is_one_free_restart(j
     for server in servers:
         (restart,) = server.all("restart.scheduled")
         assert "RetryTime in the reset file went from 0 to 1" in restart["cause"]
-    job.write_reset(reset_file(retry_time=1), on=[1, 2])  # late, in the next generation
-    job.looks()
+    for late in (1, 2):  # the others see all of it in the next generation, each a while later
+        job.move(10)
+        job.write_table(0, 1, 2, on=[late])
+        job.write_reset(reset_file(retry_time=1), on=[late])
+        job.looks()
+    job.move(NEW_SECONDS)
     assert [len(server.all("cluster.incident")) for server in servers] == [1, 0, 0]
     # Pod 2 is replaced, by one at another address.
     servers[2].send(signal.SIGTERM)
@@ -55,6 +59,52 @@ def test_an_incident_that_servers_see_at_different_moments_is_one_free_restart(j
         ready = server.all("rank_table.ready")[-1]
         assert ready["sha256"] == job.servers[0].all("rank_table.ready")[-1]["sha256"]
     job.succeed(2)
+
+
+def test_a_pod_that_is_deleted_and_comes_back_at_once_costs_one_restart(job):
+    """The cluster tells of it when all run again, and not to all at the same time."""
+    servers = job.start_all()
+    job.move(NEW_SECONDS)
+    servers[2].send(signal.SIGTERM)
+    assert servers[2].end() == 143
+    job.servers[2] = job.start(2, place="-again")
+    job.all_up(1)
+    job.withdraw_table(on=[0])
+    job.looks()
+    job.write_reset(reset_file(retry_time=1), on=[0])
+    job.looks()
+    job.write_table(0, 1, 2, on=[0])
+    job.looks()
+    for late in (1, 2):
+        job.move(NEW_SECONDS)
+        job.write_reset(reset_file(retry_time=1), on=[late])
+        job.withdraw_table(on=[late])
+        job.looks()
+        job.write_table(0, 1, 2, on=[late])
+        job.looks()
+    assert [job.restarts(index) for index in range(3)] == [[(True, 3)], [(True, 3)], []]
+    for server in job.servers:
+        assert not server.all("cluster.incident")
+    job.succeed(1)
+
+
+def test_no_generation_starts_while_the_files_of_a_server_that_was_ready_forbid_it(job):
+    servers = job.start_all("--grace", "600")
+    job.move(NEW_SECONDS)
+    job.make_deaf(2)
+    job.signal_rank(1, signal.SIGUSR1)  # server 2 ends its rank, the others are ready
+    servers[0].wait_for("peers.waiting", missing=[2])
+    job.write_reset(reset_file(listed(r0="unrecovered")), on=[0])
+    job.looks()
+    servers[1].wait_for("peers.waiting", missing=[0, 2])
+    job.signal_rank(2, signal.SIGKILL)
+    servers[1].wait_for("peers.waiting", missing=[0])
+    job.write_reset(reset_file(listed(r0="recovered")), on=[0])
+    job.all_up(1)
+    for index, server in enumerate(servers):
+        assert [started["generation"] for started in server.all("generation.started")] == [0, 1]
+        assert len(job.restarts(index)) == 1
+    job.succeed(1)
 
 
 def test_a_failure_is_charged_where_the_cluster_is_silent_and_free_where_it_speaks(job):

@@ -16,6 +16,12 @@ from ascend_supervisor.coordination.agreement.records import Cause, Mark, Phase,
 from ascend_supervisor.coordination.agreement.writing import new_epoch, put, the_end
 from ascend_supervisor.errors import BAD_TABLE, TABLE_NOT_READY
 
+MOST_COMPARED = 100
+"""So many servers cannot take back that they are ready while ``run`` is written: etcd takes 128
+compares."""
+MOST_ANSWERED = 16
+"""Servers see a RetryTime late, but not that many of them."""
+
 
 def end_ranks(case: Case) -> Act | None:
     """Another generation follows ours."""
@@ -40,6 +46,18 @@ def leave(case: Case) -> Act | None:
     return farewell(case)
 
 
+def take_back(case: Case) -> Act | None:
+    """Something forbids a start here again: we are not ready any more."""
+    generation = case.gathering
+    if generation is None or case.member is None or case.index is None:
+        return None
+    mark, name = case.view.ready.get(case.index), keys.ready(generation, case.index)
+    if case.situation.table is not None or mark is None or not case.is_own(mark):
+        return None
+    compares = case.view.unchanged(keys.EPOCH, *case.own_key_names(), name)
+    return Transaction("not ready any more", case.job, compares, deletes=(name,))
+
+
 def get_ready(case: Case) -> Act | None:
     """Nothing of ours runs, and we have a table: say so, and take back what was said before."""
     generation, table = case.gathering, case.situation.table
@@ -47,7 +65,7 @@ def get_ready(case: Case) -> Act | None:
         return None
     if case.situation.stop is not None:
         return None  # we only wait until our farewell may be written
-    mark = Mark(case.rules.own.incarnation, table)
+    mark = Mark(case.rules.own.incarnation, table, case.situation.retry_time)
     if case.view.ready.get(case.index) == mark:
         return None
     name = keys.ready(generation, case.index)
@@ -67,9 +85,13 @@ def run(case: Case) -> Act | None:
         return None
     members = [view.members[index] for index in range(servers)]
     roster = tuple(Seat(one.incarnation, one.place, one.addresses, one.devices) for one in members)
-    about = replace(case.about, roster=roster, again=False, cause=None)
+    seen = {view.ready[index].retry_time for index in range(servers)} - {None}
+    answered = tuple(sorted(one for one in seen if one is not None))[-MOST_ANSWERED:]
+    about = replace(case.about, roster=roster, again=False, cause=None, answered=answered)
     epoch = replace(case.epoch, phase=Phase.RUN)
-    return new_epoch(case, f"all {servers} servers are ready", epoch, about)
+    marks = (keys.ready(epoch.generation, index) for index in range(min(servers, MOST_COMPARED)))
+    why = f"all {servers} servers are ready"
+    return new_epoch(case, why, epoch, about, view.unchanged(*marks))
 
 
 def give_up(case: Case) -> Act | None:

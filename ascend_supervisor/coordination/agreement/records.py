@@ -20,6 +20,9 @@ MOST_BYTES = 4 * 1024 * 1024
 MOST_BYTES_OF_OTHERS = 64 * 1024
 """No other record is larger: that of a server with 16 NPUs has 2 kB."""
 
+RetryTime = Annotated[int, Meta(ge=0, lt=10**18)]
+"""As the reset file is read."""
+
 KEPT_BYTES = 4 * 1024 * 1024
 """So many bytes of records are kept decoded: those of 1,250 servers, with their NPUs, are 2 MB."""
 
@@ -81,10 +84,14 @@ class Member(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """What ``ready`` and ``done`` hold: whose it is, and the digest of its rank table."""
+    """What ``ready`` and ``done`` hold: whose it is, and the digest of its rank table.
+
+    ``retry_time`` is what the reset file shows there; None: no cluster is followed.
+    """
 
     incarnation: str
     digest: str
+    retry_time: RetryTime | None = None
 
 
 class Seat(Struct, frozen=True):
@@ -132,6 +139,8 @@ class About(Struct, frozen=True):
     says why no restart follows, beside the cause. ``by_cluster``: the cluster has asked for the
     last restart. ``pending`` is the uptime (in seconds) of a generation whose failure may be that
     of the cluster: what it costs is written before the next ``run``; None: it is known.
+    ``answered`` are values of RetryTime after which the job has restarted already: at the last
+    ``run`` some server knew them, or they came so soon after it that they belong to it.
     """
 
     stamp: str
@@ -146,6 +155,7 @@ class About(Struct, frozen=True):
     why: str = ""
     by_cluster: bool = False
     pending: Seconds | None = None
+    answered: tuple[RetryTime, ...] = ()
 
 
 class Beat(Struct, frozen=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ascend_supervisor.coordination.agreement import keys
 from ascend_supervisor.coordination.agreement.acts import Act, StartRanks, Transaction
 from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.gathering import MOST_ANSWERED
 from ascend_supervisor.coordination.agreement.losses import loss
 from ascend_supervisor.coordination.agreement.membership import (
     farewell,
@@ -13,7 +16,13 @@ from ascend_supervisor.coordination.agreement.membership import (
 )
 from ascend_supervisor.coordination.agreement.pending import may_be_the_clusters
 from ascend_supervisor.coordination.agreement.records import Cause, tellable
-from ascend_supervisor.coordination.agreement.writing import pending, put, the_end, what_follows
+from ascend_supervisor.coordination.agreement.writing import (
+    new_epoch,
+    pending,
+    put,
+    the_end,
+    what_follows,
+)
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE
 from ascend_supervisor.outcome import (
     MOST_STATUS,
@@ -75,6 +84,15 @@ def start_ranks(case: Case) -> Act | None:
     if started is not None and started >= generation:
         return None
     return StartRanks(generation, case.roster)
+
+
+def confirm(case: Case) -> Act | None:
+    """A RetryTime that belongs to the restart that was: others will see it later."""
+    told, known = case.situation.confirmed, case.about.answered
+    if case.running is None or not case.in_roster or told is None or told in known:
+        return None
+    about = replace(case.about, answered=(*known, told)[-MOST_ANSWERED:])
+    return new_epoch(case, f"RetryTime {told} belongs to the last restart", case.epoch, about)
 
 
 def _own_failure(case: Case) -> Act | None:

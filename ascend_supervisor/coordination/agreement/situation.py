@@ -36,7 +36,8 @@ class Situation(Struct, frozen=True):
     signal that told us to stop. ``leftovers``: processes of an earlier life are left here, or have
     not been looked for yet. ``table`` is the digest of the rank table, None as long as there is
     none. ``cluster`` is what a cluster that is followed says at present of the ranks of the latest
-    generation, None if nothing.
+    generation, None if nothing. ``retry_time`` is the RetryTime that its reset file shows here;
+    ``confirmed`` one that belongs to the last restart, None if there is none.
     """
 
     ranks: Ranks = Ranks.NONE
@@ -47,3 +48,5 @@ class Situation(Struct, frozen=True):
     obstacle: Obstacle | None = None
     table: str | None = None
     cluster: Fault | None = None
+    retry_time: int | None = None
+    confirmed: int | None = None

@@ -21,6 +21,7 @@ from ascend_supervisor.coordination.agreement.gathering import (
     give_up,
     leave,
     run,
+    take_back,
 )
 from ascend_supervisor.coordination.agreement.membership import (
     has_left,
@@ -32,6 +33,7 @@ from ascend_supervisor.coordination.agreement.membership import (
 from ascend_supervisor.coordination.agreement.pending import charge, is_the_clusters
 from ascend_supervisor.coordination.agreement.reasons import reason
 from ascend_supervisor.coordination.agreement.running import (
+    confirm,
     leave_done,
     leave_unneeded,
     say_done,
@@ -47,9 +49,9 @@ LINES: tuple[Line, ...] = (
     *(stop_without_index, restore_epoch, first_epoch, displaced, move, has_left, keep_own_keys),
     *(ended_here, next_job),
     *(refuse_ourselves, take_index),
-    *(end_ranks, cannot_go_on, leave, get_ready),
+    *(end_ranks, cannot_go_on, leave, take_back, get_ready),
     *(is_the_clusters, charge, run, give_up),
-    *(success, say_done, leave_unneeded, leave_done, stop_running, start_ranks),
+    *(success, say_done, leave_unneeded, leave_done, stop_running, start_ranks, confirm),
 )
 
 NAMES = tuple(line.__name__ for line in (*CONTACT_LINES, *LINES))

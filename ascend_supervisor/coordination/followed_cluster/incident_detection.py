@@ -15,7 +15,11 @@ from ascend_supervisor.coordination.followed_cluster.faulty_npus import (
     with_status,
 )
 from ascend_supervisor.coordination.followed_cluster.incident import GRAVITY, Incident
-from ascend_supervisor.coordination.followed_cluster.memory import CONFIRMED_SECONDS, Memory
+from ascend_supervisor.coordination.followed_cluster.memory import (
+    CONFIRMED_SECONDS,
+    Memory,
+    with_past_reset,
+)
 from ascend_supervisor.coordination.followed_cluster.observation import observed
 from ascend_supervisor.coordination.followed_cluster.one_look import (
     CompletedTable,
@@ -52,6 +56,8 @@ def _with_retry_time(memory: Memory, now: float) -> Memory:
     if before == after:
         return _with_restart_type(_with_doubt(memory, now), now)
     memory = replace(memory, retry_time=after, reset_from=None)
+    if after in memory.answered:  # another server has seen it first
+        return with_past_reset(replace(memory, started_with=after))
     if memory.reset.is_of_reset:
         return _reset(memory, before, now)
     if memory.incident is not None:
@@ -98,8 +104,12 @@ def _were_reset(memory: Memory, now: float) -> Incident:
 
 
 def _is_rewritten(memory: Memory) -> bool:
-    """Whether the table was written since the generation began."""
-    return memory.written_at is not None and memory.written_at > memory.started_at
+    """Whether the table was written since the generation began.
+
+    Where the servers agree, they see which pods are replaced, and nobody has to infer it.
+    """
+    at = memory.written_at
+    return not memory.has_peers and at is not None and at > memory.started_at
 
 
 def _replaced(memory: Memory, before: int, now: float) -> Memory:
@@ -122,7 +132,7 @@ def _confirmed(memory: Memory, incident: Incident, now: float) -> Incident:
 
 
 def _with_gravest(memory: Memory, now: float) -> Memory:
-    found = _from_reset(memory) or _from_table(memory)
+    found = _from_reset(memory) or _from_table(memory, now)
     if found is None:
         return memory
     trigger, reason = found
@@ -146,12 +156,13 @@ def _from_reset(memory: Memory) -> tuple[Trigger, str] | None:
     return None
 
 
-def _from_table(memory: Memory) -> tuple[Trigger, str] | None:
+def _from_table(memory: Memory, now: float) -> tuple[Trigger, str] | None:
     table = memory.table
     if isinstance(table, WithdrawnTable):
         is_late = table.is_projected and not memory.is_judging
         limit = WITHDRAWN_PROJECTED_SECONDS if is_late else WITHDRAWN_SECONDS
-        if memory.withdrawn_for < limit:
+        is_owed = now < memory.owed_until and not memory.is_judging
+        if memory.withdrawn_for < limit or is_owed:
             return None
         lasted = f"for {limit:g} s"
         return "table_withdrawn", f"the rank table has not been completed {lasted}: {table.why}"

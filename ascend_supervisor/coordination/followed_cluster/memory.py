@@ -8,6 +8,7 @@ Times are seconds of the clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,12 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.reset_file import ResetFile
 from ascend_supervisor.coordination.followed_cluster.incident import Incident
-from ascend_supervisor.coordination.followed_cluster.one_look import Stamp, Table, WrongTable
+from ascend_supervisor.coordination.followed_cluster.one_look import (
+    Stamp,
+    Table,
+    WithdrawnTable,
+    WrongTable,
+)
 
 CONFIRMED_SECONDS = 60.0
 """The two files tell of the same incident within this time."""
@@ -36,6 +42,13 @@ class Memory(Struct, frozen=True):
     last one, if only the restart type has told that it is that of a reset. ``restarts`` are the
     times of the incidents after which a generation was started. ``is_judging``: ranks here have
     failed, and wait for the word of the cluster.
+
+    ``has_peers``: the servers of the job agree among themselves, and see who is replaced. Then
+    another server may have seen an incident before this one: ``answered`` are the values of
+    RetryTime after which the job has restarted already. ``started_with`` is the RetryTime at the
+    latest start, ``past_reset`` one whose NPUs are still listed here, but were reset before that.
+    Until ``owed_until`` the table may be withdrawn because of the incident before the latest start:
+    it was not written here since.
     """
 
     table: Table | None = None
@@ -58,6 +71,17 @@ class Memory(Struct, frozen=True):
     incident: Incident | None = None
     restarts: tuple[float, ...] = ()
     is_judging: bool = False
+    has_peers: bool = False
+    answered: frozenset[int] = frozenset()
+    started_with: int = 0
+    past_reset: int | None = None
+    owed_until: float = 0.0
+
+    @property
+    def confirmed(self) -> int | None:
+        """A RetryTime that has confirmed the last incident; None if there is none."""
+        is_confirmed = self.confirmed_from is not None and self.incident is None
+        return self.retry_time if is_confirmed else None
 
     @property
     def wrong_since(self) -> float | None:
@@ -91,28 +115,84 @@ def with_table_accepted(memory: Memory) -> Memory:
     return replace(memory, incident=replace(memory.incident, is_table_accepted=True))
 
 
+def with_answered(memory: Memory, answered: frozenset[int]) -> Memory:
+    """The memory when the job has restarted after these values of RetryTime.
+
+    One that is seen here for the first time since our latest start is no incident then, nor are
+    NPUs that are listed with it: a server that was ready for that restart has seen their end.
+    """
+    if memory.owed_until and not answered <= memory.answered:
+        memory = replace(memory, owed_until=inf)  # the cluster has spoken: its table will follow
+    memory = replace(memory, answered=answered)
+    incident, is_new = memory.incident, memory.retry_time != memory.started_with
+    if incident is None or not is_new or memory.retry_time not in answered:
+        return memory
+    if incident.trigger not in {"retry_time", "npu_reset"}:
+        return memory
+    return with_past_reset(replace(memory, incident=None))
+
+
+def with_past_reset(memory: Memory) -> Memory:
+    """The memory when the NPUs that are listed were reset before the latest start of the job."""
+    if not memory.reset.is_waiting:
+        return memory
+    return replace(memory, past_reset=memory.retry_time, reset=memory.reset.without_waiting)
+
+
 def started(
-    memory: Memory, found: FoundTable, ranks: Iterable[int], now: float, *, was_told: bool = False
+    memory: Memory,
+    found: FoundTable,
+    ranks: Iterable[int],
+    now: float,
+    *,
+    was_told: bool = False,
+    was_replaced: bool = False,
 ) -> Memory:
     """The memory when a generation starts with ``found``: an incident is over.
 
-    ``was_told``: another server has seen one, whether this one has or not.
+    ``was_told``: another server has seen one, whether this one has or not. ``was_replaced``:
+    another process has taken the place of a server, so the cluster may tell of that later.
     """
     incident = memory.incident
     is_recovered = was_told or incident is not None
     restarts = (*memory.restarts, now) if is_recovered else memory.restarts
-    # A first generation may be that of a pod which takes the place of another one.
-    unconfirmed = not memory.running or (
-        incident.awaits_table and not incident.has_retry_time if incident is not None else was_told
-    )
+    is_first = not memory.running  # it may be that of a pod which takes the place of another one
+    is_expected = is_first or is_recovered or was_replaced
     return replace(
         memory,
         running=found.placement,
         started_at=now,
+        started_with=memory.retry_time,
         ranks=frozenset(ranks),
-        confirmed_until=now + CONFIRMED_SECONDS if unconfirmed else 0.0,
+        confirmed_until=now + CONFIRMED_SECONDS if _may_be_confirmed(memory, is_expected) else 0.0,
         confirmed_from=None,
         incident=None,
         restarts=restarts[-MOST_RESTARTS:],
         is_judging=False,
+        owed_until=_owed_until(memory, now, is_recovered=is_recovered, is_expected=is_expected),
     )
+
+
+def _may_be_confirmed(memory: Memory, is_expected: bool) -> bool:
+    """Whether the RetryTime of the incident before this start may come later."""
+    incident = memory.incident
+    if not memory.running:
+        return True
+    if incident is not None:
+        return incident.awaits_table and not incident.has_retry_time
+    return is_expected and not _is_behind(memory)
+
+
+def _is_behind(memory: Memory) -> bool:
+    """Whether other servers know a RetryTime that is not seen here yet."""
+    return any(one > memory.retry_time for one in memory.answered)
+
+
+def _owed_until(memory: Memory, now: float, *, is_recovered: bool, is_expected: bool) -> float:
+    """How long the table of the incident before this start is expected; 0: it was written."""
+    at, is_withdrawn = memory.written_at, isinstance(memory.table, WithdrawnTable)
+    is_new = at is not None and at > max(memory.started_at, now - CONFIRMED_SECONDS)
+    was_written = is_new and not is_withdrawn and bool(memory.running)  # the first look is none
+    if not memory.has_peers or not is_expected or was_written:
+        return 0.0
+    return inf if is_recovered or _is_behind(memory) else now + CONFIRMED_SECONDS

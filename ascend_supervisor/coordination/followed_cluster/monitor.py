@@ -5,7 +5,7 @@ It reports what is seen: a new incident, and a table that becomes wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NoReturn
 
@@ -23,6 +23,7 @@ from ascend_supervisor.coordination.followed_cluster.memory import (
     Memory,
     judging,
     started,
+    with_answered,
     with_table_accepted,
 )
 from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable, Sight
@@ -39,9 +40,19 @@ from ascend_supervisor.tasks.race import every
 
 
 class Monitor:
-    """``memory`` is what the ``looks`` have shown so far, as long as ``run`` is running."""
+    """``memory`` is what the ``looks`` have shown so far, as long as ``run`` is running.
 
-    def __init__(self, looks: tuple[Look, ...], clock: Clock, report: Report) -> None:
+    ``answered``: where the servers of the job agree, the values of RetryTime after which it has
+    restarted already.
+    """
+
+    def __init__(
+        self,
+        looks: tuple[Look, ...],
+        clock: Clock,
+        report: Report,
+        answered: Callable[[], frozenset[int]] | None = None,
+    ) -> None:
         self._looks = looks
         self._clock = clock
         self._report = report
@@ -50,7 +61,8 @@ class Monitor:
         self._world_size = 0
         """Of the latest generation; 0 before the first."""
         self._changed = anyio.Event()
-        self.memory = Memory()
+        self._answered = answered
+        self.memory = Memory(has_peers=answered is not None)
 
     async def run(self) -> NoReturn:
         """Look at the files every second; to be cancelled."""
@@ -74,14 +86,22 @@ class Monitor:
             await self.change()
         return self.memory.incident
 
-    def start(self, found: FoundTable, ranks: Iterable[int], *, was_told: bool = False) -> None:
+    def start(
+        self,
+        found: FoundTable,
+        ranks: Iterable[int],
+        *,
+        was_told: bool = False,
+        was_replaced: bool = False,
+    ) -> None:
         """A generation starts with ``found``, and with ``ranks`` on this server.
 
-        ``was_told``: another server has told of an incident before it.
+        ``was_told``: another server has told of an incident before it. ``was_replaced``: another
+        process has taken the place of one.
         """
-        now = self._clock.now()
+        told = {"was_told": was_told, "was_replaced": was_replaced}
         self._world_size = found.table.world_size
-        self.memory = started(self.memory, found, ranks, now, was_told=was_told)
+        self.memory = started(self.memory, found, ranks, self._clock.now(), **told)
 
     def judge(self) -> None:
         """A failure here waits for the word of the cluster."""
@@ -93,11 +113,14 @@ class Monitor:
         self._wake()
 
     def _notice(self, sight: Sight) -> None:
-        known, now = self.memory.incident, self._clock.now()
+        now = self._clock.now()
         doubts, size = self._reset_doubts, self._size_of_job
         self._reset_doubts, sight, told = seen_for_job(doubts, sight, size)
         if told is not None:
             self._report(Diagnostic("reset file", told, None))
+        if self._answered is not None:
+            self.memory = with_answered(self.memory, self._answered())
+        known = self.memory.incident
         self.memory = noticed(self.memory, sight, now)
         incident = self.memory.incident
         if incident is not None and (known is None or incident.trigger != known.trigger):

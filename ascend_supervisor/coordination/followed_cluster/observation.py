@@ -51,6 +51,7 @@ def _with_table(memory: Memory, table: Table | None, now: float) -> Memory:
                 table=table,
                 stamp=stamp,
                 written_at=now if rewritten else memory.written_at,
+                owed_until=0.0 if rewritten else memory.owed_until,
                 withdrawn_since=None,
                 refused_since=None,
             )
@@ -70,7 +71,14 @@ def _with_reset(memory: Memory, sight: Sight, now: float) -> Memory:
         reset.retry_time < memory.retry_time or not was_there
     )
     accepted = reset.retry_time if begins_anew else memory.retry_time
-    return replace(memory, reset=reset, reset_was_missing=False, retry_time=accepted)
+    is_past = reset.is_waiting and reset.retry_time == memory.past_reset
+    return replace(
+        memory,
+        reset=reset.without_waiting if is_past else reset,
+        reset_was_missing=False,
+        retry_time=accepted,
+        past_reset=memory.past_reset if is_past else None,
+    )
 
 
 def _with_removal(memory: Memory, sight: Sight, now: float) -> Memory:

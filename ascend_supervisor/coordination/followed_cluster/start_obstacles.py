@@ -59,6 +59,15 @@ def _until_forgotten(told: Obstacle) -> Obstacle:
     return Obstacle(reason, FORGOTTEN_SECONDS, ends=True)
 
 
+def is_late(memory: Memory, ranks: Iterable[int]) -> bool:
+    """Whether only the table of an incident that is over is in the way of a start.
+
+    The others have seen it completed, and start; here it is still withdrawn.
+    """
+    is_withdrawn = memory.has_peers and isinstance(memory.table, WithdrawnTable)
+    return is_withdrawn and _obstacle_of_reset(memory.reset, frozenset(ranks)) is None
+
+
 def is_accepted_unchanged(memory: Memory) -> bool:
     """Whether the table is used although it was not written since the incident began."""
     return memory.incident is not None and not _is_newer(memory, memory.incident)

@@ -70,6 +70,9 @@ class Peers:
         self._report = report
         self._session: Session | None = None
         self._incarnation = secrets.token_hex(8)
+        self._servers: frozenset[str] = frozenset()
+        """The processes that have started the latest generation here."""
+        self._servers_before: frozenset[str] = frozenset()
         self._exits = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -145,6 +148,8 @@ class Peers:
         session = self._joined
         if session.start is None or session.start.generation != start.generation:
             return False
+        self._servers_before = self._servers
+        self._servers = frozenset(seat.incarnation for seat in session.start.roster)
         session.tell(ranks=Ranks.RUNNING, generation=start.generation, verdict=None)
         return True
 
@@ -199,11 +204,41 @@ class Peers:
             while self.pending is not None and not isinstance(session.order, Exit):
                 await session.change()
 
-    def hear(self, fault: Fault | None) -> None:
-        """What the cluster says of our ranks at present, None if nothing."""
+    def hear(self, fault: Fault | None, retry_time: int, confirmed: int | None) -> None:
+        """What the cluster says at present: of our ranks (None: nothing), and its RetryTime.
+
+        ``confirmed`` is one that belongs to the last restart, as far as is known here.
+        """
         session = self._session
-        if session is not None and session.situation.cluster != fault:
-            session.tell(cluster=fault)
+        told = {"cluster": fault, "retry_time": retry_time, "confirmed": confirmed}
+        if session is not None and any(
+            getattr(session.situation, name) != value for name, value in told.items()
+        ):
+            session.tell(**told)
+
+    def take_back(self) -> None:
+        """Something forbids a start here: the others are not to count on us for the next one."""
+        session = self._session
+        if session is None or session.situation.table is None:
+            return
+        if session.situation.ranks is Ranks.NONE and session.start is None:
+            session.tell(table=None)
+
+    def has_newcomer_with(self, digest: str) -> bool:
+        """Whether a server that was not there before is ready with this table."""
+        session = self._session
+        return session is not None and digest in session.others.tables_of_newcomers
+
+    @property
+    def answered(self) -> frozenset[int]:
+        """The values of RetryTime after which the job has restarted."""
+        about = self._session.memory.about if self._session is not None else None
+        return frozenset(about.answered) if about is not None else frozenset()
+
+    @property
+    def was_replaced(self) -> bool:
+        """Whether other processes take part in the latest generation than in the one before."""
+        return bool(self._servers_before) and self._servers != self._servers_before
 
     @property
     def was_told(self) -> bool:

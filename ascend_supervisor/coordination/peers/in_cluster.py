@@ -20,11 +20,15 @@ from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.coordination.followed_cluster.cluster_files import Look
 from ascend_supervisor.coordination.followed_cluster.endings import ended_by, is_failed
 from ascend_supervisor.coordination.followed_cluster.incident import Incident, fault
-from ascend_supervisor.coordination.followed_cluster.memory import MOST_RESTARTS, RESTARTS_SECONDS
+from ascend_supervisor.coordination.followed_cluster.memory import (
+    MOST_RESTARTS,
+    RESTARTS_SECONDS,
+)
 from ascend_supervisor.coordination.followed_cluster.monitor import Monitor
+from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable
 from ascend_supervisor.coordination.followed_cluster.own_place import OwnPlace, Place, check_table
 from ascend_supervisor.coordination.followed_cluster.rules import Rules
-from ascend_supervisor.coordination.followed_cluster.start_obstacles import Obstacle
+from ascend_supervisor.coordination.followed_cluster.start_obstacles import Obstacle, is_late
 from ascend_supervisor.coordination.followed_cluster.waiting import Patient, Waiting
 from ascend_supervisor.coordination.peers.coordinator import Peers
 from ascend_supervisor.coordination.peers.departures import LeftOut, Replaced
@@ -63,7 +67,7 @@ class PeersInCluster:
         self._rules = rules
         self._clock = clock
         self._report = report
-        self._monitor = Monitor(looks, clock, report)
+        self._monitor = Monitor(looks, clock, report, lambda: self._peers.answered)
         self._tasks = anyio.create_task_group()
         self._told: Fault | None = None
         """What the cluster wanted last of the generation that runs."""
@@ -118,10 +122,13 @@ class PeersInCluster:
         found = self._found()
         if not await self._peers.still(start):
             return False
-        if isinstance(found, Place) and found.found.essence == start.found.essence:
-            self._monitor.start(start.found, start.local_ranks, was_told=self._peers.was_told)
-            self._peers.hear(None)
+        told = {"was_told": self._peers.was_told, "was_replaced": self._peers.was_replaced}
+        is_as_agreed = isinstance(found, Place) and found.found.essence == start.found.essence
+        is_only_late = any(told.values()) and is_late(self._monitor.memory, start.local_ranks)
+        if is_as_agreed or (is_only_late and not isinstance(found, Stop)):
+            self._monitor.start(start.found, start.local_ranks, **told)
             self._told = None
+            self._tell_peers()
             return True
         why = found.reason if isinstance(found, (Obstacle, Stop)) else "the rank table has changed"
         reason = f"the cluster recovers: {why}"
@@ -160,9 +167,35 @@ class PeersInCluster:
         """Tell the peers what the cluster says, as it says it."""
         while True:
             await self._monitor.change()
-            incident = self._monitor.memory.incident
-            told = None if incident is None else self._for_all(self._fault(incident))
-            self._peers.hear(told if isinstance(told, Fault) else None)
+            self._tell_peers()
+            self._take_back()
+
+    def _tell_peers(self) -> None:
+        memory = self._monitor.memory
+        incident = memory.incident
+        told = None if incident is None else self._for_all(self._fault(incident))
+        fault_told = told if isinstance(told, Fault) else None
+        self._peers.hear(fault_told, memory.retry_time, memory.confirmed)
+
+    def _take_back(self) -> None:
+        """This server is not ready while its files forbid a start.
+
+        A new table is not awaited any more when the server that takes another's place is ready
+        with the one that is there: it is the table of the new pods.
+        """
+        table = self._monitor.memory.table
+        with suppress(TableRefused):
+            found = self._found()
+            if isinstance(found, Place):
+                return
+            is_awaited = isinstance(found, Obstacle) and found.by_hand
+            is_there = isinstance(table, CompletedTable) and self._peers.has_newcomer_with(
+                table.found.essence
+            )
+            if is_awaited and is_there:
+                self._monitor.accept_table()
+                return
+        self._peers.take_back()
 
     async def _recovery(self) -> Fault:
         while (found := self._fault(await self._monitor.incident())) == self._told:

@@ -21,6 +21,16 @@ class Others:
         """The last word of every server, by index."""
         return self._listener.words
 
+    @property
+    def tables_of_newcomers(self) -> frozenset[str]:
+        """With which tables servers are ready that had no part in the last generation."""
+        view = self._latest
+        if view is None or view.about is None:
+            return frozenset()
+        known = {seat.incarnation for seat in view.about.roster}
+        marks = (view.ready[index] for index in view.prepared)
+        return frozenset(mark.digest for mark in marks if known and mark.incarnation not in known)
+
     def missing(self, own: int | None, servers: int) -> tuple[int, ...]:
         """Those that were not ready for the next generation.
 

@@ -106,7 +106,9 @@ class WrittenTable:
 
     async def stay_ready(self, session: Session) -> NoReturn:
         while True:
-            await anyio.sleep(AGAIN_SECONDS)
+            with anyio.move_on_after(AGAIN_SECONDS):
+                while session.situation.table is not None:  # until it is taken back
+                    await session.change()
             await self.get_ready(session)
 
     @property

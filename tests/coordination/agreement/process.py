@@ -23,13 +23,15 @@ from ascend_supervisor.coordination.agreement.memory import Memory, carried_out,
 from ascend_supervisor.coordination.agreement.records import Seat
 from ascend_supervisor.coordination.agreement.rules import Rules, Self
 from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
-from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
+from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, Remedy
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.coordination.agreement.store import Store, ageless, seen
 
 TTL, FENCE, MARGIN, TIMEOUT = 2, 4, 1, 7
 """In ticks of the model; every supervisor that works looks once a tick, which is TTL/2."""
 CRASH = Ended(Crashed(Failure("rank 0", 0, 0, ExitStatus(3), 1.0)), 1.0)
+
+WITHDRAWN = Ended(Fault("the cluster recovers", 69, Remedy.FREE, by_cluster=True), 0.0)
 
 
 class Reach(Enum):
@@ -161,6 +163,9 @@ def _acted(process: Process, act: Act, rules: Rules) -> Looked:
             situation = replace(
                 process.situation, ranks=Ranks.RUNNING, generation=generation, verdict=None
             )
+            if process.situation.table is None:  # its files forbid it by now: nothing starts here
+                situation = replace(situation, ranks=Ranks.FAILED, verdict=WITHDRAWN)
+                return Looked(replace(process, memory=memory, situation=situation, fallen=life))
             return Looked(replace(process, memory=memory, situation=situation, ranks=life), act)
         case Forget():
             return Looked(replace(process, memory=carried_out(process.memory, act, 0, rules)), act)
@@ -184,6 +189,15 @@ def gone(process: Process, code: int | None) -> Process:
 def failed(process: Process) -> Process:
     situation = replace(process.situation, ranks=Ranks.FAILED, verdict=CRASH)
     return replace(process, situation=situation, ranks=None, fallen=process.ranks or process.fallen)
+
+
+def forbidden(process: Process) -> Process:
+    """Its files forbid a start from now on."""
+    return replace(process, situation=replace(process.situation, table=None))
+
+
+def allowed(process: Process) -> Process:
+    return replace(process, situation=replace(process.situation, table="t"))
 
 
 def succeeded(process: Process) -> Process:

@@ -6,7 +6,7 @@ import pytest
 
 from ascend_supervisor.coordination.agreement.table import NAMES
 from tests.coordination.agreement.search import explore
-from tests.coordination.agreement.world import Model
+from tests.coordination.agreement.world import FORBID, Model
 
 MOST = 6_000
 
@@ -20,6 +20,7 @@ MISSED = {
     "end_ranks": ("running", ("fail",), (), "overlap"),
     "leave": ("running", ("term",), (), "ending"),
     "get_ready": ("cold", (), (), "ending"),
+    "take_back": ("running", ("fail", FORBID), (), "forbidden"),
     "run": ("cold", (), (), "success"),
     "give_up": ("running", ("kill",), (), "ending"),
     "success": ("running", (), (), "ending"),
@@ -41,6 +42,7 @@ NOT_MISSED = {
     "cannot_go_on": "the model has no obstacles",
     "move": "in the model every server keeps its index (test_moves.py)",
     "is_the_clusters": "no cluster is followed in the model (test_pending.py)",
+    "confirm": "no cluster is followed in the model (test_one_incident.py)",
     "charge": "no cluster is followed in the model (test_pending.py)",
     "leave_unneeded": "ends sooner",
     "leave_done": "ends sooner",

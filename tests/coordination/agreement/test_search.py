@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from tests.coordination.agreement.search import Found, explore, walk
-from tests.coordination.agreement.world import FAULTS, Model, World
+from tests.coordination.agreement.world import FAULTS, FORBID, Model, World
 
 ALL = 25_000
 """Any one fault in a running generation has fewer worlds, without a newcomer."""
@@ -57,6 +57,16 @@ def test_two_servers_survive_any_fault_while_they_start(fault):
 def test_two_servers_survive_any_two_faults(faults):
     model = Model(2)
     searched(model, model.running(faults), MOST_OF_PAIRS)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_two_servers_survive_any_fault_while_a_cluster_forbids_a_start(fault):
+    model, chance = Model(2), Random(fault)  # noqa: S311
+    searched(model, model.running((fault, FORBID)), MOST_OF_PAIRS)
+    searched(model, model.cold((fault, FORBID)), MOST_OF_PAIRS)
+    for _ in range(WALKS):
+        walk(model, model.running((fault, FORBID)), chance, STEPS)
+        walk(model, model.cold((fault, FORBID, FORBID)), chance, STEPS)
 
 
 @pytest.mark.parametrize("faults", [(), *((fault,) for fault in FAULTS)], ids="-".join)

@@ -11,7 +11,7 @@ from ascend_supervisor.coordination.agreement.acts import Exit, Transaction
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.errors import TABLE_NOT_READY
-from tests.coordination.agreement.process import Process
+from tests.coordination.agreement.process import Process, Reach
 
 INCIDENTS = {"fail", "kill", "freeze", "cut"}
 """Faults that may cost a restart, one each."""
@@ -89,6 +89,10 @@ def has_written(watch: Watch, before: View, after: View, act: Transaction) -> Wa
         and new.phase is not Phase.END
     ):
         raise Violation("order", f"{new} is written over {old}")
+    is_start = new.phase is Phase.RUN and (old is None or old.phase is Phase.GATHER)
+    is_again = after.about is not None and after.about.again
+    if is_start and not is_again and not set(before.living) <= set(before.ready):
+        raise Violation("forbidden", f"{new} is written, and not all are ready")
     if new.job in watch.won and (new.phase is Phase.GATHER or new.exit_code):
         raise Violation("success", f"{new} is written, although the job has succeeded")
     if after.about is not None and not watch.may_forget:
@@ -98,6 +102,16 @@ def has_written(watch: Watch, before: View, after: View, act: Transaction) -> Wa
     if _is_won(after):
         watch = replace(watch, won=watch.won | {new.job})
     return watch
+
+
+def are_ready(view: View, everybody: Iterable[Process]) -> None:
+    """The others do not count on a server whose files forbid a start."""
+    for one in everybody:
+        mark = view.ready.get(one.memory.index) if one.memory.index is not None else None
+        is_its = mark is not None and mark.incarnation == one.name
+        is_gathering = view.epoch is not None and view.epoch.phase is Phase.GATHER
+        if is_its and is_gathering and one.situation.table is None and one.reach is Reach.FINE:
+            raise Violation("forbidden", f"{one.name} is ready, and may not start")
 
 
 def has_decided(one: Process, view: View) -> None:

@@ -17,7 +17,9 @@ from tests.coordination.agreement.process import (
     Looked,
     Process,
     Reach,
+    allowed,
     failed,
+    forbidden,
     gone,
     looks,
     new_process,
@@ -30,6 +32,7 @@ from tests.coordination.agreement.process import (
 from tests.coordination.agreement.store import Store, seen, transacted
 from tests.coordination.agreement.watch import (
     Watch,
+    are_ready,
     has_decided,
     has_ended,
     has_started,
@@ -37,6 +40,8 @@ from tests.coordination.agreement.watch import (
 )
 
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
+FORBID = "forbid"
+"""The files of a cluster forbid a start, on one server, for a while."""
 
 
 class World(Struct, frozen=True, cache_hash=True):
@@ -150,6 +155,8 @@ class Model:
         for one in world.processes:
             if one.reach in {Reach.FROZEN, Reach.CUT}:
                 yield "heal", one.name
+            if one.is_here and one.situation.table is None:
+                yield "allow", one.name
 
     def _comings(self, world: World) -> Iterator[Event]:
         for place in dict.fromkeys(world.newcomers):
@@ -169,6 +176,9 @@ class Model:
             return one.is_here and one.situation.stop is None
         if fault == "kill":
             return one.is_here
+        if fault == FORBID:
+            has_ranks = one.situation.ranks is not Ranks.NONE
+            return one.is_here and not has_ranks and one.situation.table is not None
         return one.reach is Reach.FINE
 
     def usual(self, events: Iterable[Event]) -> Event:
@@ -196,6 +206,8 @@ class Model:
                 return self._come(world, *whom)
             case "heal":
                 return world.with_process(replace(world.process(whom[0]), reach=Reach.FINE))
+            case "allow":
+                return world.with_process(allowed(world.process(whom[0])))
             case "released" | "succeed" | "follow":
                 act = {"released": released, "succeed": succeeded, "follow": failed}[kind]
                 return world.with_process(act(world.process(whom[0])))
@@ -279,6 +291,7 @@ class Model:
         return world.with_process(_HITS[fault](one))
 
     def _ticked(self, world: World) -> World:
+        are_ready(seen(world.store), world.processes)
         processes = tuple(
             older(one) if one.is_here else _aged_lease(one) for one in world.processes
         )
@@ -293,9 +306,10 @@ def _aged_lease(one: Process) -> Process:
     return replace(one, lease_age=min(one.lease_age + 1, TTL))
 
 
-_USUAL = {"do": 0, "look": 1, "released": 2, "succeed": 3, "follow": 4, "tick": 5}
+_USUAL = {"do": 0, "look": 1, "released": 2, "succeed": 3, "follow": 4, "allow": 5, "tick": 6}
 _HITS: dict[str, Callable[[Process], Process]] = {
     "fail": failed,
+    FORBID: forbidden,
     "kill": partial(gone, code=None),
     "term": told_to_stop,
     "freeze": lambda one: replace(one, reach=Reach.FROZEN),
