@@ -65,9 +65,13 @@ class Near(Struct, frozen=True):
 
 
 def near_of(memory: Memory, rules: Rules, few: int) -> Near | None:
-    """What a server reads; None: all, because the job has ``few`` servers, or it has no index."""
+    """What a server reads; None: all.
+
+    So it does where the job has ``few`` servers, and without an index, or with one that a later
+    table of fewer servers does not have.
+    """
     index = rules.own.index if memory.index is None else memory.index
-    if rules.servers <= few or index is None:
+    if rules.servers <= few or index is None or index >= rules.servers:
         return None
     return Near(index, rules.servers, rules.ttl)
 

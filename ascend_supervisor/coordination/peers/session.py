@@ -205,7 +205,9 @@ class Session:
 
     async def _read(self) -> None:
         sent = boot_time()
-        ask = partial(self._store.read, self._near, self._rules.servers)
+        # A table with fewer servers may have come: what we hold ourselves is read until it is left.
+        held = 0 if self.memory.index is None else self.memory.index + 1
+        ask = partial(self._store.read, self._near, max(self._rules.servers, held))
         view = await self._asked("read", ask)
         if view is None:
             await anyio.sleep(AGAIN_SECONDS)

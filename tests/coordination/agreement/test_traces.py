@@ -74,27 +74,24 @@ def one_leaves_between_ready_and_run(stage: Stage) -> None:
     stage.play("term B", "look B", "do B")
 
 
-def test_who_leaves_between_ready_and_run_stands_in_the_roster_and_is_free():
+def test_who_leaves_between_ready_and_run_stands_in_no_roster():
     stage = Stage("cold")
     one_leaves_between_ready_and_run(stage)
     stage.play("do A")
-    assert stage.epoch == "run 0"
-    assert [seat.incarnation for seat in stage.about.roster] == ["A", "B"]
+    assert stage.epoch == "gather 0"
     stage.ticks(TTL + 1)
-    assert stage.epoch == "gather 1"
-    assert stage.about.charges.spent == ()
+    assert (stage.epoch, stage.about.roster) == ("gather 0", ())
 
 
-def test_a_farewell_behind_a_new_incarnation_is_free():
+def test_a_new_incarnation_between_ready_and_run_starts_with_the_others():
     stage = Stage("cold")
     one_leaves_between_ready_and_run(stage)
     stage.play("come same b")
     stage.play("look X", "do X")
     assert stage.view.members[1].incarnation == "X"
     stage.play("do A")
-    stage.ticks(TTL + 1)
-    assert stage.about.charges.spent == ()
-    assert stage.about.charges.free == 1
+    stage.until(lambda: stage.epoch == "run 0")
+    assert [seat.incarnation for seat in stage.about.roster] == ["A", "X"]
 
 
 def test_a_decision_from_before_a_loss_of_data_fails_after_it():
