@@ -60,6 +60,11 @@ class Servers:
             stage.coordinator = self._peers(server, stage)
         return self.stages
 
+    async def all_have_started(self, life: Life) -> None:
+        """Else one that is late would miss this generation."""
+        while not all(life.generation in stage.generations for stage in self.stages):
+            await anyio.sleep(0.01)
+
     def follow(self, server: int, look: Look) -> None:
         """This server follows the cluster, too; ``look`` sees its files."""
         stage = self.stages[server]
@@ -122,9 +127,7 @@ async def test_three_servers_agree_on_generations_one_budget_and_one_root_cause(
     servers = Servers(etcd, RestartBudget(4), few=few)
 
     async def crash_in_company(life: Life) -> Outcome:
-        """When all servers have started: one that is late would miss this generation."""
-        while not all(life.generation in stage.generations for stage in servers.stages):
-            await anyio.sleep(0.01)
+        await servers.all_have_started(life)
         return await crash(life)
 
     fail = crash_in_company
@@ -178,6 +181,7 @@ async def test_when_one_server_is_told_to_stop_the_others_wait_for_another_one_t
     servers = Servers(etcd, RestartBudget(4), few=few, timeout=3.0)
 
     async def told_to_stop(life: Life) -> Outcome:
+        await servers.all_have_started(life)
         servers.stages[1].stop()
         return await train(life)
 

@@ -44,7 +44,7 @@ def test_a_training_that_lost_a_rank_then_two_supervisors_ends_bit_identical(clu
     servers[1] = start(cluster, 1, "disturbed", "2", "6")  # it comes back
     servers[1].wait_for("generation.started", generation=2)
     assert servers[1].end() == 128 + signal.SIGKILL
-    servers[1] = start(cluster, SPARE, "disturbed")
+    servers[1] = start(cluster, SPARE, "disturbed", "2", "6")
     assert digests(ended(servers), generation=3) == expected
     for generation in (2, 3):
         assert (
