@@ -124,7 +124,7 @@ def cannot_start(error: Exception, telling: Telling, retryable: int | None = Non
         reason = error.strerror
     tell(f"ascend_supervisor: cannot start: {reason or error}")
     _tell_kubelet(f"ascend_supervisor cannot start: {reason or error}", telling)
-    own = UNAVAILABLE if isinstance(error, (OSError, NoThread)) else DEFECT
+    own = UNAVAILABLE if isinstance(error, (OSError, NoThread, MemoryError)) else DEFECT
     return own if retryable is None else retryable
 
 

@@ -9,7 +9,9 @@ import sys
 
 SUPERVISOR, CONTROL = "ascend_supervisor", "ascend-supervisorctl"
 OLDEST = (3, 10)
-USAGE = 64
+USAGE, UNAVAILABLE = 64, 69
+LACKING = ("cannot allocate memory", "failed to map segment", "Too many open files")
+"""What an error of the system says where a module is there, but there is no room for it."""
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The directory of this package: its packages are ours, wherever it is."""
 
@@ -60,14 +62,20 @@ def refuse(error: Exception, program: str) -> int:
     A sentence on stderr, for programs that report events also the last of them on stdout.
     """
     sentence = why_not(error)
+    code = UNAVAILABLE if _lacks_room(error) else USAGE
     if program == SUPERVISOR and not os.isatty(1):
-        _write(1, _event(sentence))
+        _write(1, _event(sentence, code))
     _write(2, f"{program}: {sentence}")
-    return USAGE
+    return code
+
+
+def _lacks_room(error: Exception) -> bool:
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or any(words.lower() in text for words in LACKING)
 
 
 def why_not(error: Exception) -> str:
-    """Why ``error`` ended an import of ours, and what to do; the exit code is USAGE."""
+    """Why ``error`` ended an import of ours, and what to do."""
     if sys.version_info < OLDEST:
         found = "{}.{}".format(*sys.version_info[:2])
         return (
@@ -75,6 +83,11 @@ def why_not(error: Exception) -> str:
             "start it with the Python that it was installed for"
         )
     why = " ".join(str(error).split()) or type(error).__name__
+    if _lacks_room(error):
+        return (
+            f"the machine has no room for this program: {why}; give the container more memory, and "
+            "raise ulimit -v, ulimit -d and ulimit -n if they are set"
+        )
     return (
         f"cannot be imported: {why}; its packages come from {HOME} and from those of "
         f"{sys.executable}, never from PYTHONPATH or the current directory, which are for the "
@@ -82,7 +95,7 @@ def why_not(error: Exception) -> str:
     )
 
 
-def _event(sentence: str) -> str:
+def _event(sentence: str, code: int) -> str:
     """supervisor.exited, as docs/events.md has it, made without any package."""
     import datetime as dt
     import json
@@ -102,11 +115,11 @@ def _event(sentence: str) -> str:
             "ts": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "level": "error",
             "event": "supervisor.exited",
-            "msg": f"{sentence}; ending with exit code {USAGE}",
+            "msg": f"{sentence}; ending with exit code {code}",
             "job_id": job,
             "host": pod,
             "pid": os.getpid(),
-            "exit_code": USAGE,
+            "exit_code": code,
             "reason": sentence,
             "generations": 0,
             "root_cause": sentence,

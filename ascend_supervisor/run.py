@@ -61,7 +61,7 @@ def run(
     """
     try:
         return _run(argv, environ, listen, leave, new_loop)
-    except (NoThread, OSError) as error:
+    except (NoThread, OSError, MemoryError) as error:
         return cannot_start(error, telling_of(argv, environ))
 
 
@@ -91,7 +91,7 @@ def _run(
     main = partial(_main, Given(settings, environ, place, cluster), first, listen, leave)
     try:
         return anyio.run(main, backend_options={"loop_factory": new_loop})
-    except (NoThread, OSError) as error:
+    except (NoThread, OSError, MemoryError) as error:
         return cannot_start(error, Telling.of(settings), settings.retryable_exit_code)
 
 

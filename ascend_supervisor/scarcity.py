@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+MORE_THREADS = "raise the container's limit of pids, or ulimit -u"
+MORE_MEMORY = "give the container more memory, and raise ulimit -v and ulimit -d if they are set"
+
 SCARCE = {
-    errno.EAGAIN: "raise the container's limit of pids, or ulimit -u",
-    errno.ENOMEM: "give the container more memory",
+    errno.EAGAIN: MORE_THREADS,
+    errno.ENOMEM: MORE_MEMORY,
     errno.EMFILE: "raise ulimit -n",
     errno.ENFILE: "raise fs.file-max",
 }
@@ -17,16 +20,20 @@ SCARCE = {
 
 
 class NoThread(Exception):
-    """The machine has no room for another thread; the text says what to do."""
+    """No thread can be started; the text says why, and what to do."""
 
-    def __init__(self) -> None:
-        super().__init__(f"the machine has no room for another thread: {SCARCE[errno.EAGAIN]}")
+    def __init__(
+        self, why: str = f"the machine has no room for another thread: {MORE_THREADS}"
+    ) -> None:
+        super().__init__(why)
 
 
 def scarcity(error: BaseException) -> str | None:
     """Which resource is missing, and what to do; None for any other error."""
     if isinstance(error, NoThread):
         return str(error)
+    if isinstance(error, MemoryError):
+        return f"Cannot allocate memory; {MORE_MEMORY}"
     if not isinstance(error, OSError) or error.errno not in SCARCE:
         return None
     return f"{error.strerror}; {SCARCE[error.errno]}"

@@ -25,6 +25,23 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0) 
 """
 """The rest of a program: its main thread ends, and the threads that it has started go on."""
 
+FORBIDS = """
+import ctypes, os, struct, sys
+cut = sys.argv.index("--")
+number, *calls = map(int, sys.argv[1:cut])
+code = [(0x20, 0, 0, 0)]
+for call in calls:
+    code += [(0x15, 0, 1, call), (0x06, 0, 0, 0x00050000 | number)]
+code.append((0x06, 0, 0, 0x7FFF0000))
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+where = struct.pack("HxxxxxxP", len(code), ctypes.addressof(program))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+assert libc.prctl(22, 2, ctypes.create_string_buffer(where), 0, 0) == 0  # PR_SET_SECCOMP
+os.execvp(sys.argv[cut + 1], sys.argv[cut + 1 :])
+"""
+"""``python -c FORBIDS ERRNO CALL... -- COMMAND``: these system calls fail so, as by seccomp."""
+
 Event = dict[str, Any]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor import imports
 from ascend_supervisor.imports import own_directories
 from tests.test_events_schema import complaints
 
@@ -123,6 +125,26 @@ def test_a_package_that_is_missing_is_told_in_a_sentence_and_an_event(tmp_path):
     assert run.stderr.startswith("ascend_supervisor: cannot be imported: No module named 'anyio'; ")
     assert sys.executable in run.stderr
     assert event["reason"] == run.stderr.removeprefix("ascend_supervisor: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("libx.so: failed to map segment from shared object"),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+        OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+    ],
+    ids=repr,
+)
+def test_where_the_machine_has_no_room_for_an_import_nothing_is_to_be_installed(error, capfd):
+    assert imports.refuse(error, imports.SUPERVISOR) == 69
+    out, err = capfd.readouterr()
+    (line,) = err.splitlines()
+    assert line.startswith("ascend_supervisor: the machine has no room for this program: ")
+    assert "raise ulimit -v, ulimit -d and ulimit -n" in line
+    event = json.loads(out)
+    assert (event["exit_code"], event["root_cause"]) == (69, line.partition(": ")[2])
 
 
 def test_ctl_tells_it_too(tmp_path):

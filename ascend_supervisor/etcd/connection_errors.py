@@ -15,7 +15,8 @@ from ascend_supervisor.etcd.failures import Kind
 from ascend_supervisor.etcd.names import NoAddress
 from ascend_supervisor.etcd.one_try import Failed
 from ascend_supervisor.etcd.tls import WITHOUT_CLIENT_CERTIFICATE, refusal_of
-from ascend_supervisor.scarcity import NoThread, scarcity
+from ascend_supervisor.scarcity import scarcity
+from ascend_supervisor.tasks.thread_obstacle import thread_obstacle
 from ascend_supervisor.untrusted_text import shown
 
 CONNECT_SHARE = 0.5
@@ -63,7 +64,7 @@ def explained(progress: Progress, seconds: float) -> Iterator[None]:
     except RuntimeError as error:
         if "thread" not in str(error):
             raise
-        raise Failed(Kind.SILENT, str(NoThread()), was_sent=progress.was_sent) from error
+        raise Failed(Kind.SILENT, thread_obstacle(), was_sent=progress.was_sent) from error
 
 
 def strange(status: int, data: bytes) -> Failed:

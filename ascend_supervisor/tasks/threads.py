@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import anyio.to_thread
 
 from ascend_supervisor.scarcity import NoThread
+from ascend_supervisor.tasks.thread_obstacle import thread_obstacle
 
 T = TypeVar("T")
 
@@ -24,8 +25,8 @@ def start_thread(run: Callable[[], object], name: str) -> threading.Thread:
     thread = threading.Thread(target=run, name=name, daemon=True)
     try:
         thread.start()
-    except RuntimeError as error:
-        raise NoThread from error
+    except (RuntimeError, MemoryError) as error:
+        raise NoThread(thread_obstacle()) from error
     return thread
 
 
@@ -68,7 +69,7 @@ async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | 
     try:
         await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
     except RuntimeError as error:  # not the function's: the thread could not be started
-        raise NoThread from error
+        raise NoThread(thread_obstacle()) from error
     return answer.result()
 
 

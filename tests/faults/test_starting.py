@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import pytest
 
 from tests.faults.facilities import cgroup, inside
 from tests.faults.ways import Way
-from tests.running import Running, wait_until
+from tests.running import FORBIDS, Running, wait_until
 
 RANKS = 8
 SIXTH = 5
@@ -445,3 +446,13 @@ def test_a_kernel_that_lets_us_adopt_nobody_is_named(tmp_path):
         "ascend_supervisor: cannot start: prctl(PR_SET_CHILD_SUBREAPER) fails (Invalid argument): "
         "expected Linux 3.4 or newer, and neither qemu-user nor a sandbox that forbids it\n"
     )
+
+
+@pytest.mark.parametrize("way", ["ordinary", "pid_1"], indirect=True)
+def test_a_runtime_that_forbids_clone3_is_one_sentence_and_69(bad_day):
+    """As those of containers did before glibc 2.34, with EPERM."""
+    before = (sys.executable, "-c", FORBIDS, str(errno.EPERM), "435", "--")
+    job = bad_day("--standalone", "2", "--", "true", before=before)
+    assert job.end() == 69
+    assert "another thread is forbidden (Operation not permitted)" in job.stderr
+    assert "Docker 20.10.10 or later" in job.stderr
