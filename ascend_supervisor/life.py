@@ -64,8 +64,10 @@ Processes that a launcher starts get the variables as the launcher passes them o
 Chunk = bytes
 """A part of the output; ``Activity.bytes`` hides the builtin name there."""
 
-TAIL_BYTES = 8 * 1024
-"""How much of the end is kept, to show why a process failed."""
+TAIL_BYTES = 64 * 1024
+"""How much of the end is kept, to find why a process failed: others may write after it."""
+LINE_BYTES = 8 * 1024
+"""How much of the end is searched for the last line."""
 
 
 class Activity(Struct):
@@ -78,7 +80,7 @@ class Activity(Struct):
     spoke_at: float
     bytes: int = 0
     has_ended: bool = False
-    tail: Chunk = b""
+    tail: bytearray = field(default_factory=bytearray)
 
     def note(self, size: int, now: float) -> None:
         """Count ``size`` bytes that were written but not read."""
@@ -87,20 +89,27 @@ class Activity(Struct):
 
     def take(self, chunk: Chunk, now: float) -> None:
         """Count ``chunk``, and keep the end of it."""
-        self.tail = (self.tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
+        self.tail += chunk[-TAIL_BYTES:]
+        if len(self.tail) > 2 * TAIL_BYTES:  # not each time: a rank may write byte by byte
+            del self.tail[:-TAIL_BYTES]
         self.note(len(chunk), now)
 
     @property
     def last_lines(self) -> tuple[str, ...]:
         """The last lines of what was read so far."""
-        text = self.tail.decode("utf-8", "backslashreplace").replace("\0", "")
-        lines = text.rstrip("\n").split("\n")
-        return tuple(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+        return _lines(self.tail[-TAIL_BYTES:])
 
     @property
     def last_line(self) -> str:
         """The last one that is not blank; empty if there is none. It may hold escape sequences."""
-        return next((line for line in reversed(self.last_lines) if line.strip()), "")
+        lines = _lines(self.tail[-LINE_BYTES:])
+        return next((line for line in reversed(lines) if line.strip()), "")
+
+
+def _lines(data: bytearray) -> tuple[str, ...]:
+    text = data.decode("utf-8", "backslashreplace").replace("\0", "")
+    lines = text.rstrip("\n").split("\n")
+    return tuple(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 class Notified(Struct):

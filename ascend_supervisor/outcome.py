@@ -22,6 +22,9 @@ Number = Annotated[int, Meta(ge=0, le=MOST_GENERATIONS)]
 Seconds = Annotated[float, Meta(ge=-1e10, le=1e10)]
 """Up to 300 years."""
 
+MOST_SENT = 40
+"""How many of a failure's last lines are told to other servers."""
+
 
 class ExitStatus(Struct, frozen=True):
     """How a child ended: with a status of its own (0-255) or by a signal, never both."""
@@ -53,15 +56,33 @@ class ExitStatus(Struct, frozen=True):
         return f"exited with status {self.status}"
 
 
+class Worker(Struct, frozen=True):
+    """A rank that a command has started, and how it ended, in the words of its launcher."""
+
+    rank: Number
+    status: ExitStatus
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended it that neither its launcher nor a lost rank brings about."""
+        return self.status.signal not in {None, Signals.SIGINT, Signals.SIGABRT, Signals.SIGTERM}
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} {self.status}"
+
+
 class Failure(Struct, frozen=True):
     """The first process of a generation that failed: the root cause, as far as is known.
 
     ``exception`` is what it raised, ``reason`` why its framework ended it. ``code`` is CANN's error
     code. ``meaning`` says what its words mean and where to look, ``advice`` what to start in its
-    place. ``ended_at`` is in seconds of the clock. ``oom_kills`` is the OOM counter of our memory
-    cgroup at the start of the generation and at the failure, if it rose though the process itself
-    was not killed, or perhaps not (then ``oom_killed`` is None): others were, such as its children.
-    ``memory`` says where there was no room, who had it, and what to do.
+    place; ``said`` is the line in which it says itself why it ended. ``ended_at`` is in seconds of
+    the clock. ``oom_kills`` is the OOM counter of our memory cgroup at the start of the generation
+    and at the failure, if it rose though the process itself was not killed, or perhaps not (then
+    ``oom_killed`` is None): others were, such as its children. ``memory`` says where there was no
+    room, who had it, and what to do. ``alike`` says how many ranks failed in the same way.
+    ``worker`` failed first of those that a command has started. It ``is_shared`` if several ranks
+    wrote the ``last_lines``, ``is_alone`` if the job has no other rank.
     """
 
     name: str
@@ -80,6 +101,16 @@ class Failure(Struct, frozen=True):
     code: str | None = None
     meaning: str | None = None
     advice: str | None = None
+    said: str | None = None
+    alike: str = ""
+    worker: Worker | None = None
+    is_shared: bool = False
+    is_alone: bool = False
+
+    @property
+    def to_be_sent(self) -> Failure:
+        """Without the lines that were only searched."""
+        return replace(self, last_lines=self.last_lines[-MOST_SENT:])
 
 
 class Completed(Struct, frozen=True):

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ascend_supervisor.evidence import acl_codes
+
 CONSEQUENCES = {
     "EI0002": "a collective waited in vain for another rank (the limit is HCCL_EXEC_TIMEOUT)",
     "EI0006": "HCCL got no connection to another rank (the limit is HCCL_CONNECT_TIMEOUT)",
@@ -88,12 +90,15 @@ MODULES = {
     "L": "the driver of the NPU",
     "Z": "an operator",
 }
+_WHO_CALLS = "EH"
+"""The runtime and the API: a failure inside them is that of what they have called."""
 _INSIDE = 9000
 """From here on a code means a failure inside CANN, and says nothing more."""
 
 _CODE = "E[1-4EHIJKLZ][0-9]{4}"
 _SPOKEN = re.compile(rf"(?<![\w.])({_CODE})(?=:|\)|\[PID)")
 _LOGGED = re.compile(rf"(?<![A-Za-z0-9])({_CODE})(?![A-Za-z0-9])")
+_STAMP = r"(?: *\[PID: *\d+\])?(?: *\d{4}-\d\d-\d\d-[\d:.]+)? *"
 _SIGNS = (
     ("EI0006", re.compile(r"wait socket establish timeout|LINK_ERROR_INFO")),
     ("EI0002", re.compile(r"\[TaskExecStage\]\[Timeout\]|notify wait time ?out", re.IGNORECASE)),
@@ -104,11 +109,14 @@ _SIGNS = (
 
 
 def spoken_code(lines: Iterable[str]) -> str | None:
-    """The first code that CANN has printed: ``EI0006: ...`` or, in newer releases, ``(EI0006)``.
+    """The most telling code that CANN has printed, the first of its kind.
 
-    One that says what has failed comes before one of a failure inside CANN.
+    ``EI0006: ...`` or, in newer releases, ``(EI0006)``; or a return code, such as 507015. One that
+    says what has failed comes before one of a failure inside CANN.
     """
-    return _telling(code for line in lines for code in _SPOKEN.findall(line))
+    lines = tuple(lines)
+    codes = [code for line in lines for code in _SPOKEN.findall(line)]
+    return min([*codes, *acl_codes.acl_codes(lines)], key=_silence, default=None)
 
 
 def logged_code(lines: Iterable[str]) -> str | None:
@@ -119,15 +127,43 @@ def logged_code(lines: Iterable[str]) -> str | None:
     return _telling(code for line in lines for code in _codes_of(line))
 
 
-def meaning_of(code: str) -> str:
-    """What the code means and where to look, in half a sentence."""
+def meaning_of(code: str, lines: Iterable[str] = ()) -> str:
+    """What the code means and where to look, in half a sentence; ``lines`` may say more of it."""
+    if code.isdecimal():
+        return acl_codes.meaning_of(code)
     told = CONSEQUENCES.get(code) or CAUSES.get(code) or UNCLEAR.get(code)
-    return told or _of_module(code)
+    return told or _of_module(code, lines)
+
+
+def name_of(code: str, lines: Iterable[str] = ()) -> str:
+    """The code for people, with what torch_npu says of it."""
+    name = f"CANN's return code {code}" if code.isdecimal() else code
+    said = acl_codes.said_of_error(lines)
+    return f"{name} ({said})" if said else name
+
+
+def is_consequence(code: str | None) -> bool:
+    """Whether its cause is another rank, or the network between the two."""
+    return code in CONSEQUENCES or code in acl_codes.CONSEQUENCES
+
+
+def is_cause(code: str | None) -> bool:
+    """Whether its cause is this rank, its settings or a device of this server."""
+    return code in CAUSES or code in acl_codes.CAUSES
 
 
 def is_inner(code: str) -> bool:
     """Whether it only says that something failed inside CANN."""
-    return int(code[2:]) >= _INSIDE
+    return acl_codes.is_generic(code) if code.isdecimal() else int(code[2:]) >= _INSIDE
+
+
+def _silence(code: str) -> int:
+    """How little a code tells."""
+    if code.isdecimal():
+        return 4 if acl_codes.is_generic(code) else 1
+    if is_inner(code):
+        return 5 if code[1] in _WHO_CALLS else 3
+    return 0 if code in CONSEQUENCES | CAUSES | UNCLEAR else 2
 
 
 def _telling(codes: Iterable[str]) -> str | None:
@@ -144,8 +180,16 @@ def _codes_of(line: str) -> Iterable[str]:
     yield from (code for code, sign in _SIGNS if sign.search(line))
 
 
-def _of_module(code: str) -> str:
+def _of_module(code: str, lines: Iterable[str]) -> str:
     module = MODULES.get(code[1], "CANN")
     if is_inner(code):
         return f"{module} failed; look at the first [ERROR] in the rank's plog"
-    return f"{module} refused what it was asked for; the rank's log says more after this code"
+    message = re.compile(rf"(?<![\w.])\(?{code}\)?:{_STAMP}(\w.{{2,200}})")
+    found = next(filter(None, map(message.search, lines)), None)
+    refused = "refused what it was asked for" if found is None else f"says: {_sentence(found[1])}"
+    return f"{module} {refused}; the rank's log says more after this code"
+
+
+def _sentence(message: str) -> str:
+    """The first sentence, without its full stop."""
+    return message.partition(". ")[0].strip().rstrip(".")

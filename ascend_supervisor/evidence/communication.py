@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
+
 ALL_RANKS = "the first error among the ranks of all servers"
 
 
@@ -24,8 +26,15 @@ _LOST = "it lost the connection to another rank"
 _WAITED = "it waited in vain for another rank"
 _NO_STORE = "it did not reach the rendezvous, which rank 0 serves"
 
+_SPEAKS = (
+    r"(?:gloo/transport/|\bProcessGroup"
+    r"|(?<![\w./-])(?:c10d|NCCL|HCCL|SocketImpl|socketProgress|TCPStore|\w*\.?Dist\w+Error)(?![\w./-]))"
+)
+"""What connects ranks: any other connection may be one to a storage service."""
+_BY_PEER = r"connection (?:was )?(?:closed|reset) by (?:the )?(?:remote )?peer"
+
 _WORDS = (
-    (_LOST, r"connection (?:was )?(?:closed|reset) by (?:the )?(?:remote )?peer"),
+    (_LOST, rf"{_SPEAKS}.*{_BY_PEER}"),
     (_LOST, r"gloo/transport/[^]]*\] .*(?:broken pipe|socket closed|connection refused|no error)"),
     (_LOST, r"caused pair closure|connectFullMesh failed"),
     (_LOST, r"NCCL communicator was aborted|ncclRemoteError|remote process (?:has )?exit"),
@@ -41,6 +50,7 @@ _WORDS = (
     (_WAITED, r"timed out (?:after )?waiting \d+ ?ms for (?:recv|send)"),
     (_WAITED, r"gloo/transport/[^]]*\] .*time(?:d )?out"),
     (_WAITED, r"failed to pass monitoredBarrier|errors? while waiting for send/recv from rank"),
+    (_WAITED, r"hccl fftsplus task timeout|stuck notify num"),
     (_WAITED, r"HCCL function error.*error code is (?:9|1[1-4]|21)\b"),
     (_WAITED, r"^\[(?:ERROR|CRITICAL)\] (?:DISTRIBUTED|PS|RPC)\(.*timed? ?out"),
 )
@@ -63,17 +73,38 @@ _PEERS = tuple(
         (rf"error \[{_HOST}\]:[0-9]+: ", "the ranks on {0}"),
     )
 )
+_ANOTHER = re.compile(r"rank [1-9]|device ")
 _LOOPBACK = re.compile(r"on (?:(?:::ffff:)?127\.[0-9.]+|::1|localhost)$")
 
 
-def loss(lines: Sequence[str]) -> Loss | None:
-    """What these lines say of a lost peer, or None; the first words count."""
+_FROM_SOCKET = re.compile(rf"\w*Error: (?:{_BY_PEER}|Broken pipe)", re.IGNORECASE)
+_PEERS_CODE = re.compile(r"/torch(?:_npu)?/distributed/|/mindspore/")
+_FIRED = re.compile(r"Watchdog caught collective operation timeout", re.IGNORECASE)
+
+
+def loss(lines: Sequence[str], place: str = "") -> Loss | None:
+    """What these lines say of a lost peer, or None; the first words count.
+
+    An exception that was raised in the file ``place``, of what connects ranks, may have few words.
+    """
+    if lines and _PEERS_CODE.search(place) and _FROM_SOCKET.match(lines[0]):
+        return Loss(_LOST, peer(lines) or ALL_RANKS)
     for line in lines:
         what = next((what for what, words in _TOLD if words.search(line)), None)
         if what is not None:
             unnamed = "rank 0" if what is _NO_STORE else ALL_RANKS
             return Loss(what, peer(lines) or unnamed)
     return None
+
+
+def names_another(lines: Sequence[str]) -> bool:
+    """Whether these lines name a rank that is not the only one of a job of one rank."""
+    return _ANOTHER.match(peer(line[:LINE_CHARACTERS] for line in lines) or "") is not None
+
+
+def watchdog_fired(lines: Iterable[str]) -> bool:
+    """Whether a watchdog of NCCL or HCCL has ended a collective that took too long."""
+    return any(map(_FIRED.search, lines))
 
 
 def peer(lines: Iterable[str]) -> str | None:

@@ -6,40 +6,141 @@ import re
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.evidence.cann_codes import is_inner, spoken_code
 from ascend_supervisor.evidence.communication import Loss, loss
-from ascend_supervisor.evidence.exceptions import Raised, first_raised, of_rank, raised_in
+from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in
+from ascend_supervisor.evidence.speakers import Line, by_speaker, lines_of
 from ascend_supervisor.outcome import Failure
 
 
 class Words(Struct, frozen=True):
     """``is_own``: an error of the script or a lack of memory, and nothing speaks of a lost peer.
 
-    ``lines`` are those of the rank. ``code`` is one of CANN's.
+    ``lines`` are those of the rank, without asides. ``raised`` is the exception that tells most,
+    ``rank`` whose it is, if other ranks write to the same output. ``code`` is one of CANN's.
     """
 
     lines: tuple[str, ...]
     is_own: bool
     code: str | None
     loss: Loss | None
+    raised: Raised | None = None
+    rank: int | None = None
+
+
+class _Spoken(Struct, frozen=True):
+    """What one writer has said: ``told`` counts, ``asides`` are only shown."""
+
+    rank: int | None
+    lines: tuple[Line, ...]
+    told: tuple[Raised, ...]
+    asides: tuple[Raised, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(line.text for line in self.lines)
 
 
 def words_of(failure: Failure) -> Words:
     """The message of the exception that ended the rank counts; without one, all of its lines."""
-    lines = of_rank(failure.last_lines, failure.rank)
-    raised = first_raised(lines) or raised_in(failure.exception)
-    if raised is None or failure.status.status != UNCAUGHT:
+    worker, spoken = failure.worker, _spoken(failure)
+    if worker is not None and worker.was_killed:
+        return Words((), is_own=False, code=None, loss=None, rank=worker.rank)  # the others lost it
+    chosen, raised = _chosen(spoken, failure)
+    lines = chosen.texts
+    if raised is None:
+        raised = raised_in(failure.exception)
+    rank = chosen.rank if failure.is_shared else None
+    if raised is None or not _ended_by_exception(failure):
         code, lost = spoken_code(lines), loss(_without_warnings(lines))
         is_own = any(map(_BAD_END.search, lines))
-    elif _SCRIPTS.search(raised.kind):
-        code, lost = None, loss(raised.text[:1])
-        is_own = True
+        shown = raised or (chosen.asides[-1] if chosen.asides else None)
+        return _weighed(failure, Words(lines, is_own, code, lost, shown, rank))
+    return _weighed(failure, _words_of(raised, chosen, rank))
+
+
+def _ended_by_exception(failure: Failure) -> bool:
+    """Whether an exception may have ended it; the status of a command is not that of its ranks."""
+    if failure.worker is not None:
+        return failure.worker.status.status == UNCAUGHT
+    is_command = failure.is_shared and failure.rank is None
+    return failure.status.status == UNCAUGHT or (is_command and failure.status.signal is None)
+
+
+def _words_of(raised: Raised, spoken: _Spoken, rank: int | None) -> Words:
+    """Of a rank that an exception has ended; others may have lost it, and raised that after it."""
+    lines = spoken.texts
+    heads = {each.text[0] for each in spoken.told}
+    later = tuple(
+        line.text for line in spoken.lines if line.number > raised.at and line.text not in heads
+    )
+    if _SCRIPTS.search(raised.kind):
+        code, lost = None, loss(raised.text[:1], raised.place)
+        # What was handled is followed by the trouble that ended the rank.
+        is_last = raised.is_uncaught or len(later) <= len(raised.text) < _FEW_LINES
+        is_own = is_last and (raised.has_sequel or loss(_without_warnings(later)) is None)
     else:
-        code, lost = spoken_code(raised.text) or spoken_code(lines), loss(raised.text)
-        is_own = _is_of_script(raised)
-    clear = lost is not None or (code is not None and not is_inner(code))
-    return Words(lines, is_own and not clear, code, lost)
+        code = spoken_code(raised.text) or spoken_code(lines)
+        lost, is_own = loss(raised.text, raised.place), _is_of_script(raised)
+    return Words(lines, is_own, code, lost, raised, rank)
+
+
+def _weighed(failure: Failure, words: Words) -> Words:
+    """Without another rank none was lost. A loss or a clear code is no error of its own."""
+    if failure.is_alone:
+        words = replace(words, loss=None)
+    clear = words.loss is not None or (words.code is not None and not is_inner(words.code))
+    return replace(words, is_own=words.is_own and not clear)
+
+
+def _spoken(failure: Failure) -> list[_Spoken]:
+    """What each writer has said; where the rank is known, what others have marked is left out."""
+    lines = lines_of(failure.last_lines)
+    if failure.rank is not None and not failure.is_shared:
+        return [_heard(tuple(line for line in lines if line.rank in {None, failure.rank}))]
+    return [_heard(each) for each in by_speaker(lines)] or [_heard(())]
+
+
+def _heard(lines: tuple[Line, ...]) -> _Spoken:
+    raised, asides = raised_by(lines)
+    return _Spoken(
+        lines[0].rank if lines else None,
+        tuple(line for line in lines if line.number not in asides),
+        tuple(each for each in raised if not each.is_aside),
+        tuple(each for each in raised if each.is_aside),
+    )
+
+
+def _chosen(spoken: Sequence[_Spoken], failure: Failure) -> tuple[_Spoken, Raised | None]:
+    """Whose words count, and its exception.
+
+    Of a rank the last exception, a launcher's report of a failed process only without another. Of
+    many ranks the first that is no loss: the others lost the rank that had it.
+    """
+    if not failure.is_shared:
+        told = spoken[0].told
+        own = [each for each in told if not each.is_report] or list(told)
+        return spoken[0], own[-1] if own else None
+    found = [(each, raised) for each in spoken for raised in each.told]
+    found.sort(key=lambda pair: (_follows(pair[1]), pair[1].at))
+    named = failure.rank if failure.worker is None else failure.worker.rank
+    if found and (named in {None, found[0][0].rank} or _follows(found[0][1]) != _LOST_PEER):
+        return found[0]
+    if named is not None:  # its launcher knows who failed, and only others have lost a peer
+        mine = [each for each in spoken if each.rank in {None, named}]
+        return max(mine, key=lambda each: each.rank is not None, default=_heard(())), None
+    return max(spoken, key=lambda each: len(each.lines)), None
+
+
+def _follows(raised: Raised) -> int:
+    """0 for a cause, 1 for one that was handled, then a lost peer, then a report of others."""
+    if raised.is_report:
+        return _LOST_PEER + 1
+    if loss(raised.text[:_FEW_LINES], raised.place) is not None:
+        return _LOST_PEER
+    return 0 if raised.is_uncaught else 1
 
 
 UNCAUGHT = 1
@@ -74,6 +175,8 @@ _OUT_OF_MEMORY = re.compile(
 _BAD_END = re.compile(r"instance of 'std::bad_alloc'|^MemoryError\b|\b(?:NPU|CUDA) out of memory")
 _WARNING = re.compile(r"\[W\d*[ \]]|\[WARNING\]|\bWARN(?:ING)?\b|Warning:")
 _LAST_LINES = 40
+_FEW_LINES = 10
+_LOST_PEER = 2
 
 
 def _without_warnings(lines: Sequence[str]) -> tuple[str, ...]:

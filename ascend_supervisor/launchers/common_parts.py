@@ -75,6 +75,7 @@ def common_environ(boot: Boot, here: Here, generation: int) -> dict[str, str | N
         "JOB_ID": here.place.job_id,
         HCCL_CONNECT: _connect_seconds(boot),
         "PYTHONUNBUFFERED": boot.environ.get("PYTHONUNBUFFERED", "1"),
+        "PYTHONFAULTHANDLER": boot.environ.get("PYTHONFAULTHANDLER", "1"),
         "TORCHELASTIC_RESTART_COUNT": str(generation),
     }
 

@@ -69,5 +69,5 @@ async def _answered(activity: Activity, clock: Clock) -> None:
 
 def _lines(activity: Activity, size: int) -> tuple[str, ...]:
     """The end of the output, which is all that is kept of it."""
-    new = activity.tail[-size:] if size else b""
+    new = bytes(activity.tail[-size:]) if size else b""
     return tuple(new.decode("utf-8", "backslashreplace").splitlines())

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.evidence.blame import explained, needs_plog
+from ascend_supervisor.evidence.others import Other, among_workers, compared
 from ascend_supervisor.evidence.taken_port import taken_port
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, port_of
 from ascend_supervisor.outcome import Failure
@@ -35,6 +36,8 @@ class Circumstances(Struct, frozen=True):
     ``heard`` are the last lines of all processes, ``ranks`` those of a launcher's workers by pid,
     ``environ`` our own environment, ``age`` the seconds since the start of the process that failed.
     ``nested`` is a sentence if ranks have started ranks.
+    ``others`` are the other ranks that we have started here. All ranks of the job are here if it is
+    ``of_job``; it ``is_alone`` if there is one only.
     """
 
     heard: Sequence[str]
@@ -42,6 +45,9 @@ class Circumstances(Struct, frozen=True):
     environ: Mapping[str, str]
     age: float
     nested: str = ""
+    others: Sequence[Other] = ()
+    of_job: bool = False
+    is_alone: bool = False
 
 
 async def examination(death: Death, known: Circumstances) -> Failure:
@@ -53,12 +59,24 @@ async def examination(death: Death, known: Circumstances) -> Failure:
     failure = await _within(FILES_SECONDS, look, death.failure)
     advise = partial(_advice, failure, death.process.spec)
     advice = known.nested or await _within(FILES_SECONDS, advise, "")
-    failure = replace(failure, advice=advice or None)
-    in_words = explained(failure)
+    failure = replace(failure, advice=advice or None, is_alone=known.is_alone)
+    in_words = _in_words(failure, known)
     plogs = _plogs(death, failure, known)
     if plogs is None or not needs_plog(failure):
         return in_words
-    return await _within(FILES_SECONDS, lambda: explained(failure, last_lines(plogs)), in_words)
+    with_plog = partial(_with_plog, failure, plogs, known)
+    return await _within(FILES_SECONDS, with_plog, in_words)
+
+
+def _with_plog(failure: Failure, plogs: Plogs, known: Circumstances) -> Failure:
+    return _in_words(failure, known, last_lines(plogs))
+
+
+def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str] = ()) -> Failure:
+    found = explained(failure, plog)
+    if found.is_shared:
+        return among_workers(found, set(known.ranks.values()))
+    return compared(found, known.others, of_job=known.of_job)
 
 
 async def _within(seconds: float, look: Callable[[], T], otherwise: T) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -11,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.testimony import Exhibit, Testimony, raised
 from ascend_supervisor.life import TAIL_BYTES
-from ascend_supervisor.outcome import ExitStatus, Failure
+from ascend_supervisor.outcome import ExitStatus, Failure, Worker
 from ascend_supervisor.workers.process import Process
 
 HEAD_BYTES = 64 * 1024
@@ -53,6 +55,7 @@ class Death(Struct, frozen=True):
             log=str(spec.log),
             last_lines=lines,
             reason=spec.explanation.reason(lines, lines) if spec.explanation else None,
+            is_shared=spec.rank is None and spec.speaks_for_ranks,
         )
 
 
@@ -61,12 +64,15 @@ def examined(death: Death, heard: Sequence[str], ranks: Mapping[int, int]) -> Fa
 
     ``heard`` are the last lines of all processes of the generation, ``ranks`` the ranks of a
     launcher's workers by pid. If a launcher failed because a worker did, the failure is the
-    worker's.
+    worker's; that of a command stays its own, and says which worker failed first.
     """
     failure, spec = death.failure, death.process.spec
     lines = failure.last_lines
     if spec.testimony is not None:
         culprit = spec.testimony.culprit(lines, list(_exhibits(spec.testimony)), ranks)
+        if culprit is not None and spec.leads_ranks:
+            worker = None if culprit.rank is None else Worker(culprit.rank, culprit.status)
+            return replace(failure, worker=worker, last_lines=culprit.last_lines)
         if culprit is not None:
             return replace(
                 failure,
@@ -77,12 +83,29 @@ def examined(death: Death, heard: Sequence[str], ranks: Mapping[int, int]) -> Fa
                 reason=culprit.reason,
                 last_lines=culprit.last_lines,
                 log=str(culprit.log or spec.log),
+                is_shared=culprit.log is None,
             )
     return replace(
         failure,
         reason=spec.explanation.reason(lines, heard) if spec.explanation else None,
         exception=raised(_ends(Path(spec.error_file))[0]) if spec.error_file else None,
     )
+
+
+def unheeded_death(spec: ProcessSpec, lines: Sequence[str]) -> str | None:
+    """What is wrong in the output of a process that ended with 0; None if nothing is."""
+    if not any(_OF_DEATH.search(line) for line in lines):
+        return None
+    from ascend_supervisor.evidence.statement import unheeded  # noqa: PLC0415  (see late_imports)
+
+    if spec.leads_ranks and spec.testimony is not None:
+        culprit = spec.testimony.culprit(lines, [], {})
+        if culprit is not None and culprit.rank is not None:
+            return f"the end of a rank: {Worker(culprit.rank, culprit.status)}"
+    return unheeded(lines)
+
+
+_OF_DEATH = re.compile(r"Traceback|: line \d|SyntaxError|exitcode|exits with|exited on", re.ASCII)
 
 
 def _exhibits(testimony: Testimony) -> Iterator[Exhibit]:

@@ -18,6 +18,7 @@ from ascend_supervisor.errors import UNAVAILABLE, Refusal, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import (
+    Completed,
     Ended,
     Fault,
     Interrupted,
@@ -110,6 +111,8 @@ class _Generation:
             await self._group.last_words(LAST_WORDS_SECONDS)
             self._group.finish()  # only now: a pump just woken would read from a closed pipe
         self._faults.check()
+        if isinstance(ended.outcome, Completed):
+            self._group.tell_unheeded()
         failure = await self._group.failure()
         seconds = explainable_seconds(ended.outcome, failure, self._clock.now())
         stop = await self._interrupts.stop_within(seconds)

@@ -10,13 +10,16 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.tasks.clock import whole_second
+from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.descendants import Kin
+from ascend_supervisor.workers.failure import unheeded_death
 from ascend_supervisor.workers.late_imports import import_late
 from ascend_supervisor.workers.launched_workers import LaunchedWorkers
 from ascend_supervisor.workers.memory_watch import MemoryWatch
@@ -26,6 +29,8 @@ from ascend_supervisor.workers.remaining import left_by_command, remaining
 from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.verdict import Verdict
 
+SILENT_SECONDS = 0.25
+"""Ranks that fail in the same way end within this time of each other."""
 LOOK_AGAIN_SECONDS = 0.05
 """A group member that is not our child causes no event when it dies."""
 
@@ -176,6 +181,15 @@ class WorkerGroup:
         while not self.has_ended:
             await self._look_again()
 
+    async def silent(self) -> None:
+        """Return when every rank has ended, or none has ended for a moment."""
+        known = -1
+        while (ended := sum(one.status is not None for one in self._ranks)) != known:
+            known = ended
+            if ended == len(self._ranks):
+                return
+            await self._runtime.clock.sleep(SILENT_SECONDS)
+
     async def empty(self) -> None:
         """Return as soon as nothing is left in any process group."""
         while not self.is_empty:
@@ -212,23 +226,45 @@ class WorkerGroup:
             process.output.finish()
         self.tell_failure()
 
+    def tell_unheeded(self) -> None:
+        """After a success: report a death that the status of a process, 0, does not show."""
+        for process in self._ranks:
+            found = unheeded_death(process.spec, process.output.last_lines)
+            if found is not None:
+                message = (
+                    f"{process.spec.name} ended with 0, and its output holds {printable(found)}; a "
+                    "pipeline of a shell ends as its last command does: write set -o pipefail, "
+                    f"or leave tee out, because {process.spec.log} has the same lines"
+                )
+                self._runtime.report(Diagnostic("exit status", message, None))
+
     async def failure(self) -> Failure | None:
         """The first failure, after all processes have ended; a worker's if its launcher says so."""
         death = self._verdict.death
         if death is None:
             return None
         with self._runtime.children.spare_descriptor():
-            from ascend_supervisor.workers.examination import (  # noqa: PLC0415  (see late_imports)
+            from ascend_supervisor.evidence.others import Other  # noqa: PLC0415  (see late_imports)
+            from ascend_supervisor.workers.examination import (  # noqa: PLC0415
                 Circumstances,
                 examination,
             )
 
+        start = self._life.plan.start
+        world = start.found.table.world_size
         known = Circumstances(
             heard=[line for one in self._processes for line in one.output.last_lines],
             ranks=self._ranks_of_workers,
             environ=self._runtime.environ,
             age=self._runtime.clock.elapsed() - death.process.started_at,
             nested=self.nested,
+            others=[
+                Other(one.spec.rank, one.status, one.output.last_lines)
+                for one in self._processes
+                if one is not death.process and one.spec.rank is not None and one.status
+            ],
+            of_job=start.holds_all_ranks,
+            is_alone=world == 1 and death.process.spec.rank is not None,
         )
         return await examination(death, known)
 

@@ -67,17 +67,16 @@ def _failure_in_short(failure: Failure) -> str:
     short = failure_text(failure).partition("\n")[0]
     if failure.reason or failure.meaning or failure.oom_killed:
         return short
-    from ascend_supervisor.evidence.exceptions import (  # noqa: PLC0415  (see late_imports)
-        first_raised,
-        of_rank,
-        raised_in,
-        refused_script,
-    )
+    said = failure.said or _said(failure)
+    return short if said is None else f"{short}: {harmless_text(said.strip())}"
 
-    lines = of_rank(failure.last_lines, failure.rank)
-    raised = raised_in(failure.exception) or first_raised(lines)
-    why = refused_script(lines) if raised is None else raised.text[0]
-    return short if why is None else f"{short}: {harmless_text(why.strip())}"
+
+def _said(failure: Failure) -> str | None:
+    """What it says of its end, where nobody has looked yet."""
+    from ascend_supervisor.evidence.last_words import words_of  # noqa: PLC0415  (see late_imports)
+    from ascend_supervisor.evidence.statement import statement  # noqa: PLC0415
+
+    return statement(failure, words_of(failure))
 
 
 def headline(sentence: str) -> str:
@@ -94,10 +93,12 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
     It is read in terminals, so a rank's lines are indented and contain no control characters.
     """
     memory = {True: ", because memory ran out (the kernel's OOM killer)", False: "", None: ""}
-    head = (
-        f"{printable(failure.name)} failed first, in generation {failure.generation}: "
-        f"it {failure.status}{memory[failure.oom_killed]} after {failure.runtime_seconds:.1f} s"
-    )
+    name, generation = printable(failure.name), failure.generation
+    head = f"{name} failed first, in generation {generation}: "
+    if failure.alike:
+        head = f"{failure.alike} failed alike, first {name}, in generation {generation}: "
+    why = memory[failure.oom_killed]
+    head += f"it {failure.status}{why} after {failure.runtime_seconds:.1f} s"
     head += "" if server is None else f", on server {server}"
     if failure.oom_kills is not None:
         before, after = failure.oom_kills

@@ -31,6 +31,9 @@ from ascend_supervisor.workers.runtime import Runtime
 
 DESCRIBED_SECONDS = 1.0
 """How long the description of what is killed may take."""
+START_SECONDS = 10.0
+MOST_ALIKE_SECONDS = 1.0
+"""For the other ranks to fail as the first one did, at the start."""
 MOST_TOLD = 5
 """How many of the processes that a command has left are described."""
 
@@ -63,6 +66,8 @@ class Shutdown:
         ``look`` is awaited before TERM if a fault asks for a last look.
         """
         patience = _patience_for(outcome, self._patience)
+        if _may_be_alike(outcome):
+            await self._hear_the_others()
         self._until = self._now + patience.drain
         await self._wait(self._group.ended, self._interrupts.stop, _drain, "SIGTERM")
         if not self._group.is_empty:
@@ -80,6 +85,11 @@ class Shutdown:
                 await self._tell_killed(self._runtime.clock.elapsed() - began)
         self._group.stop_with(signal.SIGKILL)
         return await self._sweep(patience.kill)
+
+    async def _hear_the_others(self) -> None:
+        """Let ranks that fail alike, such as of an import, say so before they are told to stop."""
+        with anyio.move_on_after(MOST_ALIKE_SECONDS):
+            await first(self._group.silent, self._interrupts.stop)
 
     async def _tell_killed(self, seconds: float) -> None:
         """Say who gets SIGKILL now, after a grace of so many ``seconds``."""
@@ -220,6 +230,15 @@ def waiting_for(left: Left) -> StopWaiting | WaitEnded:
     if not left.descriptions:
         return WaitEnded(waited)
     return StopWaiting(left.descriptions, waited, left.limit)
+
+
+def _may_be_alike(outcome: Outcome) -> bool:
+    """Whether a rank exited by itself so soon that no other has anything to save yet."""
+    if not isinstance(outcome, Crashed):
+        return False
+    failure = outcome.failure
+    is_exit = failure.status.signal is None and failure.rank is not None
+    return is_exit and failure.runtime_seconds < START_SECONDS
 
 
 def _patience_for(outcome: Outcome, usual: Patience) -> Patience:

@@ -17,7 +17,7 @@ def spec(rank: int | None, **more: Any) -> ProcessSpec:
 
 def living(rank: int, spoke_at: float = 0.0, tail: bytes = b"", **more: Any) -> Living:
     """Process 100 + rank, which has written ``tail``."""
-    activity = Activity(spoke_at, len(tail), tail=tail, **more)
+    activity = Activity(spoke_at, len(tail), tail=bytearray(tail), **more)
     return Living(spec(rank), 100 + rank, activity)
 
 

@@ -34,6 +34,11 @@ if rank == victim:
 while True:
     dist.all_reduce(total)
 """
+WAIT = """
+import os, time
+if os.environ["RANK"] == "1":
+    time.sleep(600)  # in its place is one that this supervisor does not know
+"""
 LOST = "it lost the connection to another rank"
 RUN_SECONDS = 240.0
 """Importing torch twice takes most of it."""
@@ -43,7 +48,7 @@ def test_a_rank_that_lost_its_peer_says_so_and_is_not_blamed(supervised):
     port = free_port()
     environ = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     job = supervised(
-        *("--standalone", "1", *python(REDUCE.format(rank=0, victim=1, port=port))),
+        *("--standalone", "2", *python(WAIT + REDUCE.format(rank=0, victim=1, port=port))),
         environ=environ,
         deadline=RUN_SECONDS,
     )

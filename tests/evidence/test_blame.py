@@ -131,7 +131,21 @@ def failure(words: str = "", **more) -> Failure:
         (FRAMES + "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='obs')", UNKNOWN,
          None),
         (FRAMES + "BrokenPipeError: [Errno 32] Broken pipe", UNKNOWN, None),
-        (FRAMES + "RuntimeError: ACL stream synchronize failed, error code:507035", UNKNOWN, None),
+        (FRAMES + "RuntimeError: ACL stream synchronize failed, error code:507035", UNKNOWN,
+         ("CANN's return code 507035: an operator failed on the vector core; look at the operator "
+         "and its input in the rank's plog")),
+        # A connection to a storage service
+        (FRAMES + "ConnectionResetError: [Errno 104] Connection reset by peer", UNKNOWN, None),
+        (FRAMES + "requests.exceptions.ConnectionError: ('Connection aborted.', "
+         "ConnectionResetError(104, 'Connection reset by peer'))", UNKNOWN, None),
+        (FRAMES + "urllib3.exceptions.ProtocolError: Connection closed by remote peer", UNKNOWN,
+         None),
+        (FRAMES + "RuntimeError: obs://hccl/nccl.tar: Connection reset by peer", UNKNOWN, None),
+        ("wget: read error: Connection reset by peer", UNKNOWN, None),
+        # What connects ranks may have few words
+        (('Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n  File "/usr/'
+         'lib/python3/site-packages/torch/distributed/rendezvous.py", line 86, in _env\n'
+         "RuntimeError: Connection reset by peer"), CONSEQUENCE, LOST + ALL_RANKS),
         (FRAMES + "subprocess.CalledProcessError: Command 'x' returned 1", UNKNOWN, None),
         # With a code of CANN
         (FRAMES + HCCL + "\nEI0006: [PID: 1292363] 2025-04-08-18:07:20.444.436 Getting socket "
@@ -295,3 +309,29 @@ def test_an_error_in_the_plog_that_the_rank_survived_does_not_blame_it():
     found = explained(failure("EZ9999: Inner Error!"), survived)
     assert found.code == "EL0004"
     assert blame(found) is Blame.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        CLOSED,
+        FRAMES + CLOSED,
+        FRAMES + "RuntimeError: Socket Timeout",
+        FRAMES + "RuntimeError: HCCL function error: HcclCommInitRootInfo, error code is 9",
+        "EI0006: [PID: 7] Getting socket times out. Reason: Remote Rank did not send the data",
+        "EI0002: [PID: 7] The Notify register has not received the record from remote rank [0].",
+        "[rank0]:[E1] ProcessGroupHCCL.cpp Watchdog caught collective operation timeout",
+    ],
+)
+def test_with_one_rank_there_is_no_other_rank_whatever_the_words(words):
+    told = replace(failure(words), is_alone=True)
+    found = explained(told)
+    assert blame(told) is UNKNOWN
+    assert blame(found) is UNKNOWN
+    assert "a consequence" not in (found.meaning or "")
+    assert "another rank" not in (found.meaning or "")
+
+
+def test_a_rank_that_is_named_by_its_number_is_another_rank():
+    found = explained(replace(failure("", status=ExitStatus(None, 6)), is_alone=True), PLOG)
+    assert blame(found) is CONSEQUENCE

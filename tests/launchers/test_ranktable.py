@@ -93,6 +93,7 @@ def test_one_card_gets_exactly_what_is_promised():
                     "/mnt/log/modelarts-job-7/errors/rank_0/generation_2.json"
                 ),
                 "PYTHONUNBUFFERED": "1",
+                "PYTHONFAULTHANDLER": "1",
             },
             rank=0,
             local_rank=0,
@@ -190,6 +191,8 @@ def test_what_the_operator_says_of_the_node_is_overridden_for_every_rank():
         ("HCCL_CONNECT_TIMEOUT", "120"),
         ("PYTHONUNBUFFERED", "x"),
         ("PYTHONUNBUFFERED", ""),
+        ("PYTHONFAULTHANDLER", "0"),
+        ("PYTHONFAULTHANDLER", ""),
         ("ASCEND_PROCESS_LOG_PATH", "/plog"),
         ("ASCEND_PROCESS_LOG_PATH", "/plog//all/"),
     ],
@@ -224,6 +227,7 @@ def test_what_the_operator_says_of_a_mindspore_pod_reaches_no_rank():
 PROMISED = {
     *("JOB_ID", "RANK_ID", "RANK_SIZE", "DEVICE_ID", "ASCEND_DEVICE_ID", "RANK_TABLE_FILE"),
     *("HCCL_CONNECT_TIMEOUT", "ASCEND_PROCESS_LOG_PATH", "PYTHONUNBUFFERED"),
+    "PYTHONFAULTHANDLER",
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"),
     *("MASTER_ADDR", "MASTER_PORT"),
     *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID"),

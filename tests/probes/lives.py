@@ -15,7 +15,7 @@ from ascend_supervisor.life import Activity, Life, Living, Notified, Plan, Start
 
 def wrote(at: float, line: bytes = b"loss 1.9\n") -> Activity:
     """The activity of what has last written ``line``."""
-    return Activity(at, len(line), tail=line)
+    return Activity(at, len(line), tail=bytearray(line))
 
 
 def rank(number: int, activity: Activity, *, has_ended: bool = False, **more: Any) -> Living:

@@ -19,7 +19,12 @@ from pathlib import Path
 
 LOST_PEER = (
     b"RuntimeError: [gloo/transport/tcp/pair.cc:525] Connection closed by peer [10.0.0.2]:3155\n"
+    b"Process SpawnProcess-1:\nTraceback (most recent call last):\n"
+    b'  File "/usr/lib/python3.11/multiprocessing/process.py", line 314, in _bootstrap\n'
+    b'  File "train.py", line 2, in load\n'
+    b"FileNotFoundError: [Errno 2] No such file or directory: '/tmp/shard'\n"
 )
+"""A data loader that then loses its rank says so, too."""
 OWN_FAULT = (
     b'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n'
     b"ValueError: the loss is not a number\n"

@@ -36,7 +36,9 @@ def charge(case: Case) -> Act | None:
     if case.gathering is None or case.member is None or uptime is None or cause is None:
         return None
     if (known := _failure_here(case, cause)) is not None and blame(known) is Blame.OWN:
-        return settled(case, Ended(Crashed(known), uptime), replace(cause, failure=known))
+        return settled(
+            case, Ended(Crashed(known), uptime), replace(cause, failure=known.to_be_sent)
+        )
     is_over = case.clocks.now >= case.memory.phase_seen + case.rules.verdict
     if not is_over or len(case.view.living) < case.rules.servers:
         return None

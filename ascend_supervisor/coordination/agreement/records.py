@@ -210,8 +210,12 @@ def _unpacked(value: bytes, most: int) -> bytes:
 
 
 def tellable(failure: Failure | None) -> Failure | None:
-    """None for a failure that no server could read: what a launcher says of it is not ours."""
+    """None for a failure that no server could read: what a launcher says of it is not ours.
+
+    Without the lines that were only searched.
+    """
+    told = None if failure is None else failure.to_be_sent
     try:
-        return msgspec.json.decode(msgspec.json.encode(failure), type=Failure | None)
+        return msgspec.json.decode(msgspec.json.encode(told), type=Failure | None)
     except (msgspec.MsgspecError, UnicodeError):
         return None

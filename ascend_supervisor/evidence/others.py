@@ -1,0 +1,87 @@
+"""What the other ranks of this server add to the first failure: all alike, or all but one; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.evidence.communication import watchdog_fired
+from ascend_supervisor.evidence.last_words import words_of
+from ascend_supervisor.evidence.speakers import lines_of
+from ascend_supervisor.evidence.statement import statement
+from ascend_supervisor.outcome import ExitStatus, Failure
+
+MOST_RANKS = 64
+
+
+class Other(Struct, frozen=True):
+    """Another rank of this server: how it ended, and its last lines."""
+
+    rank: int
+    status: ExitStatus
+    last_lines: tuple[str, ...]
+
+
+def compared(failure: Failure, others: Sequence[Other], *, of_job: bool) -> Failure:
+    """The failure with what it has in common with ``others``; ``of_job``: all ranks are here."""
+    if failure.rank is None or not others or len(others) > MOST_RANKS:
+        return failure
+    fired = {other.rank for other in others if watchdog_fired(other.last_lines)}
+    silent = {other.rank for other in others} - fired
+    if watchdog_fired(failure.last_lines) and len(silent) == 1:
+        return _with_silent(failure, silent)
+    alike = 1 + sum(_is_alike(other, failure) for other in others)
+    if alike == 1:
+        return failure
+    total = len(others) + 1
+    where = "" if of_job else " here"
+    return replace(
+        failure, alike=f"{'all' if alike == total else f'{alike} of'} {total} ranks{where}"
+    )
+
+
+def among_workers(failure: Failure, ranks: Collection[int]) -> Failure:
+    """The same for ``ranks`` that write to one output, where each line is marked with its rank."""
+    said: dict[int, list[str]] = {}
+    for line in lines_of(failure.last_lines):
+        if line.rank is not None:
+            said.setdefault(line.rank, []).append(line.text)
+    silent = _silent(said, ranks)
+    return _with_silent(failure, silent) if len(silent) == 1 < len(ranks) else failure
+
+
+def _silent(said: Mapping[int, Sequence[str]], ranks: Collection[int]) -> set[int]:
+    return {rank for rank in ranks if not watchdog_fired(said.get(rank, ()))}
+
+
+def _with_silent(failure: Failure, silent: set[int]) -> Failure:
+    """A watchdog fires in a rank that waits, and not in the one that never came."""
+    words = words_of(failure)
+    if words.loss is None or words.is_own:
+        return failure
+    where = f"rank {min(silent)}, the only one here whose watchdog did not fire"
+    return replace(failure, meaning=f"a consequence: {words.loss.what}; look at {where}")
+
+
+def _is_alike(other: Other, failure: Failure) -> bool:
+    """Whether it said the same of its end; it may have been told to stop before it could exit."""
+    if other.status.ok or (other.status != failure.status and other.status.signal is None):
+        return False
+    same = replace(
+        failure,
+        rank=other.rank,
+        status=failure.status,
+        last_lines=other.last_lines,
+        exception=None,
+    )
+    told = statement(same, words_of(same))
+    mine = statement(failure, words_of(failure))
+    return told is not None and mine is not None and _plain(told) == _plain(mine)
+
+
+def _plain(said: str) -> str:
+    """Without numbers, such as those of ranks and devices."""
+    return re.sub(r"\d+", "#", said)

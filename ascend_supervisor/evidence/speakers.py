@@ -1,0 +1,117 @@
+"""Who has written which lines of an output that several processes share; pure.
+
+Ranks are marked by torch, torchrun (--tee), DeepSpeed's pdsh, Ray, MPI and srun, each in its way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+LINE_CHARACTERS = 1000
+"""What of a line is searched: a search must end soon, whatever a rank has written."""
+MOST_LINES = 4000
+MOST_SPEAKERS = 64
+
+
+class Line(Struct, frozen=True):
+    """A line without colours and marks, and its number in the whole output.
+
+    ``rank`` is None where it does not say whose it is; ``mark`` is then what sets it apart.
+    """
+
+    number: int
+    text: str
+    rank: int | None = None
+    mark: str = ""
+
+
+_COLOUR = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_RANK = re.compile(r"\[rank(\d{1,7})\]: ?|\[\d{1,9},(\d{1,7})\]<std(?:out|err)>: ?", re.ASCII)
+"""torch since 2.2; Open MPI with --tag-output, and horovodrun."""
+_MARK = re.compile(
+    r"\[[A-Za-z_]\w{0,30}?\d{1,7}\]: ?|\([^()]{1,80}? pid=\d{1,9}(?:, ip=[^()]{1,60})?\) ", re.ASCII
+)
+"""A local rank of torchrun with --tee; a process of Ray or vLLM."""
+HEADER = re.compile(r"Traceback \(most recent call last\)(?::\s*$| [─-])")
+_NUMBER = re.compile(r"\[?(\d{1,7})\]?:? ", re.ASCII)
+"""The whole mark of srun --label, and of MPICH's -prepend-rank."""
+_MARK_CHARACTERS = 120
+_NEAR = 64
+"""So many lines of other ranks may come between two of one."""
+_STACK = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
+_C_STACK = re.compile(r"Current thread's C stack trace|Extension modules: ")
+_STACK_FRAME = re.compile(r"  (?:File |Binary file |\.\.\.|<)")
+
+
+def lines_of(output: Iterable[str]) -> tuple[Line, ...]:
+    """The lines of ``output``, each with its writer; stacks of faulthandler are left out."""
+    plain = [_COLOUR.sub("", line[:LINE_CHARACTERS]) for line in output][-MOST_LINES:]
+    marked = [_marked(number, text) for number, text in enumerate(plain)]
+    found = tuple(_with_unknown_marks(marked))
+    return tuple(_without_stacks(found))
+
+
+def by_speaker(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
+    """The lines of each writer, in the order of their first lines."""
+    found: dict[tuple[int | None, str], list[Line]] = {}
+    for line in lines:
+        whose = (line.rank, line.mark)
+        if whose in found or len(found) < MOST_SPEAKERS:
+            found.setdefault(whose, []).append(line)
+    return [tuple(each) for each in found.values()]
+
+
+def _marked(number: int, text: str) -> Line:
+    """Without the marks that are known; one may follow another."""
+    rank, mark = None, ""
+    while True:
+        if found := _RANK.match(text):
+            rank = int(found[1] or found[2])
+        elif found := _MARK.match(text):
+            mark = found[0]
+        else:
+            return Line(number, text, rank, "" if rank is not None else mark)
+        text = text[found.end() :]
+
+
+def _with_unknown_marks(lines: Sequence[Line]) -> Iterator[Line]:
+    """What stands before ``Traceback``, and before the frame after it, sets lines apart as well."""
+    marks = tuple(_unknown_marks(lines))
+    for line in lines:
+        if not line.text.startswith(marks):
+            yield line
+            continue
+        mark = next(each for each in marks if line.text.startswith(each))
+        named = _RANK.search(mark) or _NUMBER.fullmatch(mark)
+        rank = line.rank if named is None else int(next(filter(None, named.groups())))
+        text = line.text[len(mark) :]
+        yield Line(line.number, text, rank, "" if rank is not None else line.mark + mark)
+
+
+def _unknown_marks(lines: Sequence[Line]) -> set[str]:
+    marks: set[str] = set()
+    for at, line in enumerate(lines):
+        header = HEADER.search(line.text, 0, _MARK_CHARACTERS + 60)
+        mark = line.text[: header.start()] if header else ""
+        if not mark.strip("╭─ |+-") or len(mark) > _MARK_CHARACTERS or mark in marks:
+            continue
+        frame = mark + "  "
+        if any(one.text.startswith(frame) for one in lines[at + 1 : at + _NEAR]):
+            marks.add(mark)
+        if len(marks) == MOST_SPEAKERS:
+            break
+    return marks
+
+
+def _without_stacks(lines: Iterable[Line]) -> Iterator[Line]:
+    """Without faulthandler's stacks: up to 100 frames of each thread, after what was said."""
+    is_inside = False
+    for line in lines:
+        if _STACK.match(line.text) or _C_STACK.match(line.text):
+            is_inside = True
+        elif not (is_inside and _STACK_FRAME.match(line.text)):
+            is_inside = False
+            yield line

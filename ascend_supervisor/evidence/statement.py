@@ -1,0 +1,114 @@
+"""The line in which a process says itself why it ended; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in, refused_script
+from ascend_supervisor.evidence.last_words import Words
+from ascend_supervisor.evidence.speakers import by_speaker, lines_of
+from ascend_supervisor.outcome import Failure
+
+_ERROR = re.compile(r"(?:[\w./-]{1,100}: ){0,2}(?:fatal )?error: \S", re.IGNORECASE)
+"""argparse, click, and most other programs."""
+_DRAWN = re.compile(r"╭─+ Error ─")
+_BORDER = "│ "
+_AT = ", at "
+_SHELLS_WORD = re.compile(
+    r"\S.{0,200}: line \d+: +\d+ (?:Segmentation fault|Killed|Aborted|Bus error|Illegal "
+    r"instruction|Floating point exception)\b",
+    re.ASCII,
+)
+_NEAR_THE_END = 30
+_FATAL = re.compile(r"Fatal Python error: (.{1,100})")
+_FATAL_FRAME = re.compile(r'  File "(.{1,200})", line (\d+)(?: in (\S{1,100}))?')
+_FATAL_THREAD = re.compile(r"Current thread 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
+
+
+def statement(failure: Failure, words: Words) -> str | None:
+    """What it says of its end, on one line; None if it says nothing that is known."""
+    worker = failure.worker
+    if worker is not None and worker.was_killed:
+        told = _fatal_error(failure.last_lines)
+        return f"{worker}: {told}" if told else str(worker)
+    if failure.status.signal is not None:
+        return _of_signal(failure, words.raised)
+    is_named = words.rank is None or words.rank == failure.rank
+    whose = "" if is_named else f"rank {words.rank}: "
+    raised = raised_in(failure.exception) or words.raised
+    if raised is not None and not raised.is_aside:
+        return f"{whose}{raised.headline}"
+    told = refused_script(words.lines) or _error(words.lines[-_NEAR_THE_END:])
+    if told is not None:
+        return f"{whose}{told.strip()}"
+    if raised is not None:
+        return f"in a child, a thread or at its end, {whose}{raised.headline}"
+    return None if worker is None else str(worker)
+
+
+def last_line(failure: Failure, words: Words) -> str | None:
+    """The last line, as it is: whether it says why, is unknown."""
+    is_of_others = failure.is_shared and (failure.rank is not None or failure.worker is not None)
+    if failure.status.signal is not None or is_of_others:
+        return None
+    last = next((line.strip() for line in reversed(words.lines) if line.strip()), None)
+    return None if last is None else f"its last line is: {last}"
+
+
+def unheeded(output: Sequence[str]) -> str | None:
+    """The death of a process in the output of another that ended with 0, in a noun phrase.
+
+    An exception that was raised in a script itself counts, and what a shell says of a signal.
+    """
+    for speaker in by_speaker(lines_of(output)):
+        for line in speaker:
+            if _SHELLS_WORD.match(line.text):
+                return f"the words of a shell, {line.text.strip()!r}"
+        for raised in raised_by(speaker)[0]:
+            if raised.is_uncaught and not raised.is_aside:
+                return f"an uncaught exception, {raised.headline}"
+    return None
+
+
+def _error(lines: Sequence[str]) -> str | None:
+    """The last line that begins with ``error:``, or the first in a box with that title."""
+    for at in reversed(range(len(lines))):
+        if _ERROR.match(lines[at]):
+            return lines[at]
+        if _DRAWN.match(lines[at]):
+            inside = (line.strip(_BORDER) for line in lines[at + 1 :])
+            return next(filter(None, inside), None)
+    return None
+
+
+def _of_signal(failure: Failure, raised: Raised | None) -> str | None:
+    """Where the signal came; an exception, if it came after that, while Python shut down."""
+    is_abort = failure.status.signal_name == "SIGABRT"
+    told = _fatal_error(failure.last_lines)
+    if is_abort and raised is not None and raised.is_uncaught and not (told and _AT in told):
+        return None if raised.is_aside else raised.headline
+    return told
+
+
+def _fatal_error(lines: Sequence[str]) -> str | None:
+    """What faulthandler prints of a signal, and where the thread was that got it."""
+    last = next(filter(None, map(_FATAL.match, reversed(lines))), None)
+    if last is None:
+        return None
+    frame = next(_frames_of_current_thread(lines), None)
+    if frame is None:
+        return f"{last[1]}"
+    function = f", in {frame[3]}" if frame[3] else ""
+    return f"{last[1]}{_AT}{frame[1]}, line {frame[2]}{function}"
+
+
+def _frames_of_current_thread(lines: Sequence[str]) -> Iterator[re.Match[str]]:
+    is_inside = False
+    for line in lines[-4000:]:
+        if _FATAL_THREAD.match(line):
+            is_inside = True
+        elif is_inside and (frame := _FATAL_FRAME.match(line)):
+            yield frame
+        else:
+            is_inside = False

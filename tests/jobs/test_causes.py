@@ -1,0 +1,143 @@
+"""The cause of a failure as users read it, in the last event: whose words it is told in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.evidence.programs import ASIDES, AT_THE_END, RAISES_LOSS, TRACEBACK_FAR_BACK, ending_with
+from tests.running import Running, python
+
+QUICK = ("--release-delay", "0", "--restart-delay", "0")
+
+
+def reason(job: Running) -> str:
+    return str(job.events[-1]["reason"])
+
+
+def script(root: Path, source: str) -> tuple[str, ...]:
+    (root / "train.py").write_text(source)
+    return ("--", sys.executable, str(root / "train.py"))
+
+
+@pytest.mark.parametrize("name", ["a spawned child", "a destructor", "logging", "a forgotten task"])
+def test_a_rank_that_lost_its_peer_is_told_as_a_consequence_beside_an_aside(
+    supervised, tmp_path, name
+):
+    job = supervised("--standalone", "2", *script(tmp_path, ending_with(ASIDES[name], RAISES_LOSS)))
+    assert job.end() == 1
+    assert "a consequence: it lost the connection to another rank; look at the ranks on " in reason(
+        job
+    )
+
+
+def test_a_lost_download_is_no_lost_peer(supervised):
+    lost = "raise ConnectionResetError(104, 'Connection reset by peer')"
+    for ranks in ("1", "2"):
+        job = supervised("--standalone", ranks, *python(lost))
+        assert job.end() == 1
+        assert "another rank" not in reason(job)
+        assert "ConnectionResetError: [Errno 104] Connection reset by peer" in reason(job)
+
+
+def test_with_one_rank_no_other_rank_is_blamed(supervised):
+    job = supervised("--standalone", "1", *python(RAISES_LOSS))
+    assert job.end() == 1
+    assert "another rank" not in reason(job)
+    assert "Connection closed by peer [10.64.77.53]" in reason(job)
+
+
+@pytest.mark.parametrize("method", ["ranktable", "once"])
+def test_an_exception_far_back_is_told(supervised, tmp_path, method):
+    options = ("--standalone", "1") if method == "ranktable" else ("--method", "once")
+    job = supervised(*options, *script(tmp_path, TRACEBACK_FAR_BACK.format(lines=300, width=100)))
+    assert job.end() == 1
+    assert ": ValueError: nan; " in reason(job)
+
+
+def test_ranks_that_fail_alike_at_the_start_are_told_together(supervised):
+    job = supervised("--standalone", "4", *python("import no_such_module"))
+    assert job.end() == 1
+    assert reason(job).startswith("all 4 ranks failed alike, first rank ")
+    assert ": ModuleNotFoundError: No module named 'no_such_module'; " in reason(job)
+    assert job.events[-1]["root_cause"].startswith("all 4 ranks failed alike, first rank ")
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "said"),
+    [
+        ("import argparse\nargparse.ArgumentParser(prog='train.py').parse_args(['--bs'])", 2,
+         "train.py: error: unrecognized arguments: --bs"),
+        ("raise SystemExit('no data in /data')", 1, "its last line is: no data in /data"),
+        ("class Bad(Exception): pass\nraise Bad('\\n---\\nValueError: bad cell')", 1,
+         "ValueError: bad cell"),
+    ],
+)  # fmt: skip
+def test_what_the_end_of_the_log_says_is_told(supervised, source, code, said):
+    job = supervised("--standalone", "1", *python(source))
+    assert job.end() == code
+    assert f": {said}; " in reason(job)
+
+
+SEGFAULT = "import ctypes\ndef step(): ctypes.string_at(0)\nstep()"
+
+
+@pytest.mark.parametrize("method", ["ranktable", "torch-ddp", "mindspore"])
+def test_the_frame_of_a_segmentation_fault_is_told(supervised, method):
+    job = supervised("--standalone", "1", "--method", method, *python(SEGFAULT))
+    assert job.end() == 139
+    assert ": Segmentation fault, at " in reason(job)
+    assert "in step" in job.events[-1]["root_cause"]
+
+
+def test_a_user_may_switch_faulthandler_off(supervised):
+    job = supervised("--standalone", "1", *python(SEGFAULT), environ={"PYTHONFAULTHANDLER": ""})
+    assert job.end() == 139
+    assert "Segmentation fault" not in reason(job)
+
+
+IN_ONE_LOG = (
+    "import sys\n"
+    "bad = ['Traceback (most recent call last):', '  File \"t.py\", line 1, in <module>',\n"
+    "       'ValueError: bad batch 17']\n"
+    "lost = [*bad[:2], 'RuntimeError: [gloo/transport/tcp/pair.cc:5] Connection closed by peer']\n"
+    "for one in bad: print('[rank1]:', one)\n"
+    "for one in lost: print('[rank0]:', one)\n"
+    "sys.exit(1)"
+)
+
+
+def test_in_one_log_of_many_ranks_the_cause_is_no_consequence(supervised):
+    job = supervised("--method", "once", *python(IN_ONE_LOG))
+    assert job.end() == 1
+    assert ": rank 1: ValueError: bad batch 17; " in reason(job)
+
+
+FAILS = f"{sys.executable} -c 'raise ValueError(17)' 2>&1 | cat; echo evaluated"
+
+
+@pytest.mark.parametrize("options", [("--method", "once"), ("--standalone", "1")], ids=str)
+def test_a_failed_step_of_a_pipeline_that_ends_with_0_is_told(supervised, options):
+    job = supervised(*options, "--", "bash", "-c", FAILS)
+    assert job.end() == 0
+    (told,) = job.all("diagnostic")
+    assert "ended with 0, and its output holds an uncaught exception, ValueError: 17" in told["msg"]
+    assert "set -o pipefail" in told["msg"]
+
+
+def test_a_rank_that_a_signal_has_ended_behind_a_shell_is_told(supervised):
+    kills = f"{sys.executable} -c 'import os; os.kill(os.getpid(), 9)'; true"
+    job = supervised("--method", "once", "--", "bash", "-c", kills)
+    assert job.end() == 0
+    (told,) = job.all("diagnostic")
+    assert " Killed " in told["msg"]
+
+
+@pytest.mark.parametrize("name", sorted({**ASIDES, **AT_THE_END}))
+def test_an_aside_in_a_job_that_ends_well_is_not_told(supervised, tmp_path, name):
+    source = ending_with({**ASIDES, **AT_THE_END}[name], "pass")
+    job = supervised("--standalone", "1", *script(tmp_path, source))
+    assert job.end() == 0
+    assert not job.all("diagnostic")
