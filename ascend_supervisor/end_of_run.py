@@ -16,6 +16,7 @@ from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.supervisor import Broken, Job, supervise
+from ascend_supervisor.tasks.groups import innermost
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.runtime import Runtime
 
@@ -42,7 +43,8 @@ async def exited(
 
 async def _broken(error: Exception, runtime: Runtime, generations: int = 0) -> Exit:
     """The end by an error that nobody expected, or by a lack that nothing waits for."""
-    shortage = scarcity(error)
+    cause = innermost(error)
+    shortage = scarcity(cause)
     if not shortage:
         runtime.report(defect(error))
     with suppress(Exception):  # the last event and the exit code come, whatever fails here
@@ -50,7 +52,7 @@ async def _broken(error: Exception, runtime: Runtime, generations: int = 0) -> E
             runtime.children, runtime.ownership, Known(), DEFECT_SECONDS, lambda _: None
         )
     if shortage:
-        what = "" if isinstance(error, NoThread) else "the machine has no room for this job: "
+        what = "" if isinstance(cause, NoThread) else "the machine has no room for this job: "
         return refused(Unavailable(f"{what}{shortage}"), generations)
     reason = printable(f"a defect of ascend_supervisor, please report it: {error!r}")
     return Exit(SupervisorExited(DEFECT, reason, generations, reason), reason, is_retryable=True)

@@ -28,12 +28,19 @@ class NoThread(Exception):
         super().__init__(why)
 
 
+class NoWatch(OSError):
+    """epoll_ctl(2) has no room for another descriptor; its ENOSPC is no disk's."""
+
+
 def scarcity(error: BaseException) -> str | None:
     """Which resource is missing, and what to do; None for any other error."""
     if isinstance(error, NoThread):
         return str(error)
     if isinstance(error, MemoryError):
         return f"Cannot allocate memory; {MORE_MEMORY}"
+    if isinstance(error, NoWatch):
+        remedy = "raise fs.epoll.max_user_watches" if error.errno == errno.ENOSPC else MORE_MEMORY
+        return f"no further descriptor can be watched (epoll_ctl: {error.strerror}); {remedy}"
     if not isinstance(error, OSError) or error.errno not in SCARCE:
         return None
     return f"{error.strerror}; {SCARCE[error.errno]}"

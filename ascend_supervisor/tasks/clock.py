@@ -7,15 +7,21 @@ The clock is an argument, so that code that waits can be tested without waiting.
 from __future__ import annotations
 
 import asyncio
+import errno
 import selectors
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import floor
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from msgspec import Struct
+
+from ascend_supervisor.scarcity import NoWatch
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 TICK_SECONDS = 0.5
 """RunningTime must be asked at least this often, unless it was given another tick."""
@@ -119,9 +125,32 @@ class _Watchful(selectors.EpollSelector):
 
     pace = CLOSE
 
+    def register(
+        self, fileobj: FileDescriptorLike, events: int, data: object = None
+    ) -> selectors.SelectorKey:
+        with _no_watch():
+            return super().register(fileobj, events, data)
+
+    def modify(
+        self, fileobj: FileDescriptorLike, events: int, data: object = None
+    ) -> selectors.SelectorKey:
+        with _no_watch():
+            return super().modify(fileobj, events, data)
+
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         look = self.pace.look
         return super().select(look if timeout is None else min(timeout, look))
+
+
+@contextmanager
+def _no_watch() -> Iterator[None]:
+    """Raise NoWatch where the kernel has no room for it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.ENOMEM}:
+            raise NoWatch(error.errno, error.strerror) from error
+        raise
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.facilities import cgroup, inside
+from tests.faults.facilities import cgroup, inside, program
 from tests.faults.ways import Way
-from tests.running import FORBIDS, Running, wait_until
+from tests.running import FORBIDS, Running, python, wait_until
 
 RANKS = 8
 SIXTH = 5
@@ -456,3 +456,31 @@ def test_a_runtime_that_forbids_clone3_is_one_sentence_and_69(bad_day):
     assert job.end() == 69
     assert "another thread is forbidden (Operation not permitted)" in job.stderr
     assert "Docker 20.10.10 or later" in job.stderr
+
+
+SAVES = python(
+    "import signal, sys, time; "
+    "signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), sys.exit()))\n"
+    "while True: print('step', flush=True); time.sleep(0.05)"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [("ENOSPC", "fs.epoll.max_user_watches"), ("ENOMEM", "give the container more memory")],
+)
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_where_no_descriptor_can_be_watched_any_more_the_ranks_are_told_to_stop_and_it_is_69(
+    bad_day, number, remedy
+):
+    """From some call on, while the ranks run: each of their chunks is waited for with one."""
+    strace = program("strace", "strace")
+    inject = f"inject=epoll_ctl:error={number}:when=300+"
+    before = (strace, "-f", "-qq", "-o", os.devnull, "-e", "trace=epoll_ctl", "-e", inject)
+    job = bad_day("--standalone", "2", *SAVES, before=before)
+    assert job.end() == 69
+    last = job.events[-1]
+    assert "no further descriptor can be watched (epoll_ctl: " in last["root_cause"]
+    assert remedy in last["root_cause"]
+    assert not job.all("supervisor.defect")
+    assert [end["status"] for end in job.all("process.exited")] == [0, 0]
