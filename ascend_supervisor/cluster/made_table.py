@@ -99,14 +99,15 @@ def _check_loopback(servers: Sequence[Server]) -> None:
     """Raise TableRefused if a server could not be reached by another one at its address."""
     machines = {server.machine for server in servers}
     for index, server in enumerate(servers):
-        if len(machines) > 1 and _is_loopback(server.address):
+        if len(machines) > 1 and is_loopback(server.address):
             raise TableRefused(
                 f"server {index}: expected an address that the other servers reach, found "
                 f"{server.address}; set POD_IP to it there, or give it as --server-id"
             )
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """False for a name."""
     try:
         return ip_address(address).is_loopback
     except ValueError:

@@ -51,7 +51,7 @@ def test_a_supervisor_that_is_killed_and_started_again_takes_its_place(job):
     job.servers[1] = job.start(1)
     job.all_up(1)
     (restart,) = job.servers[0].all("restart.scheduled")
-    assert restart["cause"] == "server 1 was lost"
+    assert restart["cause"].startswith("server 1 was lost (")
     job.succeed(1)
 
 
@@ -107,7 +107,8 @@ def test_a_server_that_is_cut_off_for_a_while_restarts_with_the_others(job):
     job.cables[2].mend()
     job.all_up(1)
     (restart,) = servers[2].all("restart.scheduled")
-    assert (restart["cause"], restart["free"]) == ("server 2 was lost", False)
+    assert restart["cause"].startswith("server 2 was lost (")
+    assert not restart["free"]
     job.succeed(1)
 
 

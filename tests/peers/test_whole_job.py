@@ -72,4 +72,4 @@ def test_a_server_that_is_lost_is_shown_and_its_loss_is_the_cause(job):
     assert restart["peers_server"] == 1
     wait_until(lambda: phases(servers[0])[1] == "lost")
     (row,) = [row for row in peers(servers[2])["servers"] if row["server"] == 1]
-    assert row["last_word"] == "server 1 was lost"
+    assert row["last_word"].startswith("server 1 was lost (pod ")

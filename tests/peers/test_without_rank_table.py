@@ -35,7 +35,8 @@ def test_a_spare_takes_the_place_of_a_supervisor_that_was_killed(spared: Job):
     assert here == lost
     spare.wait_for("output", generation=1, msg=f"rank {lost} runs")
     (restart,) = first.all("restart.scheduled")
-    assert (restart["cause"], restart["restarts_left"]) == (f"server {lost} was lost", 2)
+    assert restart["cause"].startswith(f"server {lost} was lost (")
+    assert restart["restarts_left"] == 2
     succeed(1, first, spare)
 
 

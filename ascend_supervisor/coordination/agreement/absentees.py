@@ -20,18 +20,17 @@ def did_not_come(case: Case) -> str:
     if strangers := _never_seen(case):
         return f"not all servers were ready {within}: {strangers}"
     missing = sorted(set(range(case.rules.servers)) - set(case.view.prepared))
-    return f"not ready {within}: {_listed([_named(index) for index in missing])}"
+    return f"not ready {within}: {_listed([named(index) for index in missing])}"
 
 
 def _never_seen(case: Case) -> str:
     """Who never came may wait for us at another etcd, or under another name; empty: all came."""
     members, servers = case.view.members, case.rules.servers
-    never = [_named(index) for index in range(servers) if index not in members]
+    never = [named(index) for index in range(servers) if index not in members]
     if not never:
         return ""
     known = [
-        _named(index, one.host or ", ".join(one.addresses))
-        for index, one in sorted(members.items())
+        named(index, one.host or ", ".join(one.addresses)) for index, one in sorted(members.items())
     ]
     return (
         f"this etcd knows {_listed(known)}, but has never seen {_listed(never)}, which may not "
@@ -39,7 +38,8 @@ def _never_seen(case: Case) -> str:
     )
 
 
-def _named(index: int, host: str = "") -> str:
+def named(index: int, host: str = "") -> str:
+    """The server, with what names it to people, if that is known."""
     return f"server {index} ({host})" if host else f"server {index}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.agreement.absentees import not_all_ready
+from ascend_supervisor.coordination.agreement.absentees import named, not_all_ready
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.gathering import tables_differ
 from ascend_supervisor.coordination.agreement.records import Phase
@@ -59,7 +59,8 @@ def _of_spare(case: Case) -> str:
         )
     if not away or case.view.epoch is None or case.view.epoch.phase is Phase.END:
         return "no place is free"
-    lost = ", ".join(f"server {index}" for index in away)
+    members = case.view.members
+    lost = ", ".join(named(index, members[index].host) for index in away)
     return f"this is a spare; lost: {lost}; {_free_after(case)}"
 
 

@@ -71,7 +71,8 @@ class Member(Struct, frozen=True):
     """The server that holds an index: a process (``incarnation``) at a ``place``.
 
     A place is a random word that stays on a machine while its state file does. ``has_left``: it has
-    said farewell, and none of its ranks runs. ``host`` names its machine to people.
+    said farewell, and none of its ranks runs. ``host`` names it to people: its pod, node and
+    address, as far as they are known.
     """
 
     job: str

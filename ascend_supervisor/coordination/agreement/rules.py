@@ -12,7 +12,7 @@ class Self(Struct, frozen=True):
     """This process: ``incarnation`` is random and new in every process.
 
     ``place`` stays on this machine while its state file does. ``index`` is given by a rank table or
-    by --node-rank; None: any free one. ``host`` names its machine to people.
+    by --node-rank; None: any free one. ``host`` names it to people.
     """
 
     incarnation: str

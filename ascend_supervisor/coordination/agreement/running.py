@@ -135,13 +135,22 @@ def _loss(case: Case) -> Act | None:
     lost = loss(case)
     if lost is None:
         return None
-    reason = f"server {lost.index} was lost"
+    host = _host(case, lost.index)
+    reason = f"server {lost.index} was lost{f' ({host})' if host else ''}"
     cause, lost_keys = Cause(lost.index, UNAVAILABLE, reason), case.view.unchanged(*lost.keys)
     if case.rules.verdict and not lost.is_free:
         return pending(case, _uptime(case), cause, lost_keys)
     remedy = Remedy.FREE if lost.is_free else Remedy.CHARGED
     ended = Ended(Fault(reason, UNAVAILABLE, remedy), _uptime(case))
     return what_follows(case, ended, cause, lost_keys)
+
+
+def _host(case: Case, index: int) -> str:
+    """What names the member to people; its record may be that of a newcomer by now."""
+    seat, member = case.roster[index], case.view.members.get(index)
+    if member is not None and member.incarnation == seat.incarnation and member.host:
+        return member.host
+    return ", ".join(seat.addresses)
 
 
 def _uptime(case: Case) -> float:

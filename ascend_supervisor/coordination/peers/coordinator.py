@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
-from platform import node
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -257,7 +256,9 @@ class Peers:
         troubles = Troubles(self._report, self._ranks_run)
         await first_answer(self._store, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
-        own = OwnServer(self._incarnation, place, part.index, part.addresses, part.devices, node())
+        own = OwnServer(
+            self._incarnation, place, part.index, part.addresses, part.devices, meeting.host
+        )
         rules = Rules(
             own=own,
             servers=part.servers,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from hashlib import sha256
@@ -41,6 +41,10 @@ OWN_NAMES = ("POD_NAME", "HOSTNAME", "POD_IP", "HOST_IP", "NODE_NAME")
 """Variables whose values may stand in the command of one server, and others in that of another."""
 
 
+POD_NAMES = ("MA_CURRENT_INSTANCE_NAME", "POD_NAME")
+NODES = ("NODE_NAME", "MA_CURRENT_HOST_IP", "XDL_IP", "HOST_IP")
+POD_ADDRESSES = ("POD_IP", "MA_CURRENT_IP")
+MOST_OF_HOST = 80
 LEAST_NAME = 4
 MOST_OF_NAME = 40
 
@@ -53,7 +57,7 @@ class Meeting(Struct, frozen=True):
     what must not differ between servers. ``patience`` is that of the ranks of this one. ``verdict``
     is how long a failure waits for the word of the cluster; 0: none is followed, or not waited for.
     ``may_move``: another rank table may hold this server elsewhere, and more servers, or fewer. A
-    job of more than ``few`` servers reads little at each change.
+    job of more than ``few`` servers reads little at each change. ``host`` names this one to people.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -68,6 +72,7 @@ class Meeting(Struct, frozen=True):
     verdict: float = 0.0
     may_move: bool = False
     few: int = FEW
+    host: str = ""
 
 
 def meeting_of(
@@ -85,7 +90,21 @@ def meeting_of(
         timeout=settings.peers_timeout,
         verdict=settings.cluster_verdict if settings.follow_cluster else 0.0,
         may_move=settings.follow_cluster,
+        host=host_told(environ, node()),
     )
+
+
+def host_told(environ: Mapping[str, str], hostname: str) -> str:
+    """The pod, its node and its address, as variables of the platform tell them; else the host."""
+
+    def told(names: Sequence[str]) -> str | None:
+        return next(filter(None, map(environ.get, names)), None)
+
+    pod, host, address = map(told, (POD_NAMES, NODES, POD_ADDRESSES))
+    words = [f"pod {pod}" if pod else hostname]
+    words += [f"node {host}"] if host else []
+    words += [f"address {address}"] if address else []
+    return ", ".join(word[:MOST_OF_HOST] for word in words if word.isprintable())
 
 
 def _in_common(settings: Settings) -> Iterator[str]:

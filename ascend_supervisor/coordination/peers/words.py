@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ascend_supervisor.cluster.made_table import is_loopback
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.whole_job import ServerPhase, ServerSeen
@@ -16,6 +17,7 @@ class Word(Struct, frozen=True):
     text: str
     since: float
     hosts: tuple[str, ...] = ()
+    host: str = ""
 
 
 Words = tuple[Word, ...]
@@ -36,7 +38,8 @@ def heard(known: Words, view: View, servers: int, now: float) -> Words:
         is_new = before is None or (before.phase, before.text) != (phase, text)
         since = now if before is None or is_new else before.since
         member = view.members.get(index)
-        found.append(Word(phase, text, since, member.addresses if member else ()))
+        names = (member.addresses, member.host) if member else ((), "")
+        found.append(Word(phase, text, since, *names))
     return tuple(found)
 
 
@@ -65,17 +68,25 @@ class Listener:
 
 
 def seen(words: Words, hosts: tuple[str, ...], now: float) -> tuple[ServerSeen, ...]:
-    """``hosts`` are the names by index, for servers that give none themselves."""
+    """``hosts`` are the names by index in the table, for servers that publish no address."""
     return tuple(
         ServerSeen(
             index,
-            ", ".join(word.hosts) or (hosts[index] if index < len(hosts) else ""),
+            _host(word, hosts[index] if index < len(hosts) else ""),
             word.phase,
             word.text,
             max(0.0, now - word.since),
         )
         for index, word in enumerate(words)
     )
+
+
+def _host(word: Word, label: str) -> str:
+    """One address of the loopback is that of every machine, so it names none."""
+    known = ", ".join(word.hosts) or label
+    if word.host and (not known or is_loopback(known)):
+        return word.host.partition(",")[0].removeprefix("pod ")
+    return known
 
 
 def _phase(epoch: Epoch, view: View, index: int) -> ServerPhase:

@@ -11,7 +11,14 @@ from ascend_supervisor.coordination.agreement.charges import budget_after
 from ascend_supervisor.coordination.agreement.clocks import Clocks
 from ascend_supervisor.coordination.agreement.decision import decide
 from ascend_supervisor.coordination.agreement.memory import Memory, remember
-from ascend_supervisor.coordination.agreement.records import About, Cause, Charges, Mark, Phase
+from ascend_supervisor.coordination.agreement.records import (
+    About,
+    Cause,
+    Charges,
+    Mark,
+    Member,
+    Phase,
+)
 from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.outcome import Crashed, Ended, Fault, Remedy
@@ -76,6 +83,25 @@ def test_a_loss_may_be_the_clusters_too():
     about = about_of(act(seen, RUNNING, memory=memory))
     assert about.pending is not None
     assert (about.cause, about.charges) == (Cause(1, 69, "server 1 was lost"), Charges())
+
+
+def test_a_lost_server_is_called_as_it_called_itself():
+    called = Member("job", "B", "b", host="pod job-1, node n2, address 10.0.0.2")
+    seen = without(view(RUN, replace(ABOUT, roster=ROSTER), server__1=called), "alive/1")
+    memory = replace(known(seen, rules=FOLLOWING), cautious_until=0.0)
+    cause = about_of(act(seen, RUNNING, memory=memory)).cause
+    assert cause is not None
+    assert cause.reason == "server 1 was lost (pod job-1, node n2, address 10.0.0.2)"
+
+
+def test_a_lost_server_has_no_name_of_the_one_that_took_its_place():
+    newcomer = Member("job", "X", "x", host="pod another")
+    roster = (ROSTER[0], replace(ROSTER[1], addresses=("10.0.0.9",)))
+    seen = without(view(RUN, replace(ABOUT, roster=roster), server__1=newcomer), "alive/1")
+    memory = replace(known(seen, rules=FOLLOWING), cautious_until=0.0)
+    cause = about_of(act(seen, RUNNING, memory=memory)).cause
+    assert cause is not None
+    assert cause.reason == "server 1 was lost (10.0.0.9)"
 
 
 def test_nothing_runs_before_the_cluster_had_its_time():

@@ -105,3 +105,12 @@ def test_a_server_is_called_as_it_calls_itself_else_as_the_table_does():
     words = heard((), view(Phase.GATHER, server_1=named), 2, 0.0)
     assert [one.host for one in seen(words, ("pod-0", "pod-1"), 0.0)] == ["pod-0", "10.0.0.9"]
     assert [one.host for one in seen(words, (), 0.0)] == ["", "10.0.0.9"]
+
+
+@pytest.mark.parametrize("addresses", [("127.0.0.1",), ("::1",), ()])
+@pytest.mark.parametrize("label", ["127.0.0.1", "10.0.0.8", ""])
+def test_an_address_that_every_machine_has_names_none(addresses, label):
+    called = Member("job", "i1", "p1", addresses, host="pod job-1, node n2, address 10.0.0.2")
+    words = heard((), view(Phase.GATHER, server_1=called), 2, 0.0)
+    expected = label if label == "10.0.0.8" and not addresses else "job-1"
+    assert seen(words, ("", label), 0.0)[1].host == expected
