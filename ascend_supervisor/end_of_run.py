@@ -73,9 +73,11 @@ async def last_words(parts: Parts, end: Exit) -> None:
     until = anyio.current_time() + LAST_WORDS_SECONDS
     await parts.runtime.outputs.logs.finish()
     # These do not wait for the reader of stdout.
-    parts.records.end(end.event, is_refused=end.refusal is not None)
     parts.chronicle.report(end.event)
+    parts.records.end(end.event, is_refused=end.refusal is not None)
+    parts.events.report(end.event)
     await parts.records.finish()
+    await parts.events.finish()
     await parts.outlets.finish_output(until - anyio.current_time(), parts.interrupts.hurry)
     await parts.outlets.end(end.event, end.refusal)
     await parts.runtime.guardian.dismiss()

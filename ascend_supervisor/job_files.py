@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import PurePath
+from typing import Literal
 
 from msgspec import Struct
 
@@ -47,7 +48,7 @@ class Place(Struct, frozen=True):
     """``pod`` is the pod's or the host's name; both names can be part of a file name.
 
     ``started_in`` is the supervisor's own working directory. All paths are absolute. ``start``
-    tells this start from earlier ones in the same place.
+    tells this start from earlier ones in the same place. ``event_log`` is None for the usual one.
     """
 
     job_id: str
@@ -58,6 +59,15 @@ class Place(Struct, frozen=True):
     state_file: PurePath
     started_in: PurePath
     start: StartCount = StartCount()
+    event_log: PurePath | Literal["none"] | None = None
+
+    @property
+    def events(self) -> PurePath | None:
+        """Where the last events are kept; None if they are not."""
+        if self.event_log is None:
+            name = self.state_file.name.removesuffix(".json")
+            return self.state_file.with_name(f"{name}.events.jsonl")
+        return None if self.event_log == "none" else self.started_in / self.event_log
 
     @property
     def short_pod(self) -> str:

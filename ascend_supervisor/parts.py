@@ -32,6 +32,7 @@ from ascend_supervisor.processes.memory_cgroup import memory
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters import fan_out
+from ascend_supervisor.reporters.event_file import EventFile
 from ascend_supervisor.reporters.status_files import Records, first_status
 from ascend_supervisor.reporters.stdout import Format, Outlets
 from ascend_supervisor.settings.peers_options import without_password
@@ -44,10 +45,11 @@ GUARDIAN = Path(__file__).with_name("programs") / "guardian.py"
 
 
 class Parts(Struct, frozen=True):
-    """``runtime`` is for processes; ``outlets``, ``records`` and ``chronicle`` keep events."""
+    """``runtime`` is for processes, ``outlets`` to ``events`` and ``chronicle`` for events."""
 
     outlets: Outlets
     records: Records
+    events: EventFile
     reserve: Reserve
     runtime: Runtime
     interrupts: Interrupts
@@ -78,8 +80,11 @@ def parts_of(
     reserve = Reserve()  # only now: it may take the last descriptor
     clock = MonotonicClock()
     chronicle = Chronicle(first_status(place, ourselves.start_time), clock)
-    records = Records(place, chronicle.status, settings.termination_log, outlets, reserve)
-    report = fan_out((outlets.report, records.report, chronicle.report))
+    termination_log, now = settings.termination_log, chronicle.latest
+    records = Records(place, chronicle.status, termination_log, outlets, reserve, now)
+    events = EventFile(place.events, origin, outlets.report)
+    # The chronicle comes first: it has the time.
+    report = fan_out((outlets.report, chronicle.report, records.report, events.report))
     logs = _logs(settings, place, report)
     runtime = Runtime(
         children=children,
@@ -98,7 +103,7 @@ def parts_of(
     path = Path(socket_beside(place.state_file))
     control = ControlSocket(path, operations, report, removals)
     return Parts(
-        outlets, records, reserve, runtime, interrupts, notify, control, chronicle, removals
+        outlets, records, events, reserve, runtime, interrupts, notify, control, chronicle, removals
     )
 
 

@@ -130,6 +130,7 @@ def _start_side_tasks(tasks: TaskGroup, parts: Parts) -> None:
     """What goes on beside the job, until the last word is written."""
     tasks.start_soon(parts.runtime.children.keep_reaping)
     tasks.start_soon(parts.records.keep, parts.removals)
+    tasks.start_soon(parts.events.watch)
     tasks.start_soon(parts.outlets.keep_current)
     tasks.start_soon(parts.control.serve)
     tasks.start_soon(parts.runtime.outputs.logs.watch)
@@ -155,4 +156,5 @@ async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:
             await parts.notify.open(place.state_file)
         finally:  # not before: what a write lends meanwhile, this socket would keep for ever
             parts.records.begin()
+            parts.events.begin()
         parts.control.begin()

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ascend_supervisor.errors import (
     CannotWrite,
 )
@@ -31,7 +33,7 @@ def place_here(settings: Settings, environ: Mapping[str, str]) -> Place:
     _check("--work-dir", settings.work_dir, _file_in)  # what is below it may be writable
     mounted = mounted_log_dir(environ)
     usual = mounted is None and settings.work_dir is None
-    return place_of(
+    place = place_of(
         environ,
         socket.gethostname(),
         mounted_log_exists=mounted is not None and _presumably(Path(mounted).is_dir),
@@ -41,6 +43,7 @@ def place_here(settings: Settings, environ: Mapping[str, str]) -> Place:
         work_dir=settings.work_dir,
         state_file=settings.state_file,
     )
+    return replace(place, event_log=settings.event_log)
 
 
 def _here() -> Path:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
 from ascend_supervisor.control.history import History, noted
 from ascend_supervisor.events import Event
-from ascend_supervisor.reporters.state_file import Status
+from ascend_supervisor.reporters.state_file import Status, time_of_day
 from ascend_supervisor.tasks.clock import Clock
 
 
@@ -14,7 +12,8 @@ class Chronicle:
     """``report`` adds an event to ``history``; ``status`` is the one before the first event."""
 
     def __init__(self, status: Status, clock: Clock) -> None:
-        self.history = History(status, _time_of_day(), clock.elapsed())
+        self._at = time_of_day()
+        self.history = History(status, self._at, clock.elapsed())
         self._clock = clock
 
     @property
@@ -23,9 +22,9 @@ class Chronicle:
         return self.history.status
 
     def report(self, event: Event) -> None:
-        self.history = noted(self.history, event, self._clock.elapsed(), _time_of_day())
+        self._at = time_of_day()
+        self.history = noted(self.history, event, self._clock.elapsed(), self._at)
 
-
-def _time_of_day() -> str:
-    """RFC 3339, UTC."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    def latest(self) -> str:
+        """When the latest event came."""
+        return self._at

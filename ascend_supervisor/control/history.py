@@ -39,7 +39,7 @@ class History(Struct, frozen=True):
 
 def noted(history: History, event: Event, now: float, at: str) -> History:
     """The history after ``event``, which came ``now``, at the time of day ``at`` (RFC 3339)."""
-    status = after(history.status, event)
+    status = after(history.status, event, at)
     if status.phase != history.status.phase:
         history = replace(history, phase_since=now)
     return _noted(replace(history, status=status), event, now, at)

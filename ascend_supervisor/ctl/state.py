@@ -15,7 +15,7 @@ from ascend_supervisor.errors import Refusal
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.processes import proc
-from ascend_supervisor.reporters.state_file import Phase, RankStatus, Status
+from ascend_supervisor.reporters.state_file import PastGeneration, Phase, RankStatus, Status
 from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.untrusted_text import plain
 
@@ -139,6 +139,24 @@ def _status(top: Cursor) -> Status:
         root_cause=top.optional_text("root_cause"),
         schedule_count=_integer(top, "schedule_count"),
         start_count=_integer(top, "start_count"),
+        generations=_generations(top),
+    )
+
+
+def _generations(top: Cursor) -> tuple[PastGeneration, ...]:
+    """Files of earlier versions have none."""
+    if top.get("generations") is None:
+        return ()
+    return tuple(
+        PastGeneration(
+            generation=one.integer("generation"),
+            started_at=one.text("started_at"),
+            ended_at=one.optional_text("ended_at"),
+            outcome=one.optional_text("outcome"),
+            cause=one.optional_text("cause"),
+            free=None if type(one.get("free")) is not bool else one.get("free"),
+        )
+        for one in top.elements("generations")
     )
 
 

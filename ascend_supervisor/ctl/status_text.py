@@ -16,7 +16,7 @@ from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
 from ascend_supervisor.ctl.quantities import duration, size
 from ascend_supervisor.ctl.servers import how_old, servers_table
 from ascend_supervisor.events.words import counted
-from ascend_supervisor.reporters.state_file import RankStatus, Status
+from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
 
 MOST_RESTARTS = 5
@@ -68,7 +68,12 @@ def of_file(
     """
     heads = ("RANK", "LOCAL", "PID", "ALIVE", "STATUS", "LOG")
     rows = [_row_of_file(rank, lives(rank)) for rank in status.ranks]
-    told = [*_job(status), ("phase", phase or status.phase), *_course(status, status.why, trouble)]
+    told = [
+        *_job(status),
+        ("phase", phase or status.phase),
+        *_course(status, status.why, trouble),
+        ("generations", _generations(status.generations)),
+    ]
     return _picture(told, heads, rows)
 
 
@@ -196,6 +201,19 @@ def _restarts(restarts: Sequence[PastRestart]) -> str:
         for one in reversed(restarts[-MOST_RESTARTS:])
     ]
     earlier = len(restarts) - len(told)
+    return "\n".join([*told, f"and {counted(earlier, 'earlier one')}"] if earlier > 0 else told)
+
+
+def _generations(generations: Sequence[PastGeneration]) -> str:
+    """The latest first."""
+    told = [
+        f"{one.generation}: {plain(one.started_at)} to {plain(one.ended_at or '?')}, "
+        f"{printable(one.cause or one.outcome or 'its end is not known')}"
+        + " (not charged)"
+        * bool(one.free)
+        for one in reversed(generations[-MOST_RESTARTS:])
+    ]
+    earlier = len(generations) - len(told)
     return "\n".join([*told, f"and {counted(earlier, 'earlier one')}"] if earlier > 0 else told)
 
 

@@ -33,11 +33,13 @@ class Rotation(Struct, frozen=True):
     """At ``max_bytes`` a file becomes ``name.1``, the one before it ``name.2``, up to ``keep``.
 
     ``start`` is the label of this start, if files of others are to be set aside at the beginning.
+    If it ``continues``, a start goes on in the file of the one before.
     """
 
     max_bytes: int
     keep: int
     start: str = ""
+    continues: bool = False
 
 
 class LogFile:
@@ -69,7 +71,7 @@ class LogFile:
         if self._rotation.start:
             set_aside(self.path, self._rotation.start)
         self._open()
-        if self._rotates and self._size:
+        if self._rotates and self._size and not self._rotation.continues:
             self._rotate()
         self._begin()
 

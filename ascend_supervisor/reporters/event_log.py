@@ -38,18 +38,24 @@ LEVELS: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 def json_log(console: Console, origin: Origin, level: Level) -> Report:
     """A report that writes JSON lines to ``console``, from ``level`` on."""
-    return _log(_Sink(console, Numbered), origin, level, [_render_json])
+    return _log(_Taker(lambda line: console.put(Numbered(line))), origin, level, [_render_json])
+
+
+def lines_log(take: Callable[[bytes], None], origin: Origin, level: Level) -> Report:
+    """A report that gives each event to ``take`` as a JSON line without ``seq``."""
+    return _log(_Taker(take), origin, level, [_render_json])
 
 
 def text_log(console: Console, origin: Origin, level: Level, *, in_colour: bool = False) -> Report:
     """A report for people at a terminal: time, level and sentence."""
-    return _log(_Sink(console, Plain), origin, level, [TextEvents(in_colour=in_colour)])
+    sink = _Taker(lambda line: console.put(Plain(line)))
+    return _log(sink, origin, level, [TextEvents(in_colour=in_colour)])
 
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], Any]
 
 
-def _log(sink: _Sink, origin: Origin, level: Level, rendering: list[Processor]) -> Report:
+def _log(sink: _Taker, origin: Origin, level: Level, rendering: list[Processor]) -> Report:
     logger = structlog.wrap_logger(
         sink,
         processors=[
@@ -80,17 +86,11 @@ def _log(sink: _Sink, origin: Origin, level: Level, rendering: list[Processor]) 
     return report
 
 
-class _Sink:
-    """A logger for structlog: takes rendered lines of every level."""
+class _Taker:
+    """A logger for structlog: ``take`` gets rendered lines of every level."""
 
-    def __init__(self, console: Console, kind: type[Numbered | Plain]) -> None:
-        self._console = console
-        self._kind = kind
-
-    def _take(self, line: bytes) -> None:
-        self._console.put(self._kind(line))
-
-    debug = info = warning = error = _take
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        self.debug = self.info = self.warning = self.error = take
 
 
 def _with_time(_: Any, __: str, keys: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

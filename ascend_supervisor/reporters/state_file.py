@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Literal
 
 from msgspec import Struct
@@ -31,6 +32,9 @@ from ascend_supervisor.events.supervisor import (
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.untrusted_text import printable
 
+MOST_GENERATIONS = 100
+CAUSE_CHARACTERS = 500
+
 Phase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
 
 
@@ -45,12 +49,28 @@ class RankStatus(Struct, frozen=True):
     signal: str | None = None
 
 
+class PastGeneration(Struct, frozen=True):
+    """From when to when a generation lasted (RFC 3339, UTC), and how and why it ended.
+
+    ``ended_at`` and ``outcome`` are null while it lasts; ``cause`` is null, too, if it has
+    succeeded. ``free``: the restart after it was not charged; null without one.
+    """
+
+    generation: int
+    started_at: str
+    ended_at: str | None = None
+    outcome: str | None = None
+    cause: str | None = None
+    free: bool | None = None
+
+
 class Status(Struct, frozen=True):
     """What the state file holds; ``pid`` and ``start_time`` (clock ticks) name the supervisor.
 
     The restarts of the cluster are null unless it is followed (--follow-cluster).
     ``schedule_count`` and ``start_count`` are what ModelArts counts, null elsewhere: how often it
-    has scheduled this pod, and started its boot command.
+    has scheduled this pod, and started its boot command. ``generations`` are the latest
+    MOST_GENERATIONS, the newest last.
     """
 
     job_id: str
@@ -70,16 +90,24 @@ class Status(Struct, frozen=True):
     root_cause: str | None = None
     schedule_count: int | None = None
     start_count: int | None = None
+    generations: tuple[PastGeneration, ...] = ()
 
 
-def status_file(put: Callable[[Status], None], initial: Status) -> Report:
+def time_of_day() -> str:
+    """RFC 3339, UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def status_file(
+    put: Callable[[Status], None], initial: Status, now: Callable[[], str | None] = lambda: None
+) -> Report:
     """A report that passes every new state to ``put``, and ``initial`` at once."""
     current = initial
     put(current)
 
     def report(event: Event) -> None:
         nonlocal current
-        following = after(current, event)
+        following = after(current, event, now())
         if following != current:
             current = following
             put(current)
@@ -91,9 +119,44 @@ def as_json(status: Status) -> bytes:
     return to_json(status, indent=True) + b"\n"
 
 
-def after(status: Status, event: Event) -> Status:
-    """The status after ``event``; final once the supervisor has ended."""
-    return status if status.phase == "ended" else _changed(status, event)
+def after(status: Status, event: Event, at: str | None = None) -> Status:
+    """The status after ``event``; final once the supervisor has ended.
+
+    ``at`` is when it came (RFC 3339); without that, generations are not listed.
+    """
+    if status.phase == "ended":
+        return status
+    if at is not None:
+        known = _generations_after(status.generations, event, at)
+        status = replace(status, generations=known)
+    return _changed(status, event)
+
+
+def _generations_after(
+    known: tuple[PastGeneration, ...], event: Event, at: str
+) -> tuple[PastGeneration, ...]:
+    if isinstance(event, GenerationStarted):
+        return (*known, PastGeneration(event.generation, at))[-MOST_GENERATIONS:]
+    return (*known[:-1], _latest_after(known[-1], event, at)) if known else known
+
+
+def _latest_after(latest: PastGeneration, event: Event, at: str) -> PastGeneration:
+    match event:
+        case GenerationEnded():
+            cause = _line(event.cause)
+            return replace(latest, ended_at=at, outcome=event.outcome, cause=cause)
+        case RestartScheduled():
+            return replace(latest, cause=_line(event.cause) or latest.cause, free=event.free)
+        case SupervisorExited():
+            cause = latest.cause or _line(event.root_cause or "")
+            return replace(latest, ended_at=latest.ended_at or at, cause=cause)
+        case _:
+            return latest
+
+
+def _line(cause: str) -> str | None:
+    """Its first line, which names it."""
+    return printable(cause.partition("\n")[0])[:CAUSE_CHARACTERS] or None
 
 
 def _changed(status: Status, event: Event) -> Status:

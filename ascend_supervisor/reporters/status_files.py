@@ -53,9 +53,9 @@ def first_status(place: Place, start_time: int | None) -> Status:
 class Records:
     """``report`` updates both files; a failed write is reported, and stops nothing.
 
-    ``initial`` is the first state. Before ``begin`` nothing is written: another supervisor may use
-    the files. ``reserve`` holds a descriptor, so that the end is written even if no other
-    descriptor is left.
+    ``initial`` is the first state, ``now`` the time of the event that is reported. Before ``begin``
+    nothing is written: another supervisor may use the files. ``reserve`` holds a descriptor, so
+    that the end is written even if no other descriptor is left.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Records:
         termination: Path | None,
         outlets: Outlets,
         reserve: Reserve,
+        now: Callable[[], str],
     ) -> None:
         self._outlets = outlets
         self._loop = asyncio.get_running_loop()
@@ -76,6 +77,7 @@ class Records:
         self._begun = anyio.Event()
         self._is_anothers = False
         self._reserve = reserve
+        self._now = now
 
     def begin(self) -> None:
         """Write the first state, and from now on the state after every event."""
@@ -85,7 +87,7 @@ class Records:
         self._files.append(state_file)
         self._state_file = state_file
         self._begun.set()
-        self._reports.append(status_file(state_file.put, self._initial))
+        self._reports.append(status_file(state_file.put, self._initial, self._now))
         self._begin_termination_log(write_termination_log)
 
     def leave_alone(self) -> None:

@@ -19,7 +19,12 @@ from ascend_supervisor.settings.kinds import (
 )
 from ascend_supervisor.settings.option import COMMAND_LINE, NOT_IN_A_FILE, Group, Option
 from ascend_supervisor.settings.peers_options import PEERS
-from ascend_supervisor.settings.readers import read_path, read_paths, read_text
+from ascend_supervisor.settings.readers import (
+    read_path,
+    read_path_or_none,
+    read_paths,
+    read_text,
+)
 from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS
 from ascend_supervisor.settings.user_variables import read_rank_variables, shown_variable
 from ascend_supervisor.settings.values import Color, Console, LogLevel, Method, RankDir
@@ -180,6 +185,12 @@ GROUPS: tuple[Group, ...] = (
                 PATH,
                 "current status of the supervisor, as JSON",
                 otherwise="<log dir>/<JOB_ID>-supervisor-<pod or host>.json",
+            ),
+            Option(
+                "event-log",
+                Kind("PATH", read_path_or_none),
+                "the last 16 MiB of events, as JSON lines; none keeps no such file",
+                otherwise="<JOB_ID>-supervisor-<pod or host>.events.jsonl, beside the state file",
             ),
             Option(
                 "termination-log",

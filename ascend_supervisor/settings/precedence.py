@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import Signals
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -100,6 +100,7 @@ class Settings(Struct, frozen=True):
     log_keep: int
     log_level: LogLevel
     state_file: Path | None
+    event_log: Path | Literal["none"] | None  # None: beside the state file
     termination_log: Path | None
     check: bool
     config: Path | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from math import isfinite
 from pathlib import Path
+from typing import Literal
 
 from ascend_supervisor.settings.values import (
     ALL_RANKS,
@@ -85,6 +86,10 @@ def read_path(found: object) -> Path:
     if isinstance(found, str) and found and "\0" not in found:
         return Path(found)
     raise ValueError("a path that is not empty")
+
+
+def read_path_or_none(found: object) -> Path | Literal["none"]:
+    return "none" if _word(found) == "none" else read_path(found)
 
 
 def read_paths(found: object) -> tuple[Path, ...]:

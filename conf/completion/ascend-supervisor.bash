@@ -53,6 +53,7 @@ _ascend_supervisor_values() {
         --log-keep) : ;;
         --log-level) mapfile -t COMPREPLY < <(compgen -W "debug info warning error" -- "$2") ;;
         --state-file) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+        --event-log) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
         --termination-log) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
         --config) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
         *) return 1 ;;
@@ -79,7 +80,7 @@ _ascend_supervisor() {
         word=${COMP_WORDS[i]}
         case $word in
             --) ((i += 1)); break ;;
-            --rank-table|--rank-table-timeout|--pod-name|--server-id|--node-rank|--method|--master-port|--rank-dir|--env-from|--rank-env|--work-dir|--log-dir|--restarts|--restart-period|--restart-delay|--restart-delay-max|--min-uptime|--no-restart-on|--cluster-verdict|--reset-file|--reset-grace|--retryable-exit-code|--exit-linger|--peers|--peers-port|--peers-ca|--peers-user|--peers-password-file|--peers-ttl|--peers-fence|--peers-timeout|--peers-job|--servers|--grace|--drain|--release-delay|--hang-timeout|--rank-hang-timeout|--watchdog|--startup-timeout|--hang-dump|--console|--console-ranks|--color|--log-max-size|--log-keep|--log-level|--state-file|--termination-log|--config)
+            --rank-table|--rank-table-timeout|--pod-name|--server-id|--node-rank|--method|--master-port|--rank-dir|--env-from|--rank-env|--work-dir|--log-dir|--restarts|--restart-period|--restart-delay|--restart-delay-max|--min-uptime|--no-restart-on|--cluster-verdict|--reset-file|--reset-grace|--retryable-exit-code|--exit-linger|--peers|--peers-port|--peers-ca|--peers-user|--peers-password-file|--peers-ttl|--peers-fence|--peers-timeout|--peers-job|--servers|--grace|--drain|--release-delay|--hang-timeout|--rank-hang-timeout|--watchdog|--startup-timeout|--hang-dump|--console|--console-ranks|--color|--log-max-size|--log-keep|--log-level|--state-file|--event-log|--termination-log|--config)
                 [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i += 1))
                 ((i += 2)) ;;
             -*)
@@ -101,6 +102,6 @@ _ascend_supervisor() {
     fi
     _ascend_supervisor_option
     _ascend_supervisor_values "$option" "$cur" && return
-    mapfile -t COMPREPLY < <(compgen -W "--rank-table --rank-table-timeout --pod-name --server-id --node-rank --standalone --method --master-port --rank-dir --env-from --rank-env --work-dir --log-dir --restarts --restart-period --restart-delay --restart-delay-max --min-uptime --no-restart-on --follow-cluster --cluster-verdict --reset-file --reset-grace --retryable-exit-code --exit-linger --peers --peers-port --peers-ca --peers-user --peers-password-file --peers-ttl --peers-fence --peers-timeout --peers-job --servers --grace --drain --release-delay --hang-timeout --rank-hang-timeout --watchdog --startup-timeout --hang-dump --console --console-ranks --color --log-max-size --log-keep --log-level --state-file --termination-log --check --config --version --help -h" -- "$cur")
+    mapfile -t COMPREPLY < <(compgen -W "--rank-table --rank-table-timeout --pod-name --server-id --node-rank --standalone --method --master-port --rank-dir --env-from --rank-env --work-dir --log-dir --restarts --restart-period --restart-delay --restart-delay-max --min-uptime --no-restart-on --follow-cluster --cluster-verdict --reset-file --reset-grace --retryable-exit-code --exit-linger --peers --peers-port --peers-ca --peers-user --peers-password-file --peers-ttl --peers-fence --peers-timeout --peers-job --servers --grace --drain --release-delay --hang-timeout --rank-hang-timeout --watchdog --startup-timeout --hang-dump --console --console-ranks --color --log-max-size --log-keep --log-level --state-file --event-log --termination-log --check --config --version --help -h" -- "$cur")
 }
 complete -F _ascend_supervisor ascend-supervisor

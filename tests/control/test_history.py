@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import reduce
 
+from msgspec.structs import replace
+
 from ascend_supervisor.control.history import MOST_RESTARTS, History, noted
 from ascend_supervisor.control.status_answer import PastRestart
 from ascend_supervisor.events import Event
@@ -45,7 +47,8 @@ AGAIN = RestartScheduled(0.5, 0, "rank 0 failed first", free=False)
 def test_the_status_is_that_of_the_state_file():
     events = [*LIFE, AGAIN, GenerationStarted(1, 0), SupervisorExited(7, "", 2, "cause")]
     for length in range(len(events) + 1):
-        assert told(*events[:length]).status == reduce(after, events[:length], INITIAL)
+        status = replace(told(*events[:length]).status, generations=())  # which have times
+        assert status == reduce(after, events[:length], INITIAL)
 
 
 def test_a_phase_lasts_until_the_next_one():

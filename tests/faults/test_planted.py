@@ -20,6 +20,7 @@ PRECIOUS = b"precious\n"
 JOB = "modelarts-job-test"
 LOG = f"{JOB}-proc-rank-0-device-0.txt"
 STATE = f"{JOB}-supervisor-job-test-0.json"
+EVENTS = f"{JOB}-supervisor-job-test-0.events.jsonl"
 WORDS = "what only the user of this job may know"
 LINES = 2000
 TALK = f"""
@@ -269,6 +270,7 @@ MODES = {
     f"{LOG}.1": 0o640,
     STATE: 0o644,
     f"{STATE}.lock": 0o600,
+    EVENTS: 0o640,
     "jobstart_hccl.json": 0o644,
 }
 """Promised, of what the supervisor makes; the umask may take away, and never adds."""
@@ -319,7 +321,7 @@ def test_temporary_names_cannot_be_foretold(bad_day, way, place):
                 environ={"MA_MOUNT_PATH": ""},
             )
             assert job.end() == 0
-            usual = {LOG, STATE, f"{STATE}.lock", "jobstart_hccl.json", "errors", "ascend"}
+            usual = {LOG, STATE, f"{STATE}.lock", EVENTS, "jobstart_hccl.json", "errors", "ascend"}
             runs.append(set(names()) - usual)
     first, second = runs
     assert first

@@ -31,7 +31,15 @@ from ascend_supervisor.events.supervisor import (
     SupervisorExited,
     SupervisorStarted,
 )
-from ascend_supervisor.reporters.state_file import RankStatus, Status, after, as_json, status_file
+from ascend_supervisor.reporters.state_file import (
+    MOST_GENERATIONS,
+    PastGeneration,
+    RankStatus,
+    Status,
+    after,
+    as_json,
+    status_file,
+)
 
 INITIAL = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
 
@@ -244,6 +252,7 @@ def test_the_file_gives_back_the_status(length):
     status = status_of(*HISTORY[:length])
     read = json.loads(as_json(status))
     read["ranks"] = tuple(RankStatus(**rank) for rank in read["ranks"])
+    read["generations"] = tuple(PastGeneration(**one) for one in read["generations"])
     assert Status(**read) == status
 
 
@@ -262,3 +271,42 @@ def test_from_an_incident_on_the_cluster_is_waited_for():
     told = after(running, ClusterIncident("table_changed", "the rank table has changed"))
     assert told.phase == "waiting"
     assert told.why == "the cluster recovers: the rank table has changed"
+
+
+def with_times(*events: Event) -> Status:
+    status = INITIAL
+    for second, event in enumerate(events):
+        status = after(status, event, f"at {second}")
+    return status
+
+
+def test_generations_are_listed_with_their_times_and_causes():
+    cause = "rank 0 failed first\nits last lines"
+    again = RestartScheduled(1.5, 0, "rank 1 failed first\nits last lines", free=True)
+    end = SupervisorExited(7, "the budget is used up", 2, cause)
+    first = (GenerationStarted(0, 1), ended(0, "restart"), again)
+    assert with_times(*first, GenerationStarted(1, 0), ended(1, "stop"), end).generations == (
+        PastGeneration(0, "at 0", "at 1", "crashed", "rank 1 failed first", free=True),
+        PastGeneration(1, "at 3", "at 4", "crashed", "rank 0 failed first"),
+    )
+
+
+def test_the_latest_generation_has_no_end_yet():
+    assert with_times(GenerationStarted(0, 1)).generations == (PastGeneration(0, "at 0"),)
+
+
+def test_a_success_has_no_cause_and_a_defect_an_end():
+    success = GenerationEnded(0, "completed", None, 1.0, "stop")
+    end = SupervisorExited(0, "", 1, None)
+    (one,) = with_times(GenerationStarted(0, 1), success, end).generations
+    assert (one.ended_at, one.outcome, one.cause) == ("at 1", "completed", None)
+    defect = SupervisorExited(70, "a defect", 1, "a defect")
+    (one,) = with_times(GenerationStarted(0, 1), defect).generations
+    assert (one.ended_at, one.outcome, one.cause) == ("at 1", None, "a defect")
+
+
+def test_only_the_latest_generations_are_listed():
+    lives = [GenerationStarted(number, 1) for number in range(MOST_GENERATIONS + 5)]
+    listed = with_times(*lives).generations
+    assert len(listed) == MOST_GENERATIONS
+    assert listed[-1].generation == MOST_GENERATIONS + 4
