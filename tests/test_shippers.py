@@ -121,3 +121,34 @@ def test_lines_of_ranks_arrive_with_job_and_rank(material, shipping):
     }
     shown = [service.shipper.shows(line) for line in expected]
     assert [line["line"] for line in loghost.rank_lines] == shown
+
+
+def test_lines_of_what_is_no_rank_arrive_with_its_program(shipping):
+    service, loghost = shipping
+    names = {"torchrun": "torchrun-node-0", "mpirun": "mpirun-node-1", "command": "command-pod-0"}
+    for program, name in names.items():
+        (service.log_dir / f"my-job-proc-{name}.txt").write_text(f"a line of {program}\n")
+    service.start()
+    loghost.wait_for(0, len(names))
+    service.stop()
+    assert sorted(loghost.rank_lines, key=str) == sorted(
+        (
+            {"job_id": "my-job", "program": program, "line": f"a line of {program}"}
+            for program in names
+        ),
+        key=str,
+    )
+
+
+def test_the_event_log_of_a_job_arrives_as_it_was_written(shipping, tmp_path):
+    service, loghost = shipping
+    running = Running(tmp_path, "--standalone", "1", "--log-dir", "log", "--", "true")
+    try:
+        assert running.end() == 0
+    finally:
+        running.kill()
+    (path,) = service.log_dir.glob("*.events.jsonl")
+    service.start()
+    loghost.wait_for(len(lines(path)), 0)
+    service.stop()
+    assert tuple(loghost.events) == lines(path)

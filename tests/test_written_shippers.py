@@ -15,14 +15,19 @@ import pytest
 import yaml
 
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.launchers.common_parts import log_path
+from ascend_supervisor.launchers.common_parts import launcher_log_path, log_path
 from tests.test_docs import page
 
 CONF = Path(__file__).parents[1] / "conf"
 WRITTEN = ("fluent-bit.yml", "vector.yml", "filebeat.yml", "otel-collector.yml")
 LOGS = PurePath("/var/log/ascend")
 PLACE = Place("modelarts-job-7", "pod", LOGS, LOGS, LOGS / "table", LOGS / "state", LOGS)
-EVENTS, LOG = str(LOGS / "train.events.jsonl"), str(log_path(PLACE, 12, 4))
+EVENTS, LOG = str(PLACE.events), str(log_path(PLACE, 12, 4))
+PROGRAMS = ("torchrun", "mpirun", "sshd", "msrun", "scheduler", "ps")
+OTHERS = (
+    *(str(launcher_log_path(PLACE, name, 3)) for name in PROGRAMS),
+    str(LOGS / "modelarts-job-7-proc-command-pod-0.txt"),
+)
 PATTERN = re.compile(r"/var/log/ascend/[^\s,\]'\"]*\*[^\s,\]'\"]*")
 NAMED = re.compile(r"\(\?P?<(\w+)>")
 
@@ -46,13 +51,25 @@ def parsed(name: str) -> list[str]:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_its_paths_are_those_of_the_events_and_of_the_rank_logs(name):
     patterns = [one for text in parsed(name) for one in PATTERN.findall(text)]
-    for path in (EVENTS, LOG):
+    for path in (EVENTS, LOG, *OTHERS):
         assert sum(fnmatch(path, pattern) for pattern in patterns) == 1
+    assert not any(fnmatch(f"{path}.1", one) for path in (EVENTS, LOG) for one in patterns)
+
+
+@pytest.mark.parametrize("name", ["fluent-bit.yml", "vector.yml", "otel-collector.yml"])
+def test_it_reads_the_program_from_the_name_of_a_log_of_no_rank(name):
+    (text,) = (text for text in parsed(name) if "-proc-" in text and "job_id" in text)
+    found = NAMED.sub(r"(?P<\1>", re.sub(r"(?s).*r'(.*?)'.*", r"\1", text))
+    for program, log in zip((*PROGRAMS, "command"), OTHERS, strict=True):
+        match = re.search(found, log)
+        assert match is not None
+        assert (match["job_id"], match["rank"]) == ("modelarts-job-7", None)
+        assert match["program"] == program
 
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_it_reads_job_and_rank_from_the_name_of_a_log(name):
-    (text,) = (text for text in parsed(name) if "-proc-rank-" in text and "job_id" in text)
+    (text, *_) = (text for text in parsed(name) if "-proc-" in text and "job_id" in text)
     if "%{" in text:  # Filebeat's own form
         found = re.sub(r"%\{\??(\w+)(\|integer)?\}", r"(?P<\1>.+?)", text) + "$"
     else:

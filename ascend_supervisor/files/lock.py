@@ -27,7 +27,8 @@ def take_lock(path: Path, content: bytes) -> bool:
     directory. Raises OSError if locking is impossible, or if another user planted the file.
     """
     make_directories(path.parent)
-    refuse_to_replace(path)  # to open a device may do something
+    if not path.is_dir():  # which the kernel refuses
+        refuse_to_replace(path)  # to open a device may do something
     descriptor = os.open(path, FLAGS, LOCK_MODE)
     try:
         _refuse_planted(descriptor, path)

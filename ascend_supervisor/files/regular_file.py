@@ -25,6 +25,8 @@ class NotRegular(OSError):
         self.is_directory = stat.S_ISDIR(mode)
         kind = kind_of(mode)
         what = f"it is {kind}" if self.is_directory else f"it is not a regular file, but {kind}"
+        if stat.S_ISLNK(mode):
+            what = f"it is {kind}; symbolic links are neither followed nor replaced"
         super().__init__(errno.EISDIR if self.is_directory else errno.EINVAL, what)
 
 
@@ -135,9 +137,9 @@ def open_to_write(path: Path, flags: int, mode: int) -> tuple[int, bool]:
         return os.open(path, flags | os.O_CREAT | os.O_EXCL, mode), True
     except FileExistsError:
         found = path.lstat().st_mode
-    if not any(is_meant(found) for is_meant in (stat.S_ISREG, stat.S_ISFIFO, stat.S_ISCHR)):
+    if any(is_refused(found) for is_refused in (stat.S_ISLNK, stat.S_ISBLK, stat.S_ISSOCK)):
         raise NotRegular(found)
-    return os.open(path, flags), False
+    return os.open(path, flags), False  # the kernel refuses a directory
 
 
 def close_quietly(descriptor: int) -> None:

@@ -21,7 +21,7 @@ from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.output.log_file import LogFile, Rotation
 from ascend_supervisor.output.log_thread import LogWriter
 from ascend_supervisor.reporters.event_log import lines_log
-from ascend_supervisor.scarcity import NoThread
+from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.tasks.clock import TICK_SECONDS, whole_second
 
 KEPT = Rotation(max_bytes=16 * 1024 * 1024, keep=1, continues=True)
@@ -60,9 +60,8 @@ class EventFile:
             try:
                 file = LogFile(self._path, KEPT, self._head)
                 self._log = LogWriter(file, self, self._line_of_lost)
-            except NoThread as lacking:
-                self._refuse(self._path, str(lacking))
-                self._path = None
+            except NoThread:
+                self._give_up()
         self._begun.set()
 
     async def watch(self) -> None:
@@ -87,19 +86,22 @@ class EventFile:
         try:
             await self._log.opened()  # several may wait for it
         except OSError as error:
-            self._give_up(reason_of(error))
+            path = self._path
+            self._give_up()
+            if path is not None and not scarcity(error):
+                self._refuse(path, reason_of(error))
         else:
             self._is_open = True
             for line in self._waiting:
                 self._log.take(line)
             self._waiting.clear()
 
-    def _give_up(self, reason: str) -> None:
-        log, self._log, self._path = self._log, None, None
+    def _give_up(self) -> None:
+        """Where threads or descriptors are lacking, the ranks lack them, too, which is told."""
+        if self._log is not None:
+            self._log.close()
+        self._log = self._path = None
         self._waiting.clear()
-        if log is not None:
-            log.close()
-            self._refuse(log.path, reason)
 
     def blocked(self, reason: str) -> None:
         if self._path is not None:

@@ -139,7 +139,7 @@ def test_where_no_lock_can_be_had_a_state_file_keeps_it_out(bad_day, way, place,
     (logs / "modelarts-job-test-supervisor-job-test-0.json.lock").mkdir(parents=True)
     first = bad_day(*STANDALONE, *python(DEAF), str(gate))
     told = first.wait_for("diagnostic", source="the lock of the state file")
-    assert "cannot be locked: it is a directory" in told["message"]
+    assert "cannot be locked: Is a directory" in told["message"]
     first.wait_for("output", msg="up")
     wait_until(lambda: "running" in state_of(first))
     assert bad_day(*STANDALONE, *AGAIN).end() == 69

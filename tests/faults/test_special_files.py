@@ -178,7 +178,8 @@ def test_a_log_that_nobody_means_is_refused(start, place, kind, monkeypatch):
     found = Node(place / "log" / LOG, kind)
     job = start("--log-dir", str(place / "log"), "--", "true")
     assert job.end() == 73
-    assert f"cannot write its log {found.path}: it is" in told(job)
+    why = "Is a directory" if kind == "directory" else "it is "
+    assert f"cannot write its log {found.path}: {why}" in told(job)
     assert found.is_untouched
 
 

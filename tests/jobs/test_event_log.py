@@ -110,7 +110,7 @@ def test_where_it_cannot_be_written_that_is_told_and_the_job_runs(supervised, tm
     running = supervised("--standalone", "1", "--event-log", "taken", "--", "true")
     assert running.end() == 0
     (diagnostic,) = running.all("diagnostic", source="the event log")
-    assert f"{tmp_path}/taken cannot be written: it is a directory" in diagnostic["msg"]
+    assert f"{tmp_path}/taken cannot be written: Is a directory" in diagnostic["msg"]
 
 
 def test_a_start_that_is_refused_leaves_it_alone(supervised, tmp_path):

@@ -100,7 +100,7 @@ def test_a_planted_symlink_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     (tmp_path / "rank.txt").symlink_to(victim)
-    with pytest.raises(OSError, match="a symbolic link"):
+    with pytest.raises(OSError, match="symbolic links"):
         opened(tmp_path / "rank.txt")
     assert victim.read_bytes() == b"precious"
 

@@ -153,7 +153,7 @@ async def test_a_disk_that_refuses_is_told_once_until_it_was_well_in_between(tmp
             await looking_until(log, lambda: heard.reasons)
         for _ in range(10):
             log.look()
-        assert heard.reasons == ["it is a directory"]
+        assert heard.reasons == ["Is a directory"]
         heard.reasons.clear()
         path.rmdir()
         await looking_until(log, lambda: log._writer.queued == 0)
