@@ -94,7 +94,10 @@ def ending_ranks(home: Home, reason: str) -> Act:
 
 
 def _without_own_keys(home: Home, ended: Epoch) -> Transaction | None:
-    """All our keys go: a new job waits for that. A generation's marks outlive it by one."""
+    """All our keys go: a new job waits for that. A generation's marks outlive it by one.
+
+    Not if the end is gone from etcd: the others then need our ``done``.
+    """
     index, last = home.index, ended.generation
     if index is None:
         return None
@@ -105,4 +108,5 @@ def _without_own_keys(home: Home, ended: Epoch) -> Transaction | None:
     ]
     own = Compare(keys.server(index), encode(home.own_record(ended.job)))
     deletes = (keys.server(index), keys.alive(index), *marks)
-    return Transaction("the job has ended", ended.job, (own,), deletes=deletes)
+    end = Compare(keys.EPOCH, encode(ended))
+    return Transaction("the job has ended", ended.job, (end, own), deletes=deletes)

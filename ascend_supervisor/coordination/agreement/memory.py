@@ -150,7 +150,9 @@ def _with_view(memory: Memory, view: View, now: float, rules: Rules) -> Memory:
 def _with_epoch(memory: Memory, epoch: Epoch, about: About | None, now: float) -> Memory:
     """An epoch of another job than the one that is remembered changes nothing."""
     if epoch.phase is Phase.END:
-        return replace(memory, ended=epoch, about=about) if epoch.job in memory.jobs else memory
+        if epoch.job not in memory.jobs:
+            return memory
+        return replace(memory, ended=epoch, about=about or memory.about)
     known = memory.epoch
     if known is None:
         jobs = (*memory.jobs, epoch.job) if epoch.job not in memory.jobs else memory.jobs

@@ -30,7 +30,7 @@ class View(Struct, frozen=True):
 
     ``members`` are those of the epoch's job; ``ready`` and ``done`` those of its generation. All
     are by index. ``alive`` maps an index to an incarnation. ``damaged`` says by key what is wrong
-    with records that count as missing; ``epoch`` and ``about`` count together or not at all.
+    with records that count as missing; ``about`` never counts without the ``epoch``.
     """
 
     revision: int
@@ -109,10 +109,12 @@ def view_of(values: Mapping[str, bytes], revision: int, servers: int = MOST_SERV
     return _believed(seen)
 
 
-def _job(
-    values: Mapping[str, bytes], damaged: dict[str, str]
-) -> tuple[Epoch, About] | tuple[None, None]:
-    """Only together: what was written at once is true at once."""
+def _job(values: Mapping[str, bytes], damaged: dict[str, str]) -> tuple[Epoch | None, About | None]:
+    """Together: what was written at once is true at once.
+
+    An ``end`` counts also where ``about`` is no record: who has written it may have left.
+    """
+    epoch = None
     if keys.EPOCH not in values:
         return None, None
     try:
@@ -120,7 +122,7 @@ def _job(
         about = decode(keys.ABOUT, values.get(keys.ABOUT, b""), About)
     except DamagedRecord as error:
         damaged[error.key] = str(error)
-        return None, None
+        return (epoch, None) if epoch is not None and epoch.phase is Phase.END else (None, None)
     if epoch.stamp == about.stamp:
         return epoch, about
     damaged[keys.ABOUT] = (
@@ -135,13 +137,11 @@ def _believed(seen: View) -> View:
 
     A member takes its ``alive`` back before its ``done``, or at the same time.
     """
-    epoch, about = seen.epoch, seen.about
-    if epoch is None or about is None or epoch.phase is not Phase.END or epoch.exit_code:
+    if seen.epoch is None or seen.epoch.phase is not Phase.END or seen.epoch.exit_code:
         return seen
-    for index, seat in enumerate(about.roster):
+    for index in seen.living:
         done = seen.done.get(index)
-        has_done = done is not None and done.incarnation == seat.incarnation
-        if seen.alive.get(index) == seat.incarnation and not has_done:
+        if done is None or done.incarnation != seen.members[index].incarnation:
             why = f"{keys.EPOCH}: it says that the job has succeeded, but server {index} has not"
             damaged = {**seen.damaged, keys.EPOCH: why}
             return replace(seen, epoch=None, about=None, ready={}, done={}, damaged=damaged)

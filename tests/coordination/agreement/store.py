@@ -46,6 +46,10 @@ class Store(Struct, frozen=True, cache_hash=True):
     def wiped(self) -> Store:
         return replace(self, items=())
 
+    def overwritten(self, key: str) -> Store:
+        items = (Item(key, b"junk") if item.key == key else item for item in self.items)
+        return replace(self, items=tuple(items))
+
     def holds(self, holder: str) -> bool:
         return any(item.holder == holder for item in self.items)
 

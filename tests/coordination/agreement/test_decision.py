@@ -6,7 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import Act, Exit, Forget, Read, Transaction, Wait
+from ascend_supervisor.coordination.agreement.acts import (
+    Act,
+    Compare,
+    Exit,
+    Forget,
+    Read,
+    Transaction,
+    Wait,
+)
 from ascend_supervisor.coordination.agreement.clocks import Clocks
 from ascend_supervisor.coordination.agreement.decision import decide
 from ascend_supervisor.coordination.agreement.memory import Memory, memory_at, remember
@@ -219,7 +227,8 @@ def test_whoever_exits_at_the_end_takes_its_keys_along():
     assert isinstance(found, Exit)
     assert found.farewell is not None
     assert set(found.farewell.deletes) == {"server/0", "alive/0", "ready/0/0", "done/0/0"}
-    assert found.farewell.compares == seen.unchanged("server/0")
+    read = Compare(keys.EPOCH, encode(replace(RUN, phase=Phase.END, exit_code=3)))
+    assert found.farewell.compares == (read, *seen.unchanged("server/0"))
 
 
 def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from tests.coordination.agreement.search import Found, explore, walk
-from tests.coordination.agreement.world import FAULTS, FORBID, Model, World
+from tests.coordination.agreement.world import FAULTS, FORBID, SCRIBBLE, Model, World
 
 ALL = 25_000
 """Any one fault in a running generation has fewer worlds, without a newcomer."""
@@ -67,6 +67,22 @@ def test_two_servers_survive_any_fault_while_a_cluster_forbids_a_start(fault):
     for _ in range(WALKS):
         walk(model, model.running((fault, FORBID)), chance, STEPS)
         walk(model, model.cold((fault, FORBID, FORBID)), chance, STEPS)
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+def test_any_key_may_be_overwritten_at_any_moment(spares):
+    model = Model(2, spares=spares)
+    assert searched(model, model.running((SCRIBBLE,)), ALL).is_complete
+
+
+@pytest.mark.parametrize("fault", [SCRIBBLE, *FAULTS])
+def test_two_servers_survive_a_stranger_who_overwrites_a_key(fault):
+    model, chance = Model(2), Random(fault)  # noqa: S311
+    searched(model, model.running((fault, SCRIBBLE)), MOST_OF_PAIRS)
+    searched(model, model.cold((SCRIBBLE,)), MOST_OF_PAIRS)
+    for _ in range(WALKS):
+        walk(model, model.running((fault, SCRIBBLE)), chance, STEPS)
+        walk(model, model.cold((fault, SCRIBBLE, SCRIBBLE), ("same",)), chance, STEPS)
 
 
 @pytest.mark.parametrize("faults", [(), *((fault,) for fault in FAULTS)], ids="-".join)

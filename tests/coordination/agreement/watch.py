@@ -15,6 +15,8 @@ from tests.coordination.agreement.process import Process, Reach
 
 INCIDENTS = {"fail", "kill", "freeze", "cut"}
 """Faults that may cost a restart, one each."""
+LOSSES = {"wipe", "scribble"}
+"""Faults by which data are lost: all, or one key, perhaps of a server that is gone."""
 ALONE = (69, 143)
 """Exit codes with which a server ends without the others: it was cut off, or told to stop."""
 
@@ -45,14 +47,14 @@ class Watch(Struct, frozen=True, cache_hash=True):
     may_differ: bool = False
 
     def after_fault(self, fault: str, epoch: Epoch | None) -> Watch:
-        if fault == "wipe":
+        if fault in LOSSES:
             has_ended = epoch is not None and epoch.phase is Phase.END
             return replace(
                 self,
                 won=frozenset(),
                 is_calm=False,
                 may_forget=True,
-                may_differ=self.may_differ or has_ended,
+                may_differ=self.may_differ or has_ended or fault != "wipe",
             )
         return replace(
             self,
@@ -91,7 +93,8 @@ def has_written(watch: Watch, before: View, after: View, act: Transaction) -> Wa
         raise Violation("order", f"{new} is written over {old}")
     is_start = new.phase is Phase.RUN and (old is None or old.phase is Phase.GATHER)
     is_again = after.about is not None and after.about.again
-    if is_start and not is_again and not set(before.living) <= set(before.ready):
+    is_known = not before.damaged  # else nobody counts as ready here
+    if is_start and is_known and not is_again and not set(before.living) <= set(before.ready):
         raise Violation("forbidden", f"{new} is written, and not all are ready")
     if new.job in watch.won and (new.phase is Phase.GATHER or new.exit_code):
         raise Violation("success", f"{new} is written, although the job has succeeded")

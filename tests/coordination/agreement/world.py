@@ -42,6 +42,8 @@ from tests.coordination.agreement.watch import (
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
 FORBID = "forbid"
 """The files of a cluster forbid a start, on one server, for a while."""
+SCRIBBLE = "scribble"
+"""Somebody else overwrites one of the keys, which no lease takes away then."""
 
 
 class World(Struct, frozen=True, cache_hash=True):
@@ -144,6 +146,9 @@ class Model:
         for fault in dict.fromkeys(world.faults):
             if fault in {"stall", "wipe"}:
                 yield (fault,)
+                continue
+            if fault == SCRIBBLE:
+                yield from ((fault, item.key) for item in world.store.items)
                 continue
             for one in world.processes:
                 if self._can_hit(fault, one):
@@ -281,6 +286,8 @@ class Model:
             return replace(world, store=world.store.without_leases())
         if fault == "wipe":
             return replace(world, store=world.store.wiped())
+        if fault == SCRIBBLE:
+            return replace(world, store=world.store.overwritten(whom[0]))
         one = world.process(whom[0])
         if one.pending is not None and len(whom) > 1:
             after = transacted(world.store, one.pending, one.name)
