@@ -9,6 +9,7 @@ environment and command line, although the process lives: its other threads show
 from __future__ import annotations
 
 import os
+import stat as stat_bits
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -22,9 +23,12 @@ from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import printable
 
 COMMAND_CHARACTERS = 200
+MOST_DESCRIPTORS = 1024
+"""How many descriptors of a process are looked at in search of pipes: some hold a million."""
 PROC = Path("/proc")
 MOST_RESIDENTS = 1024
 _DEAD = frozenset({"Z", "X"})
+_BOTH_WAYS = stat_bits.S_IRUSR | stat_bits.S_IWUSR
 
 
 def _read(path: Path | str) -> bytes:
@@ -172,14 +176,44 @@ def is_zombie(pid: int, proc: Path = PROC) -> bool:
     return found is not None and found.is_dead
 
 
+def is_alive(pid: int, proc: Path = PROC) -> bool:
+    """Whether there is such a process that is no zombie; raises OSError at EMFILE and the like."""
+    found = stat(pid, proc)
+    return found is not None and not found.is_dead
+
+
+class Dispositions(Struct, frozen=True):
+    """Which signals a process blocks, ignores and has a handler for: masks, proc(5)."""
+
+    blocked: int = 0
+    ignored: int = 0
+    caught: int = 0
+
+    def catches(self, number: int) -> bool:
+        return bool(self.caught >> (number - 1) & 1)
+
+    def ignores(self, number: int) -> bool:
+        return bool(self.ignored >> (number - 1) & 1)
+
+    def handles(self, number: int) -> bool:
+        """Whether it has a handler, or blocks the signal to read it otherwise (signalfd)."""
+        return bool((self.caught | self.blocked) >> (number - 1) & 1)
+
+
+def dispositions(pid: int, proc: Path = PROC) -> Dispositions:
+    """None of any signal if that is unknown."""
+    try:
+        lines = _read(f"{proc}/{pid}/status").splitlines()
+    except OSError:
+        return Dispositions()
+    found = {name: mask for name, _, mask in (line.partition(b":") for line in lines)}
+    masks = (int(found.get(name, b"0"), 16) for name in (b"SigBlk", b"SigIgn", b"SigCgt"))
+    return Dispositions(*masks)
+
+
 def catches(pid: int, number: int, proc: Path = PROC) -> bool:
     """Whether it has a handler for this signal; False if that is unknown."""
-    try:
-        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
-    except OSError:
-        return False
-    caught = (line.partition(":")[2] for line in lines if line.startswith("SigCgt:"))
-    return bool(int(next(caught, "0"), 16) >> (number - 1) & 1)
+    return dispositions(pid, proc).catches(number)
 
 
 def name(pid: int, proc: Path = PROC) -> str:
@@ -190,6 +224,13 @@ def name(pid: int, proc: Path = PROC) -> str:
         _raise_if_scarce(error)
         return ""
     return name.decode(errors="replace").removesuffix("\n")
+
+
+def program(pid: int, proc: Path = PROC) -> str:
+    """The name of the file that it runs: for a script, that of its interpreter."""
+    with suppress(OSError):
+        return os.path.basename(os.readlink(f"{proc}/{pid}/exe"))  # noqa: PTH115, PTH119
+    return name(pid, proc)
 
 
 def words(pid: int, proc: Path = PROC) -> list[str]:
@@ -260,6 +301,71 @@ def in_our_pid_namespace(pid: int, proc: Path = PROC) -> bool:
 def holds_file(pid: int, paths: frozenset[str], proc: Path = PROC) -> bool:
     """Whether one of its open files is one of ``paths``; raises OSError at EMFILE and the like."""
     return any(path in paths for path in _open_files(pid, proc))
+
+
+class PipeEnds(Struct, frozen=True):
+    """The pipes of a process: ``says`` at its stdout and stderr, ``writes`` elsewhere.
+
+    Anonymous ones are like ``pipe:[4026]``; named ones are known by their paths.
+    """
+
+    reads: frozenset[str] = frozenset()
+    says: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+
+
+def is_anonymous(pipe: str) -> bool:
+    return pipe.startswith("pipe:[")
+
+
+def standard_pipes(pid: int, proc: Path = PROC) -> PipeEnds:
+    """Those at its stdin, stdout and stderr."""
+    place = _in_place_of_main_thread(pid, proc) or f"{proc}/{pid}"
+    return _pipe_ends(place, ("0", "1", "2"))
+
+
+def all_pipes(pid: int, proc: Path = PROC) -> PipeEnds:
+    """All of them, among its first MOST_DESCRIPTORS descriptors; raises OSError at EMFILE."""
+    numbers = _descriptors(f"{proc}/{pid}")
+    if not numbers and (other := _in_place_of_main_thread(pid, proc)):
+        return _pipe_ends(other, _descriptors(other))
+    return _pipe_ends(f"{proc}/{pid}", numbers)
+
+
+def _descriptors(place: str) -> list[str]:
+    """Not by listdir: some processes hold a million."""
+    try:
+        with os.scandir(f"{place}/fd") as found:
+            return [entry.name for entry in islice(found, MOST_DESCRIPTORS)]
+    except OSError as error:
+        _raise_if_scarce(error)
+        return []
+
+
+def _pipe_ends(place: str, numbers: Sequence[str]) -> PipeEnds:
+    reads: set[str] = set()
+    says: set[str] = set()
+    writes: set[str] = set()
+    for number in numbers:
+        with suppress(OSError):
+            link = f"{place}/fd/{number}"
+            target = os.readlink(link)  # noqa: PTH115
+            mode = os.lstat(link).st_mode
+            if not is_anonymous(target) and not _may_be_a_fifo(target, mode, place, number):
+                continue
+            if mode & stat_bits.S_IRUSR:
+                reads.add(target)
+            if mode & stat_bits.S_IWUSR:
+                (says if number in {"1", "2"} else writes).add(target)
+    return PipeEnds(frozenset(reads), frozenset(says), frozenset(writes))
+
+
+def _may_be_a_fifo(target: str, mode: int, place: str, number: str) -> bool:
+    """Whether it has a name, one direction and no position: stat(2) may hang on a lost server."""
+    is_named = target.startswith("/") and not target.startswith("/dev/")
+    if not is_named or mode & _BOTH_WAYS == _BOTH_WAYS:
+        return False
+    return _read(f"{place}/fdinfo/{number}").split()[:2] == [b"pos:", b"0"]
 
 
 def open_files(pid: int, proc: Path = PROC) -> list[str]:

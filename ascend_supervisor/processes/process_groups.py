@@ -55,6 +55,11 @@ class ProcessGroups:
         """Those of the groups; some may be empty."""
         return frozenset(self._members)
 
+    def inhabited(self) -> frozenset[int]:
+        """The numbers of those that are not empty; raises OSError at EMFILE and the like."""
+        self._look()
+        return self.numbers
+
     @property
     def are_empty(self) -> bool:
         """Whether all groups are empty; an empty group is forgotten."""

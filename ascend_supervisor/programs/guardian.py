@@ -19,6 +19,9 @@ The last line says that nothing should be left: then one scan is enough. At the 
 has lost the other servers of the job for too long and has not ended its ranks, because it is frozen
 or stuck. Then everything is killed, and the guardian goes on: the supervisor may come back.
 
+What may only wait for the end of the others, such as Python's resource tracker, has a second for
+it: else the next start would find what the killed ranks had in shared memory.
+
 It stays until nothing is left. It holds /proc/PID/stat open for every process that does not end
 within a second, so that the next supervisor can see which ones.
 """
@@ -38,6 +41,8 @@ NAME = "asv-guardian"
 LOOK_AGAIN_SECONDS = 0.05
 QUIET_LOOKS = 3
 """How many scans in a row must find nothing: during an exec a process has no environment."""
+SPARED_LOOKS = 20
+"""For so many scans, what may only wait for the end of the others is left alone."""
 TELL_LOOKS = 20
 MOST_LOOKS = 600
 """A process that is left after these is inside a driver, or foreign: then scan seldom."""
@@ -171,8 +176,9 @@ def end_all(marks: Marks, sessions: Sessions, quiet_looks: int) -> None:
     held: dict[Process, int] = {}
     while True:
         found = marked(marks) | sessions.members()
+        spared = {one for one in found if may_wait(one[0])} if looks < SPARED_LOOKS else set()
         for number in (signal.SIGSTOP, signal.SIGKILL):  # a stopped process cannot fork
-            for process in found:
+            for process in found - spared:
                 send(process, number)
         quiet = 0 if found else quiet + 1
         looks += 1
@@ -181,6 +187,24 @@ def end_all(marks: Marks, sessions: Sessions, quiet_looks: int) -> None:
         if looks >= TELL_LOOKS:
             hold(found, held)
         time.sleep(LOOK_AGAIN_SECONDS if looks < MOST_LOOKS else SELDOM_SECONDS)
+
+
+def may_wait(pid: int) -> bool:
+    """Whether it may only wait for the end of the others, as Python's resource tracker does.
+
+    It reads a pipe, and apart from its output it holds none that others may read.
+    """
+    reads = False
+    place = f"/proc/{pid}/fd"
+    with suppress(OSError):
+        for number in os.listdir(place):  # noqa: PTH208
+            if not os.readlink(f"{place}/{number}").startswith("pipe:["):  # noqa: PTH115
+                continue
+            mode = os.lstat(f"{place}/{number}").st_mode  # that of the descriptor
+            if mode & 0o200 and number not in {"1", "2"}:
+                return False
+            reads = reads or bool(mode & 0o400)
+    return reads
 
 
 def hold(found: set[Process], held: dict[Process, int]) -> None:

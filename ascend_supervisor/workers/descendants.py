@@ -47,6 +47,11 @@ class Kin:
                 with suppress(OSError), self._children.spare_descriptor():
                     process.take_in(self._descendants())
 
+    def escaped(self) -> set[Pid]:
+        """Those in none of the groups that are signalled; raises OSError at EMFILE and the like."""
+        groups = self.known.groups
+        return {pid for pid in self._descendants() if _group(pid) not in {None, *groups}}
+
     def _descendants(self) -> list[Pid]:
         """All that is ours, without py-spy and the like; raises OSError at EMFILE and the like.
 
@@ -61,3 +66,9 @@ def _session(pid: Pid) -> int | None:
     """None if it has ended; raises OSError at EMFILE and the like."""
     found = stat(pid.number)
     return None if found is None else found.session
+
+
+def _group(pid: Pid) -> int | None:
+    """The same for its process group."""
+    found = stat(pid.number)
+    return None if found is None else found.group

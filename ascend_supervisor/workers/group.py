@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import anyio
@@ -16,6 +17,7 @@ from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.ownership import Known
+from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.clock import whole_second
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.descendants import Kin
@@ -24,9 +26,10 @@ from ascend_supervisor.workers.late_imports import import_late
 from ascend_supervisor.workers.launched_workers import LaunchedWorkers
 from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.nested_ranks import NestedRanks
-from ascend_supervisor.workers.process import Process, start
+from ascend_supervisor.workers.process import FOR_THE_GROUP, Process, start
 from ascend_supervisor.workers.remaining import left_by_command, remaining
 from ascend_supervisor.workers.runtime import Runtime
+from ascend_supervisor.workers.telling import Telling, kill_first
 from ascend_supervisor.workers.verdict import Verdict
 
 SILENT_SECONDS = 0.25
@@ -56,8 +59,9 @@ class WorkerGroup:
         )
         self._nested = NestedRanks(self._processes, runtime.children, runtime.clock)
         self._noted: set[Process] = set()
-        self._dismissed: set[tuple[Process, int]] = set()
+        self._dismissed: set[Process] = set()
         self._untold: ProcessExited | None = None
+        self._telling: Telling | None = None
 
     async def start(self, tasks: TaskGroup) -> None:
         """Start all, in order; signals are handled between two of them. Raises a Refusal.
@@ -108,19 +112,55 @@ class WorkerGroup:
         """
         return sum(process.send(number) for process in self._ranks) > 0
 
-    def stop_with(self, number: int) -> None:
-        """Signal the ranks; exits from now on are consequences.
+    def stop_with(self, number: int, head_start: float) -> None:
+        """Tell the ranks to stop, in order (Telling); exits from now on are consequences.
 
-        ``empty`` ends processes that serve the ranks, such as a scheduler, after the ranks, which
-        may need them to save a checkpoint. SIGKILL goes to all at once.
+        ``empty`` tells those that have to wait for others, and ends processes that serve the ranks,
+        such as a scheduler, after the ranks, which may need them to save a checkpoint.
         """
         self._verdict.stop()
         self._kin.note()
         self._kin.take_in_ranks()
-        self.send(number)
-        if number == signal.SIGKILL:
-            self._dismiss(number)
+        ordered = [one for one in self._ranks if _has_order(one.spec, number)]
+        runtime = self._runtime
+        outputs, children = self._kin.known.pipes, runtime.children
+        self._telling = Telling(number, ordered, head_start, outputs, children, runtime.clock)
+        self._telling.begin()
+        for process in self._ranks:
+            if process not in ordered:
+                process.send(number)
         self.tell_failure()
+
+    async def kill(self, seconds: float) -> None:
+        """Kill all; what only waits for the end of the others has so many ``seconds`` for its own.
+
+        What has left its group is none of those that are killed.
+        """
+        self._verdict.stop()
+        self._kin.note()
+        self._kin.take_in_ranks()
+        with suppress(OSError), self._runtime.children.spare_descriptor():
+            waiting = kill_first(self._processes)
+            waiting |= self._kin.escaped()
+            self.tell_failure()
+            await self._ended(waiting, seconds)
+        for process in self._processes:
+            process.send(signal.SIGKILL)
+        self.tell_failure()
+
+    async def _ended(self, waiting: set[Pid], seconds: float) -> None:
+        """Wait for these and for the processes that we have started, at most ``seconds``."""
+        with anyio.move_on_after(seconds):
+            for process in self._processes:
+                await process.ended()
+            while any(pid.lives for pid in waiting):
+                await self._look_again()
+
+    def ended_by_itself(self, pid: int) -> bool:
+        """Whether it is one that we have started, and that SIGKILL did not end."""
+        known = {process.pid: process.status for process in self._processes}
+        status = known.get(pid)
+        return status is not None and status.signal != signal.SIGKILL
 
     def tell_failure(self) -> None:
         """Report the first failure, if that is still to be done: before anything is waited for.
@@ -133,15 +173,19 @@ class WorkerGroup:
 
     def kill_ranks(self, ranks: frozenset[int]) -> None:
         """Kill these ranks, and a launcher with all of its workers."""
-        for process in self._ranks:
-            if process.spec.rank is None or process.spec.rank in ranks:
+        chosen = [one for one in self._ranks if one.spec.rank is None or one.spec.rank in ranks]
+        try:
+            with self._runtime.children.spare_descriptor():
+                kill_first(chosen)
+        except OSError:
+            for process in chosen:
                 process.send(signal.SIGKILL)
 
-    def _dismiss(self, number: int = signal.SIGTERM) -> None:
+    def _dismiss(self) -> None:
         for process in self._processes:
-            if not process.spec.significant and (process, number) not in self._dismissed:
-                self._dismissed.add((process, number))
-                process.send(number)
+            if not process.spec.significant and process not in self._dismissed:
+                self._dismissed.add(process)
+                process.send(signal.SIGTERM)
 
     @property
     def _ranks(self) -> Sequence[Process]:
@@ -193,6 +237,8 @@ class WorkerGroup:
     async def empty(self) -> None:
         """Return as soon as nothing is left in any process group."""
         while not self.is_empty:
+            if self._telling is not None:
+                self._telling.go_on()
             if all(process.group_is_empty for process in self._ranks):
                 self._dismiss()
             await self._look_again()
@@ -201,8 +247,11 @@ class WorkerGroup:
         with anyio.move_on_after(LOOK_AGAIN_SECONDS):
             await self._runtime.children.change()
 
-    async def remaining(self) -> tuple[str, ...]:
-        """Descriptions of the processes that still run, each after the rank that it belongs to."""
+    async def remaining(self) -> dict[int, str]:
+        """Descriptions of the processes that still run, each after the rank that it belongs to.
+
+        They are by pid; zombies are among them.
+        """
         return await remaining(self._processes, self._ranks_of_workers, self._runtime.children)
 
     async def left_by_command(self) -> tuple[str, ...]:
@@ -309,3 +358,10 @@ class WorkerGroup:
         awaited = self._verdict.awaited
         if awaited is not None and process.spec.significant:
             self._runtime.report(RanksEnded(self.generation, awaited))
+
+
+def _has_order(spec: ProcessSpec, number: int) -> bool:
+    """A launcher's workers get what is not for a group, and mpirun_head has an order of its own."""
+    if spec.workers:
+        return number in FOR_THE_GROUP
+    return spec.rank is not None or spec.leads_ranks

@@ -20,7 +20,7 @@ from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.proc import catches, environ
+from ascend_supervisor.processes.proc import Stat, catches, environ
 from ascend_supervisor.processes.process_groups import ProcessGroups, leading_children
 from ascend_supervisor.scarcity import scarcity
 
@@ -77,6 +77,21 @@ class Process:
         """
         self.note_end()
         self._groups.add_groups_of(kin, apart_from=self.pid if self._leads else None)
+
+    def members(self, family: Mapping[Pid, Stat]) -> list[Pid]:
+        """Those of ``family`` that are signalled together with it; raises OSError.
+
+        A rank's session belongs to it: ``timeout`` and job control make groups of their own there.
+        """
+        self.note_end()
+        if self._leads and self.spec.rank is not None:
+            its = [pid for pid, found in family.items() if found.session == self.pid]
+            self._groups.add_groups_of(its, apart_from=self.pid)
+        self._groups.add(self.workers())
+        numbers = self._groups.inhabited()
+        if self._leads:
+            numbers |= {self.pid}
+        return [pid for pid, found in family.items() if found.group in numbers]
 
     @property
     def group_is_empty(self) -> bool:

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ascend_supervisor.processes.children import Children
-from ascend_supervisor.processes.proc import description
+from ascend_supervisor.processes.proc import description, stat
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.workers.process import Process
+from ascend_supervisor.workers.telling import only_reads
 
 
 async def remaining(
     processes: Sequence[Process], ranks: Mapping[int, int], children: Children
-) -> tuple[str, ...]:
-    """What still runs, each after the rank that it belongs to.
+) -> dict[int, str]:
+    """What still runs, by pid, each after the rank that it belongs to; zombies too.
 
     ``ranks`` are those of launchers' workers, by pid.
     """
@@ -23,13 +24,16 @@ async def remaining(
         for one in processes:
             owners |= {pid.number: one.spec.name for pid in one.left_behind}
     owners |= {pid: f"rank {ranks[pid]}" for pid in owners.keys() & ranks.keys()}
-    return await aside(lambda: tuple(f"{owners[pid]}: {description(pid)}" for pid in owners))
+    return await aside(
+        lambda: {pid: f"{owners[pid]}: {description(pid)}" for pid in owners if stat(pid)}
+    )
 
 
 async def left_by_command(processes: Sequence[Process], children: Children) -> tuple[str, ...]:
-    """What lives although the command that leads ranks has ended."""
+    """What lives although the command that leads ranks has ended, and reads no rest of a pipe."""
     with suppress(OSError), children.spare_descriptor():
         ended = [one for one in processes if one.spec.leads_ranks and one.status is not None]
-        left = [pid.number for process in ended for pid in process.left_behind]
+        behind = [pid.number for process in ended for pid in process.left_behind]
+        left = [number for number in behind if not only_reads(number)]
         return await aside(lambda: tuple(map(description, left)))
     return ()

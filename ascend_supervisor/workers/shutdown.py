@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import NoReturn
@@ -21,6 +22,7 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.left import Left
+from ascend_supervisor.processes.proc import is_alive
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.tasks.intervals import STOP
@@ -34,6 +36,10 @@ DESCRIBED_SECONDS = 1.0
 START_SECONDS = 10.0
 MOST_ALIKE_SECONDS = 1.0
 """For the other ranks to fail as the first one did, at the start."""
+HEAD_START = 0.5
+"""The part of the grace in which a process may end its own children, before we tell them."""
+LAST_SECONDS = 1.0
+"""How long what waits for the end of the ranks has for its own: Python's resource tracker does."""
 MOST_TOLD = 5
 """How many of the processes that a command has left are described."""
 
@@ -77,13 +83,14 @@ class Shutdown:
                 self._group.tell_failure()
                 await look()
             stop = await self._interrupts.stop_within(0)
-            self._group.stop_with(signal.SIGTERM if stop is None else stop.number)
-            began = self._runtime.clock.elapsed()
+            number = signal.SIGTERM if stop is None else stop.number
             self._until = self._end_of_grace(patience.grace)
+            self._group.stop_with(number, (self._until - self._now) * HEAD_START)
+            began = self._runtime.clock.elapsed()
             await self._wait(self._group_is_empty, self._interrupts.hurry, _grace, "SIGKILL")
-            if not self._group.is_empty:
-                await self._tell_killed(self._runtime.clock.elapsed() - began)
-        self._group.stop_with(signal.SIGKILL)
+            await self._kill(self._runtime.clock.elapsed() - began)
+        else:
+            await self._group.kill(LAST_SECONDS)
         return await self._sweep(patience.kill)
 
     async def _hear_the_others(self) -> None:
@@ -91,14 +98,18 @@ class Shutdown:
         with anyio.move_on_after(MOST_ALIKE_SECONDS):
             await first(self._group.silent, self._interrupts.stop)
 
-    async def _tell_killed(self, seconds: float) -> None:
-        """Say who gets SIGKILL now, after a grace of so many ``seconds``."""
-        remaining: tuple[str, ...] = ()
+    async def _kill(self, seconds: float) -> None:
+        """Kill what is left after a grace of so many ``seconds``, and say who that was."""
+        option = self._option_for_more
+        remaining: dict[int, str] = {}
         with anyio.move_on_after(DESCRIBED_SECONDS):
-            remaining = await self._group.remaining()
-        if remaining:
-            report = self._runtime.report
-            report(GraceEnded(remaining, round(seconds, 3), self._option_for_more))
+            remaining = {} if self._group.is_empty else await self._group.remaining()
+        with suppress(OSError), self._runtime.children.spare_descriptor():
+            remaining = {pid: text for pid, text in remaining.items() if is_alive(pid)}
+        await self._group.kill(LAST_SECONDS)
+        killed = [text for pid, text in remaining.items() if not self._group.ended_by_itself(pid)]
+        if killed:
+            self._runtime.report(GraceEnded(tuple(killed), round(seconds, 3), option))
 
     @property
     def _option_for_more(self) -> str | None:
@@ -197,7 +208,7 @@ class Shutdown:
             while True:
                 await self._runtime.clock.sleep(interval.seconds)
                 interval = interval.longer
-                remaining = await self._group.remaining()
+                remaining = tuple((await self._group.remaining()).values())
                 waited = self._runtime.clock.elapsed() - began
                 limit = waited + self._until - self._now
                 told = StopWaiting(remaining, round(waited, 3), round(limit, 3), then=then)

@@ -1,0 +1,153 @@
+"""Who of some processes is told to end now, and who after others; decided without I/O.
+
+* What the signal simply ends, and every shell, is told at once, and so is what is below it: neither
+  passes a signal on.
+* What handles the signal may end its own children in order, or need them while it saves: they are
+  told when it has ended, or when it has had its head start.
+* What reads the output of others (tee, cat, a logger, a wrapper) is told when they have ended, and
+  when it has had time to read the rest: they would die of a broken pipe while they save.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import inf
+
+from msgspec import Struct
+
+from ascend_supervisor.processes.pid import Pid
+
+READ_REST_SECONDS = 1.0
+"""What reads a pipe ends by itself, as soon as it has read all that is left there."""
+SHELLS = frozenset({"sh", "ash", "bash", "busybox", "dash", "fish", "ksh", "ksh93", "mksh", "zsh"})
+"""They run a trap only when the command that they wait for has ended."""
+SIGNAL_THEIR_GROUP = frozenset({"catatonit", "dumb-init", "timeout", "tini"})
+"""They pass a signal on to all at once, readers too, and end when what they have started ends."""
+
+
+class Member(Struct, frozen=True):
+    """A process that lives. ``handles``, ``ignores``: how it takes the signal that it would get.
+
+    ``number`` is that signal. ``says`` are the pipes at its stdout and stderr, ``reads`` those that
+    it reads.
+    """
+
+    pid: Pid
+    parent: int
+    number: int = signal.SIGTERM
+    program: str = ""
+    handles: bool = False
+    ignores: bool = False
+    says: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
+
+    @property
+    def minds(self) -> bool:
+        """Whether the signal does not simply end it."""
+        return self.handles or self.ignores
+
+    @property
+    def leads(self) -> bool:
+        """Whether it may end what is below it."""
+        return self.handles and self.program not in SHELLS
+
+
+class StopOrder:
+    """What lives below a member that was told counts from then on for ``head_start`` seconds."""
+
+    def __init__(self, head_start: float) -> None:
+        self._head_start = head_start
+        self._told: dict[Pid, float] = {}
+        self._reads_rest: dict[Pid, float] = {}
+        self._has_read_below: set[Pid] = set()
+        self.waits_for: frozenset[Pid] = frozenset()
+        """If one of these has ended, or at ``next_at``, others may be due."""
+        self.next_at = inf
+
+    def due(self, members: Sequence[Member], now: float) -> list[Pid]:
+        """Those that are to be told now; they count as told."""
+        family = _Family(members)
+        waits: dict[Pid, set[Pid]] = {}
+        self.next_at = inf
+        for member in members:
+            if member.pid in self._told:
+                continue
+            for other, until in self._before(member, family, now):
+                if until > now:
+                    waits.setdefault(member.pid, set()).add(other.pid)
+                    self.next_at = min(self.next_at, until)
+        for pid in _in_a_circle(waits):
+            del waits[pid]
+        self.waits_for = frozenset[Pid]().union(*waits.values())
+        due = [one.pid for one in members if one.pid not in self._told and one.pid not in waits]
+        self._told.update(dict.fromkeys(due, now))
+        return due
+
+    def _before(
+        self, member: Member, family: _Family, now: float
+    ) -> Iterator[tuple[Member, float]]:
+        """Those that ``member`` waits for, each with the time until which it does so at most."""
+        for head in family.above(member):
+            if head.leads and head.program not in SIGNAL_THEIR_GROUP:
+                yield head, self._told.get(head.pid, now) + self._head_start
+        if member.program in SIGNAL_THEIR_GROUP:
+            yield from ((other, inf) for other in family.below(member))
+        writers = family.carried(member)
+        yield from ((writer, inf) for writer in writers)
+        if any(member in family.above(writer) for writer in writers):
+            self._has_read_below.add(member.pid)
+        goes_on = member.program in SHELLS and member.pid in self._has_read_below
+        if member.reads and not writers and not member.minds and not goes_on:
+            yield member, self._reads_rest.setdefault(member.pid, now) + READ_REST_SECONDS
+
+
+def _in_a_circle(waits: Mapping[Pid, Collection[Pid]]) -> list[Pid]:
+    """Those that would wait for each other for ever, and those behind them.
+
+    Who waits for itself waits for a moment.
+    """
+    left = dict(waits)
+    while ends := [pid for pid, others in left.items() if not left.keys() - {pid} & {*others}]:
+        for pid in ends:
+            del left[pid]
+    return list(left)
+
+
+class _Family:
+    """Who is above whom, and who writes to whom."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
+        self._by_number = {one.pid.number: one for one in members}
+        self._writers = {
+            one.pid: [other for other in members if other is not one and self._is_heard(other, one)]
+            for one in members
+            if one.reads
+        }
+
+    def above(self, member: Member) -> Iterator[Member]:
+        """Its parent, and so on."""
+        seen = {member.pid}
+        parent = self._by_number.get(member.parent)
+        while parent is not None and parent.pid not in seen:
+            yield parent
+            seen.add(parent.pid)
+            parent = self._by_number.get(parent.parent)
+
+    def below(self, member: Member) -> Iterator[Member]:
+        return (one for one in self._members if member in self.above(one))
+
+    def carried(self, member: Member) -> Collection[Member]:
+        """Those whose output it reads, if it is to outlive them."""
+        return self._writers.get(member.pid, ())
+
+    def _is_heard(self, writer: Member, reader: Member) -> bool:
+        """A reader with a handler of its own does not outlive what would die of the signal.
+
+        So ``yes | train.py`` is told at once. What handles the signal and has started the writers
+        ends them itself.
+        """
+        if reader.reads.isdisjoint(writer.says):
+            return False
+        return not reader.minds or (writer.minds and reader not in self.above(writer))

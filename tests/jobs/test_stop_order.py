@@ -1,0 +1,400 @@
+"""In which order the processes of a rank, or of a command, are told to stop and are killed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.control.asking import ask_job
+from tests.running import Running, python, wait_until
+
+SAVES = """\
+import os, signal, subprocess, sys, time
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def save(*_):
+    for part in range(10):
+        say("part", part)
+        time.sleep(0.05)
+    open("saved", "w").close()
+    say("has saved")
+    sys.exit(0)
+
+
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, save)
+"""
+STAY = "say('up')\nopen('ready', 'w').close()\nwhile True: time.sleep(0.02)\n"
+LOGGER = """\
+import sys
+with open("log", "w") as log:
+    for line in sys.stdin:
+        log.write(line)
+        log.flush()
+        sys.stdout.write(line)
+        sys.stdout.flush()
+"""
+WRAPPER = """\
+import subprocess, sys
+rank = subprocess.Popen([sys.executable, "train.py"], stdout=subprocess.PIPE, text=True)
+with open("log", "w") as log:
+    for line in rank.stdout:
+        log.write(line)
+        log.flush()
+        print(line, end="", flush=True)
+sys.exit(rank.wait())
+"""
+LAUNCHER = """\
+import subprocess, sys
+workers = [subprocess.Popen([sys.executable, "train.py"]) for _ in range(2)]
+sys.exit(max(worker.wait() for worker in workers))
+"""
+CARRIERS = {
+    "tee": "{python} train.py 2>&1 | tee log",
+    "tee in a pipe of three": "{python} train.py 2>&1 | tee log | cat",
+    "three stages": "{python} train.py 2>&1 | cat | grep --line-buffered . | tee log",
+    "a loop of the shell": "{python} train.py | while read -r line; do echo $line; done | tee log",
+    "a logger": "{python} train.py 2>&1 | {python} logger.py",
+    "a substitution": "{python} train.py > >(tee log) 2>&1",
+    "a substitution for all": "exec > >(tee log) 2>&1; {python} train.py",
+    "a substitution and exec": "exec > >(tee log) 2>&1; exec {python} train.py",
+    "a wrapper": "{python} wrapper.py",
+    "a launcher": "{python} launcher.py 2>&1 | tee log",
+    "a fifo": "mkfifo pipe; tee log < pipe & {python} train.py > pipe",
+    "a substitution that is read": "cat < <({python} train.py) > log",
+    "behind timeout": "timeout 60 {python} train.py 2>&1 | tee log",
+    "a trap": "trap 'echo leaving' EXIT; {python} train.py 2>&1 | tee log",
+}
+QUICK = ("--release-delay", "0", "--restart-delay", "0", "--min-uptime", "0", "--grace", "15")
+
+Script = Callable[..., Running]
+
+
+@pytest.fixture
+def script(supervised: Callable[..., Running], tmp_path: Path) -> Script:
+    """``script(text, *options)`` runs a script of bash in ``tmp_path``, beside train.py."""
+    sources = {
+        "train.py": SAVES + STAY,
+        "logger.py": LOGGER,
+        "wrapper.py": WRAPPER,
+        "launcher.py": LAUNCHER,
+    }
+    for name, source in sources.items():
+        (tmp_path / name).write_text(source)
+
+    def start(text: str, *options: str, rank: bool = False, **more) -> Running:
+        where = ("--standalone", "1") if rank else ("--method", "once")
+        words = ("bash", "-c", f"cd {tmp_path}; {text.replace('{python}', sys.executable)}")
+        return supervised(*where, *QUICK, *options, "--", *words, **more)
+
+    return start
+
+
+def up(job: Running) -> None:
+    """Wait until the ranks have said so, wherever their words go."""
+    wait_until(
+        lambda: (
+            ((job.root / "log").exists() and "up" in (job.root / "log").read_text())
+            or any(event["msg"] == "up" for event in job.all("output"))
+        )
+    )
+
+
+@pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_what_carries_the_output_outlives_those_who_write_it(script, carrier, rank):
+    job = script(CARRIERS[carrier], rank=rank)
+    up(job)
+    began = time.monotonic()
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert (job.root / "saved").exists()
+    assert "has saved" in (job.root / "log").read_text()
+    assert time.monotonic() - began < 10
+    assert not job.all("grace.ended")
+    assert not job.survivors()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT], ids=lambda n: n.name)
+@pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
+@pytest.mark.parametrize("carrier", ["tee", "a logger", "a substitution and exec"])
+def test_so_it_is_with_every_signal_to_stop(script, carrier, rank, number):
+    job = script(CARRIERS[carrier], rank=rank)
+    up(job)
+    job.send(number)
+    assert job.end() == 128 + number
+    assert "has saved" in (job.root / "log").read_text()
+    assert not job.survivors()
+
+
+FAILS_BESIDE = """\
+import os, sys, time
+while not os.path.exists("up0"): time.sleep(0.02)
+sys.exit(3)
+"""
+
+
+def test_a_drain_and_a_restart_leave_it_alone_too(script, tmp_path):
+    """Two ranks in a script: one fails, and the other one saves when it is told to stop."""
+    (tmp_path / "fails.py").write_text(FAILS_BESIDE)
+    (tmp_path / "train.py").write_text(SAVES + "open('up0', 'w').close()\n" + STAY)
+    text = "{python} train.py 2>&1 | tee log & {python} fails.py"
+    job = script(text, "--restarts", "1", "--drain", "0.2", rank=False)
+    assert job.end() == 3
+    assert (tmp_path / "saved").exists()
+    assert [event["next"] for event in job.all("generation.ended")] == ["restart", "stop"]
+    assert "has saved" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("request_", ["stop", "restart"])
+@pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
+def test_so_it_is_where_an_operator_asks_for_it(script, rank, request_):
+    job = script(CARRIERS["tee"], rank=rank)
+    up(job)
+    ask_job(job, request_)
+    if request_ == "restart":
+        job.wait_for("generation.started", generation=1)
+        assert (job.root / "saved").exists()
+        job.send(signal.SIGKILL)
+        return
+    assert job.end() == 143
+    assert (job.root / "saved").exists()
+
+
+def test_so_it_is_at_a_hang(script):
+    limits = ("--hang-timeout", "1", "--startup-timeout", "60")
+    job = script(CARRIERS["tee"], *limits, rank=True)
+    assert job.end() == 124
+    assert "has saved" in (job.root / "log").read_text()
+
+
+ENDLESS = """\
+import sys, time
+sys.stdin.read()
+print("has read all", flush=True)
+time.sleep(600)
+"""
+IGNORES = "import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 3, 15)]\n"
+
+
+@pytest.mark.parametrize("ignores", ["", IGNORES], ids=["told", "killed"])
+def test_a_reader_that_does_not_end_is_told_and_then_killed(script, tmp_path, ignores):
+    (tmp_path / "logger.py").write_text(ignores + ENDLESS)
+    job = script("{python} train.py > >({python} logger.py)", "--grace", "4")
+    wait_until((tmp_path / "ready").exists)
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert (tmp_path / "saved").exists()
+    assert "has read all" in [event["msg"] for event in job.all("output")]
+    assert len(job.all("grace.ended")) == bool(ignores)
+    assert not job.survivors()
+
+
+def test_stubborn_ranks_in_front_of_readers_share_one_grace(supervised, tmp_path):
+    (tmp_path / "train.py").write_text(
+        IGNORES + "import time; print('up', flush=True)\ntime.sleep(600)"
+    )
+    text = f"{sys.executable} {tmp_path}/train.py | tee log"
+    job = supervised("--standalone", "4", "--grace", "1", "--", "bash", "-c", text)
+    for rank in range(4):
+        job.wait_for("output", rank=rank, msg="up")
+    began = time.monotonic()
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert 1 <= time.monotonic() - began < 5
+    assert not job.survivors()
+
+
+def test_all_that_was_written_is_read_before_the_end(script, tmp_path):
+    """A substitution is not waited for by the shell: it may still read when the command ends."""
+    (tmp_path / "train.py").write_text("print('x' * 60000); print('the last line')")
+    slow = "import sys, time; time.sleep(0.4); sys.stdout.write(sys.stdin.read())"
+    (tmp_path / "logger.py").write_text(slow)
+    job = script("{python} train.py > >({python} logger.py)")
+    assert job.end() == 0
+    assert job.all("output")[-1]["msg"] == "the last line"
+
+
+ANSWERS = "yes | {python} train.py"
+
+
+def test_what_is_fed_by_a_helper_is_told_at_once(script, tmp_path):
+    job = script(ANSWERS)
+    up(job)
+    began = time.monotonic()
+    job.send(signal.SIGTERM)
+    job.wait_for("output", msg="part 0")
+    assert time.monotonic() - began < 1
+    assert job.end() == 143
+
+
+# Who stops its own children in order.
+
+MANAGER = """\
+import os, signal, subprocess, sys, time
+SERVICE = (
+    "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9))\\n"
+    "print('up', flush=True)\\nwhile True: time.sleep(0.02)"
+)
+services = [
+    subprocess.Popen([sys.executable, "-c", SERVICE], start_new_session=True) for _ in range(2)
+]
+
+
+def stop(*_):
+    for service in services:
+        time.sleep(0.5)
+        if service.poll() is not None:
+            print("was ended by another", flush=True)
+        service.terminate()
+        service.wait()
+    print("all ended in order", flush=True)
+    sys.exit(0)
+
+
+signal.signal(signal.SIGTERM, stop)
+while True: time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{python} manager.py",
+        "exec {python} manager.py",
+        "env A=1 nice {python} manager.py | tee log",
+    ],
+)
+def test_who_ends_its_own_children_in_order_may_do_so(script, tmp_path, text):
+    (tmp_path / "manager.py").write_text(MANAGER)
+    job = script(text)
+    job.wait_for("output", msg="up")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    said = [event["msg"] for event in job.all("output")]
+    assert "all ended in order" in said
+    assert "was ended by another" not in said
+    assert not job.all("grace.ended")
+
+
+def test_a_rank_that_saves_keeps_its_helpers(supervised):
+    """A data loader's death would be an exception in the rank."""
+    source = (
+        "import signal, subprocess, sys, time\n"
+        "helper = subprocess.Popen((sys.executable, '-c', 'import time; time.sleep(600)'))\n"
+        "def save(*_):\n"
+        "    time.sleep(1)\n"
+        "    print('helper', helper.poll(), flush=True)\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "print('up', flush=True)\n"
+        "while True: time.sleep(0.02)"
+    )
+    job = supervised("--standalone", "2", "--grace", "15", *python(source))
+    for rank in range(2):
+        job.wait_for("output", rank=rank, msg="up")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert [job.said(rank) for rank in range(2)] == [["up", "helper None"]] * 2
+    assert not job.all("grace.ended")
+
+
+DOES_NOT_FORWARD = """\
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: None)
+sys.exit(subprocess.Popen([sys.executable, "train.py"]).wait())
+"""
+
+
+def test_who_ends_nobody_is_not_waited_for_long(script, tmp_path):
+    (tmp_path / "manager.py").write_text(DOES_NOT_FORWARD)
+    job = script("{python} manager.py", "--grace", "4")
+    up(job)
+    began = time.monotonic()
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert (tmp_path / "saved").exists()
+    assert 2 <= time.monotonic() - began < 4
+
+
+# What only waits for the end of the ranks.
+
+SHARED = """\
+import os, signal, sys, time
+from multiprocessing.shared_memory import SharedMemory
+
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_IGN)
+SharedMemory("NAME" + os.environ.get("RANK", ""), True, 10)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def shared(tmp_path: Path):
+    """A program that needs a name in /dev/shm of its own; it ignores SIGTERM."""
+    name = f"stop-order-{tmp_path.name}-{time.monotonic_ns()}"
+    (tmp_path / "shared.py").write_text(SHARED.replace("NAME", name))
+    yield lambda: list(Path("/dev/shm").glob(f"{name}*"))
+    for left in Path("/dev/shm").glob(f"{name}*"):
+        left.unlink()
+
+
+@pytest.mark.parametrize(
+    "before", [(), ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")], ids=["", "1"]
+)
+@pytest.mark.parametrize("text", ["", "{python} shared.py", "{python} shared.py 2>&1 | tee log"])
+def test_shared_memory_of_killed_ranks_is_removed(supervised, shared, tmp_path, text, before):
+    words: tuple[str, ...] = (sys.executable, f"{tmp_path}/shared.py")
+    if text:
+        words = ("bash", "-c", f"cd {tmp_path}; {text.replace('{python}', sys.executable)}")
+    options = ("--restarts", "1", "--grace", "0.5", "--release-delay", "0", "--restart-delay", "0")
+    job = supervised("--standalone", "2", *options, "--", *words, before=before)
+    for generation in range(2):
+        for rank in range(2):
+            job.wait_for("output", rank=rank, msg="up", generation=generation)
+        if not generation:
+            ask_job(job, "restart")
+    assert len(shared()) == 2
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert not shared()
+    assert not job.survivors()
+
+
+def test_shared_memory_is_removed_where_the_supervisor_is_killed(supervised, shared, tmp_path):
+    job = supervised("--method", "once", "--", sys.executable, f"{tmp_path}/shared.py")
+    job.wait_for("output", msg="up")
+    job.send(signal.SIGKILL)
+    job.end()
+    wait_until(lambda: not job.survivors())
+    assert not shared()
+
+
+def test_who_ended_by_itself_is_not_among_the_killed(supervised):
+    """With a grace of nothing SIGKILL follows SIGTERM at once."""
+    source = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n"
+        "print('up', flush=True)\n"
+        "while True: time.sleep(0.02)"
+    )
+    job = supervised("--standalone", "4", "--grace", "0", *python(source))
+    for rank in range(4):
+        job.wait_for("output", rank=rank, msg="up")
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    killed = {e["rank"] for e in job.all("process.exited") if e["signal"] == "SIGKILL"}
+    told = [one for event in job.all("grace.ended") for one in event["remaining"]]
+    assert {int(one.split(":")[0].removeprefix("rank ")) for one in told} == killed
+    assert not any("(gone)" in one or "(state Z" in one for one in told)
