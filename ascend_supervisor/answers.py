@@ -36,7 +36,13 @@ from ascend_supervisor.settings.values import ALL_RANKS, Console
 from ascend_supervisor.sourced_files import sourced_alone
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
 from ascend_supervisor.untrusted_text import printable
-from ascend_supervisor.workers.command import check_command, check_script
+from ascend_supervisor.workers.command import (
+    check_command,
+    check_exists,
+    check_module,
+    check_script,
+    left_behind,
+)
 
 
 def print_plan(
@@ -76,7 +82,12 @@ async def _planned(
     plan, specs = plan_as_json(cluster, found, whoami, place, planned, settings.non_defaults)
     for spec in specs:
         check_script(spec)
-        check_command(spec, changed(environ, spec.environ))
+        check_exists(spec)
+        rank_environ = changed(environ, spec.environ)
+        check_module(spec, rank_environ)
+        check_command(spec, rank_environ)
+    if words := left_behind(specs):
+        tell(f"ascend_supervisor: {words}")
     return plan.decode()
 
 

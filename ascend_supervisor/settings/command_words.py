@@ -294,6 +294,17 @@ def script_of(command: Sequence[str]) -> str | None:
     return _run_by_python(words).script or None if PYTHON.fullmatch(name) else None
 
 
+def module_of(command: Sequence[str]) -> str | None:
+    """The module that Python is to run (``-m``); None without one."""
+    first, *words = _behind_others(command).words
+    return _run_by_python(words).module or None if PYTHON.fullmatch(PurePath(first).name) else None
+
+
+def interpreter_of(command: Sequence[str]) -> str:
+    """The program, behind those that only start it."""
+    return _behind_others(command).words[0]
+
+
 def shell_script_of(command: Sequence[str]) -> str | None:
     """The file that a shell reads, or a program that may be a script for one; None for others."""
     first, *words = _behind_others(command).words

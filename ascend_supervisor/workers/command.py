@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +21,12 @@ from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
-from ascend_supervisor.settings.command_words import launcher_in_script, shell_script_of
+from ascend_supervisor.settings.command_words import (
+    interpreter_of,
+    launcher_in_script,
+    module_of,
+    shell_script_of,
+)
 from ascend_supervisor.settings.shell_text import MOST_CHARACTERS
 from ascend_supervisor.untrusted_text import plain, printable
 
@@ -40,6 +45,95 @@ def check_script(spec: ProcessSpec) -> None:
         raise CommandNotFound(
             f"{spec.name} starts in {spec.cwd}, where there is no {plain(spec.script)}; {elsewhere}"
         )
+
+
+def check_exists(spec: ProcessSpec) -> None:
+    """Raise CommandNotFound if a relative script is nowhere: what --check says of it.
+
+    A plan with the whole path of a script may be for another machine.
+    """
+    if spec.script is None or spec.script.startswith("/"):
+        return
+    if not os.path.exists(spec.cwd / spec.script):  # noqa: PTH110
+        raise CommandNotFound(
+            f"{spec.name} starts in {spec.cwd}, and there is no {plain(spec.script)}"
+        )
+
+
+def check_module(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
+    """Raise CommandNotFound if a module (``python -m``) is where we were started, and only there.
+
+    Python looks for it where the rank starts, in PYTHONPATH, and among its packages.
+    """
+    module = module_of(spec.argv) if spec.rank is not None else None
+    top = (module or "").partition(".")[0]
+    if not top:
+        return
+    here, there = Path(os.path.abspath(os.curdir)), Path(spec.cwd)  # noqa: PTH100
+    if _holds_module(there, top) or not _holds_module(here, top):
+        return
+    searched = [there / folder for folder in environ.get("PYTHONPATH", "").split(":")]
+    if any(_holds_module(folder, top) for folder in searched) or _is_package(spec, top, environ):
+        return
+    raise CommandNotFound(
+        f"{spec.name} starts in {there}, where there is no module {plain(top)} (python -m "
+        f"{plain(module or '')}); there is one in {plain(str(here))}: give --rank-dir same, so "
+        "that ranks start where the supervisor was started, or name that directory with "
+        f"--rank-env PYTHONPATH={plain(str(here))}"
+    )
+
+
+def _holds_module(folder: Path, name: str) -> bool:
+    return (folder / name).is_dir() or (folder / f"{name}.py").is_file()
+
+
+def _is_package(spec: ProcessSpec, name: str, environ: Mapping[str, str]) -> bool:
+    """Whether the interpreter's packages hold it, or name it, as those installed with -e do."""
+    word = interpreter_of(spec.argv)
+    found = shutil.which(word, path=environ.get("PATH", os.defpath)) or word
+    prefixes = {Path(found).parent.parent, Path(found).resolve().parent.parent}
+    prefixes.add(Path(environ.get("HOME", "/nonexistent"), ".local"))
+    for prefix in prefixes:
+        for packages in prefix.glob("lib*/python3*/*-packages"):
+            if _holds_module(packages, name) or any(packages.glob(f"*{name}*")):
+                return True
+            if any(_leads_to(path, name) for path in packages.glob("*.pth")):
+                return True
+        if any(prefix.glob(f"lib*/python3*/{name}*")):
+            return True
+    return False
+
+
+def _leads_to(path: Path, name: str) -> bool:
+    with suppress(OSError):
+        lines = read_regular_file(path, MOST_CHARACTERS).decode(errors="replace").splitlines()
+        return any(_holds_module(Path(line), name) for line in lines if line.startswith("/"))
+    return False
+
+
+def words_left_behind(spec: ProcessSpec) -> tuple[str, ...]:
+    """Words of the command that name a file where we were started, and none where it starts."""
+    words = [word.rpartition("=")[2] for word in spec.argv[1:]]
+    return tuple(
+        word
+        for word in dict.fromkeys(words)
+        if word not in {"", spec.script}
+        and not word.startswith("/")
+        and (os.path.isfile(word) or ("/" in word and os.path.isdir(word)))  # noqa: PTH112, PTH113
+        and not os.path.exists(spec.cwd / word)  # noqa: PTH110
+    )
+
+
+def left_behind(specs: Sequence[ProcessSpec]) -> str:
+    """A sentence for the first process that has such words; empty if none has."""
+    for spec in specs:
+        if words := words_left_behind(spec):
+            return (
+                f"{spec.name} starts in {spec.cwd}, where there is no "
+                f"{' and no '.join(map(plain, words))}, as there is where the supervisor was "
+                "started; if that is meant, give --rank-dir same, or write the whole path"
+            )
+    return ""
 
 
 def _where_we_are(file: str) -> str | None:

@@ -23,7 +23,12 @@ from ascend_supervisor.life import Plan
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import in_thread
-from ascend_supervisor.workers.command import check_command, check_script
+from ascend_supervisor.workers.command import (
+    check_command,
+    check_module,
+    check_script,
+    left_behind,
+)
 from ascend_supervisor.workers.failure import exhibit_files
 from ascend_supervisor.workers.runtime import Runtime
 
@@ -48,6 +53,8 @@ async def prepare(plan: Plan, table_file: PurePath, runtime: Runtime) -> Plan:
 
 async def _make_ready(plan: Plan, table_file: PurePath, runtime: Runtime) -> None:
     await in_thread(partial(_write_and_check, plan, table_file, runtime.environ))
+    if not plan.start.generation and (words := await in_thread(partial(left_behind, plan.specs))):
+        runtime.report(Diagnostic("COMMAND", words, None))
     await runtime.outputs.logs.open(plan.specs)
 
 
@@ -80,6 +87,7 @@ def prepare_all(specs: Sequence[ProcessSpec], inherited: Mapping[str, str]) -> N
         _write_files(spec)
         check_script(spec)
         environ = changed(inherited, spec.environ)
+        check_module(spec, environ)
         key = (spec.argv[0], environ.get("PATH"), spec.cwd if "/" in spec.argv[0] else None)
         if key not in checked:
             check_command(spec, environ)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 import pytest
 
@@ -95,3 +96,91 @@ def test_a_script_that_is_nowhere_is_left_to_its_interpreter(supervised):
     job = supervised("--standalone", "1", "--rank-dir", "device", "--", "python3", "absent.py")
     assert job.end() == 2
     assert "can't open file" in job.said(0)[0]
+
+
+def package(tmp_path, name: str = "mypkg") -> None:
+    (tmp_path / name).mkdir(parents=True)
+    (tmp_path / name / "__main__.py").write_text("print('ran')")
+
+
+MODULE = ("--", sys.executable, "-m", "mypkg")
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)], ids=["a run", "a plan"])
+@pytest.mark.parametrize("words", [("-um", "mypkg"), ("-m", "mypkg.train"), ("-m", "alone")])
+def test_a_module_that_ranks_would_not_find_is_refused(supervised, tmp_path, words, check):
+    package(tmp_path)
+    (tmp_path / "alone.py").touch()
+    options = ("--standalone", "1", "--rank-dir", "device", *check)
+    job = supervised(*options, "--", sys.executable, *words)
+    assert job.end() == 127
+    assert "device0, where there is no module " in job.stderr
+    assert f"there is one in {tmp_path}: give --rank-dir same" in job.stderr
+    assert not job.all("generation.started")
+
+
+@pytest.mark.parametrize("way", ["where ranks start", "PYTHONPATH", "--rank-env", "same"])
+def test_a_module_that_ranks_find_is_run(supervised, tmp_path, way):
+    package(tmp_path)
+    where = "same" if way == "same" else "device"
+    options = ["--standalone", "1", "--rank-dir", where]
+    environ = {}
+    if way == "where ranks start":
+        package(tmp_path / "modelarts" / "workspace" / "device0")
+    elif way == "PYTHONPATH":
+        environ = {"PYTHONPATH": f"/nowhere:{tmp_path}"}
+    elif way == "--rank-env":
+        options += ["--rank-env", f"PYTHONPATH={tmp_path}"]
+    assert where_it_ran(supervised(*options, *MODULE, environ=environ)) == ["ran"]
+
+
+def where_it_ran(job: Running) -> list[str]:
+    assert job.end() == 0, job.stderr
+    return job.said(0)
+
+
+@pytest.mark.parametrize("name", ["json", "pip", "pytest"])
+def test_a_module_that_is_also_installed_is_left_to_python(supervised, tmp_path, name):
+    package(tmp_path, name)
+    options = ("--standalone", "1", "--rank-dir", "device")
+    job = supervised(*options, "--", sys.executable, "-m", name, "--version")
+    job.end()
+    assert job.all("process.started")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("sft.yaml",), "no sft.yaml"),
+        (("--config=sft.yaml", "--data", "./data"), "no sft.yaml and no ./data"),
+        (("data", "absent.yaml", "/etc/passwd", "--lr", "1"), ""),
+    ],
+)
+def test_words_that_name_files_beside_us_alone_are_told(supervised, tmp_path, words, named):
+    (tmp_path / "sft.yaml").touch()
+    (tmp_path / "data").mkdir()
+    options = ("--standalone", "2", "--rank-dir", "device")
+    job = supervised(*options, *python("pass"), *words)
+    assert job.end() == 0
+    told = [event["msg"] for event in job.all("diagnostic", source="COMMAND")]
+    assert len(told) == (1 if named else 0)
+    if named:
+        assert f"device0, where there is {named}, as there is where the supervisor was" in told[0]
+        assert "give --rank-dir same" in told[0]
+    same = supervised("--standalone", "1", *python("pass"), *words)
+    assert same.end() == 0
+    assert not same.all("diagnostic", source="COMMAND")
+
+
+def test_a_plan_says_that_a_script_is_nowhere(supervised):
+    job = supervised("--check", "--standalone", "2", "--", "python3", "train.py")
+    assert job.end() == 127
+    assert "and there is no train.py" in job.stderr
+
+
+def test_a_plan_may_be_for_another_machine(supervised, tmp_path):
+    words = ("--check", "--standalone", "2", "--", "python3", "/job/code/train.py")
+    with (tmp_path / "plan").open("wb") as plan:
+        job = supervised(*words, stdout=plan.fileno())
+        assert job.end() == 0
+    assert job.stderr == ""
