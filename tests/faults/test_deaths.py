@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import time
 from pathlib import Path
@@ -242,3 +243,44 @@ def test_a_rank_that_the_kernel_kills_for_its_memory_is_told_as_such(bad_day, wa
         assert other.end() == 128 + signal.SIGKILL
         assert other.wait_for("process.exited")["oom_killed"] is False
         assert "memory" not in other.events[-1]["root_cause"]
+
+
+LOWERS = """
+import os, resource, sys, time
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and os.environ["RANK"] == "0":
+    number, limit = int(sys.argv[1]), int(sys.argv[2])
+    resource.prlimit(os.getppid(), number, (limit, limit))
+    sys.exit(3)
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    time.sleep(600)
+"""
+LOWERED = {
+    "processes": (resource.RLIMIT_NPROC, 1),
+    "size of files": (resource.RLIMIT_FSIZE, 0),
+    "file locks": (10, 5),
+}
+
+
+@pytest.mark.parametrize("what", LOWERED)
+@pytest.mark.parametrize("way", ["ordinary", "unprivileged"], indirect=True)
+def test_a_rank_that_lowers_the_limits_of_the_supervisor_makes_no_defect_and_leaves_nothing(
+    bad_day, what
+):
+    """Root is not bound by the limit of processes, and nobody by one of locks."""
+    words = [str(number) for number in LOWERED[what]]
+    options = ("--standalone", "2", "--restarts", "1", "--restart-delay", "0", "--grace", "1")
+    job = bad_day(*options, *python(LOWERS), *words)
+    assert job.end() in {0, 69}
+    assert job.events[-1]["event"] == "supervisor.exited"
+    assert not job.all("supervisor.defect")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["ordinary", "unprivileged"], indirect=True)
+def test_a_supervisor_that_may_open_no_file_any_more_ends_with_its_ranks(bad_day):
+    """Nobody can be looked for then, which is given up after 30 s; the guardian ends the rest."""
+    options = ("--standalone", "2", "--grace", "1")
+    words = (*python(LOWERS), str(resource.RLIMIT_NOFILE), "3")
+    job = bad_day(*options, *words, deadline=120.0)
+    assert job.end() in {3, 69}
+    assert not job.all("supervisor.defect")
