@@ -77,6 +77,7 @@ def needs_plog(failure: Failure) -> bool:
 def _attributed(failure: Failure, words: Words) -> Failure:
     """A launcher may name a rank that only lost the one whose exception is in the same output."""
     is_told = failure.rank is None or failure.exception is not None or words.loss is not None
+    is_told = is_told or failure.worker is not None
     if is_told or words.rank in {None, failure.rank} or words.raised is None:
         return failure
     return replace(failure, name=f"rank {words.rank}", rank=words.rank)

@@ -47,7 +47,7 @@ _SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError)\b")
 _REPEATED = re.compile(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
 _EXCEPTION = re.compile(r"([A-Za-z_][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$)")
 """In brackets: the type within Ray's own, whose lines follow."""
-_GROUP = re.compile(r" +(?:\|(?: |$)|\+ Exception Group |\+-.*)")
+_GROUP = re.compile(r"^ +(?:\|(?: |$)|\+ Exception Group |\+-.*)")
 _LINK = re.compile(
     r"During handling of the above exception|The above exception was the direct cause"
     r"|Original Traceback \(most recent call last\)"

@@ -123,7 +123,7 @@ def _chosen(spoken: Sequence[_Spoken], failure: Failure) -> tuple[_Spoken, Raise
         told = spoken[0].told
         own = [each for each in told if not each.is_report] or list(told)
         return spoken[0], own[-1] if own else None
-    found = [(each, raised) for each in spoken for raised in each.told]
+    found = [(each, raised) for each in spoken for raised in each.told[-_MOST_RAISED:]]
     found.sort(key=lambda pair: (_follows(pair[1]), pair[1].at))
     named = failure.rank if failure.worker is None else failure.worker.rank
     if found and (named in {None, found[0][0].rank} or _follows(found[0][1]) != _LOST_PEER):
@@ -177,6 +177,8 @@ _WARNING = re.compile(r"\[W\d*[ \]]|\[WARNING\]|\bWARN(?:ING)?\b|Warning:")
 _LAST_LINES = 40
 _FEW_LINES = 10
 _LOST_PEER = 2
+_MOST_RAISED = 16
+"""Of one writer: of a long row of exceptions that were handled the last ones tell enough."""
 
 
 def _without_warnings(lines: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Ranks are marked by torch, torchrun (--tee), DeepSpeed's pdsh, Ray, MPI and srun
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec import Struct
 LINE_CHARACTERS = 1000
 """What of a line is searched: a search must end soon, whatever a rank has written."""
 MOST_LINES = 4000
+MOST_CHARACTERS = 96 * 1024
 MOST_SPEAKERS = 64
 
 
@@ -48,10 +50,20 @@ _STACK_FRAME = re.compile(r"  (?:File |Binary file |\.\.\.|<)")
 
 def lines_of(output: Iterable[str]) -> tuple[Line, ...]:
     """The lines of ``output``, each with its writer; stacks of faulthandler are left out."""
-    plain = [_COLOUR.sub("", line[:LINE_CHARACTERS]) for line in output][-MOST_LINES:]
+    plain = [_COLOUR.sub("", line) for line in _last(output)]
     marked = [_marked(number, text) for number, text in enumerate(plain)]
     found = tuple(_with_unknown_marks(marked))
     return tuple(_without_stacks(found))
+
+
+def _last(output: Iterable[str]) -> Sequence[str]:
+    """As many of the last lines as are searched, each cut."""
+    found: deque[str] = deque(maxlen=MOST_LINES)
+    found.extend(line[:LINE_CHARACTERS] for line in output)
+    characters = sum(map(len, found))
+    while characters > MOST_CHARACTERS:
+        characters -= len(found.popleft())
+    return found
 
 
 def by_speaker(lines: Sequence[Line]) -> list[tuple[Line, ...]]:

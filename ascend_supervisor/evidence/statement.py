@@ -34,7 +34,7 @@ def statement(failure: Failure, words: Words) -> str | None:
         return f"{worker}: {told}" if told else str(worker)
     if failure.status.signal is not None:
         return _of_signal(failure, words.raised)
-    is_named = words.rank is None or words.rank == failure.rank
+    is_named = words.rank is None or (words.rank == failure.rank and worker is None)
     whose = "" if is_named else f"rank {words.rank}: "
     raised = raised_in(failure.exception) or words.raised
     if raised is not None and not raised.is_aside:

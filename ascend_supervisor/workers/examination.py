@@ -29,6 +29,9 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104  (nothing listens there: it is asked who d
 FILES_SECONDS = 1.0
 """For the files of the framework, and again for the logs of CANN."""
 
+WORDS_SECONDS = 10.0
+"""For the search of the last lines, which takes milliseconds, whatever a rank has written."""
+
 
 class Circumstances(Struct, frozen=True):
     """What is known of the generation besides the death.
@@ -59,8 +62,9 @@ async def examination(death: Death, known: Circumstances) -> Failure:
     failure = await _within(FILES_SECONDS, look, death.failure)
     advise = partial(_advice, failure, death.process.spec)
     advice = known.nested or await _within(FILES_SECONDS, advise, "")
-    failure = replace(failure, advice=advice or None, is_alone=known.is_alone)
-    in_words = _in_words(failure, known)
+    is_alone = known.is_alone and not failure.is_shared
+    failure = replace(failure, advice=advice or None, is_alone=is_alone)
+    in_words = await _within(WORDS_SECONDS, partial(_in_words, failure, known), failure)
     plogs = _plogs(death, failure, known)
     if plogs is None or not needs_plog(failure):
         return in_words

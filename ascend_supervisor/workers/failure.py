@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.testimony import Exhibit, Testimony, raised
+from ascend_supervisor.launchers.testimony import Culprit, Exhibit, Testimony, raised
 from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import ExitStatus, Failure, Worker
 from ascend_supervisor.workers.process import Process
@@ -71,8 +71,7 @@ def examined(death: Death, heard: Sequence[str], ranks: Mapping[int, int]) -> Fa
     if spec.testimony is not None:
         culprit = spec.testimony.culprit(lines, list(_exhibits(spec.testimony)), ranks)
         if culprit is not None and spec.leads_ranks:
-            worker = None if culprit.rank is None else Worker(culprit.rank, culprit.status)
-            return replace(failure, worker=worker, last_lines=culprit.last_lines)
+            return _led(failure, culprit)
         if culprit is not None:
             return replace(
                 failure,
@@ -85,11 +84,27 @@ def examined(death: Death, heard: Sequence[str], ranks: Mapping[int, int]) -> Fa
                 log=str(culprit.log or spec.log),
                 is_shared=culprit.log is None,
             )
+    culprit = None if spec.rank is None else _within_rank(lines)
     return replace(
-        failure,
+        failure if culprit is None else _led(failure, culprit),
         reason=spec.explanation.reason(lines, heard) if spec.explanation else None,
         exception=raised(_ends(Path(spec.error_file))[0]) if spec.error_file else None,
     )
+
+
+def _led(failure: Failure, culprit: Culprit) -> Failure:
+    """That of a command or a rank which has started ranks itself, with the one that it names."""
+    worker = None if culprit.rank is None else Worker(culprit.rank, culprit.status)
+    return replace(failure, worker=worker, last_lines=culprit.last_lines, is_shared=True)
+
+
+def _within_rank(lines: Sequence[str]) -> Culprit | None:
+    """What a launcher says whose COMMAND a rank has started, such as a script with torchrun."""
+    if not any(_OF_DEATH.search(line) for line in lines):
+        return None
+    from ascend_supervisor.launchers.once import CommandTestimony  # noqa: PLC0415
+
+    return CommandTestimony().culprit(lines, [], {})
 
 
 def unheeded_death(spec: ProcessSpec, lines: Sequence[str]) -> str | None:

@@ -243,13 +243,24 @@ HOSTILE = (
     '  File "x", line 1' * 500,
     "Ranks 1" + ", 2" * 3000,
     "|" + " " * 9000 + "(",
+    " " * 9000,
+    "[rank1]: " * 1000,
+    "[a1]:" * 2000,
+    "(a pid=1) " * 900,
+    "HCCL " * 1800,
+    "\x1b[1;" * 1500,
+    "error: " * 1300,
+    "  + " + "-" * 9000,
+    "Process " + "a" * 9000 + ":",
+    "error code is 5070" * 500,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("line", HOSTILE)
-def test_no_line_keeps_the_search_for_long(line):
+@pytest.mark.parametrize("before", ["", FRAMES, "Traceback (most recent call last):\n"])
+def test_no_line_keeps_the_search_for_long(line, before):
     """Searches that are not linear would take minutes for these."""
-    told = failure("\n".join([line] * 8))
+    told = replace(failure("\n".join([before + line] * 64)), is_shared=not before)
     found: list[Blame] = []
     search = threading.Thread(
         target=lambda: found.append(blame(explained(told, [line * 300] * 30))), daemon=True

@@ -115,6 +115,22 @@ def test_in_one_log_of_many_ranks_the_cause_is_no_consequence(supervised):
     assert ": rank 1: ValueError: bad batch 17; " in reason(job)
 
 
+SUMMARY = (
+    "import sys\n"
+    "print('E1 failed (exitcode: -11) local_rank: 1 (pid: 13) of binary: python')\n"
+    "print('  rank      : 1 (local_rank: 1)')\n"
+    "print('  exitcode  : -11 (pid: 13)')\n"
+    "sys.exit(1)"
+)
+
+
+@pytest.mark.parametrize("options", [("--method", "once"), ("--standalone", "1")], ids=str)
+def test_torchruns_summary_is_read_whoever_started_it(supervised, options):
+    job = supervised(*options, *python(SUMMARY))
+    assert job.end() == 1
+    assert ": rank 1 was killed by SIGSEGV; " in reason(job)
+
+
 FAILS = f"{sys.executable} -c 'raise ValueError(17)' 2>&1 | cat; echo evaluated"
 
 
