@@ -158,7 +158,8 @@ def _last_one_leaves(case: Case) -> Act | None:
     if case.running is not None:
         undone = (index for index in range(len(case.roster)) if not case.has_done(index))
         missing += [keys.done(case.running, index) for index in undone][:1]
-    return the_end(case, _stop_code(case), None, case.view.unchanged(*missing))
+    compares = case.view.unchanged(*missing)
+    return the_end(case, _stop_code(case), None, compares, "all servers were told to stop")
 
 
 def _stop_code(case: Case) -> int:

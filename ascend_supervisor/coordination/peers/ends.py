@@ -10,6 +10,7 @@ from ascend_supervisor.outcome import Fault, Patience, Remedy
 from ascend_supervisor.restart_policy import Stop
 
 AT_ONCE = Patience(drain=0.0, grace=0.0)
+SUCCEEDED = "all ranks of all servers ended with 0"
 
 
 def told(cause: Cause) -> str:
@@ -39,13 +40,19 @@ def ended_by(order: Exit, memory: Memory) -> Stop:
         is_retryable = about.is_retryable and order.exit_code != 0
     else:
         is_retryable = order.exit_code in {UNAVAILABLE, TABLE_NOT_READY}
-    why = (about.why if ended is not None and about is not None else "") or order.reason
     if not order.exit_code:
-        return Stop(order.exit_code, order.reason, is_retryable=is_retryable)
+        reason = order.reason if ended is None else SUCCEEDED
+        return Stop(order.exit_code, reason, is_retryable=is_retryable)
+    why = about.why if ended is not None and about is not None else order.reason
     if cause is None:
-        return Stop(order.exit_code, why, is_retryable=is_retryable)
+        return Stop(order.exit_code, why or order.reason, is_retryable=is_retryable)
     if cause.failure is None:
-        return Stop(order.exit_code, why, told(cause), is_retryable, cause.server)
-    lost = "".join(f"server {index} did not come back; " for index in cause.also_lost)
-    why = f"the cause is on server {cause.server}; {lost}{why}"
-    return Stop(order.exit_code, why, cause.failure, is_retryable, cause.server)
+        sentence = told(cause)
+        if why.startswith(cause.reason):  # then it begins with its cause
+            why = why[len(cause.reason) :].lstrip("; ")
+        reason = f"{sentence}; {why}" if why else sentence
+        return Stop(order.exit_code, reason, sentence, is_retryable, cause.server)
+    lost = (f"server {index} did not come back" for index in cause.also_lost)
+    told_beside = (f"the cause is on server {cause.server}", *lost, why)
+    reason = "; ".join(one for one in told_beside if one)
+    return Stop(order.exit_code, reason, cause.failure, is_retryable, cause.server)
