@@ -8,6 +8,7 @@ from functools import partial
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
@@ -23,7 +24,7 @@ from ascend_supervisor.etcd.access import Access
 from ascend_supervisor.etcd.opening import etcd_client
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.life import Life
-from ascend_supervisor.outcome import Outcome, Patience
+from ascend_supervisor.outcome import Crashed, ExitStatus, Outcome, Patience
 from ascend_supervisor.restart_policy import RestartBudget
 from ascend_supervisor.supervisor import Broken
 from ascend_supervisor.tasks.clock import MonotonicClock
@@ -248,6 +249,38 @@ async def test_a_failure_while_etcd_is_away_is_told_when_it_is_back(etcd):
         ends = await supervised(stages)
     assert {end.exit_code for end in ends.values()} == {0}
     assert [stage.generations for stage in stages] == [[0, 1]] * SERVERS
+
+
+async def test_a_consequence_while_etcd_is_away_does_not_hide_its_cause(etcd):
+    servers = Servers(etcd, RestartBudget(0))
+    pair = "../third_party/gloo/gloo/transport/tcp/pair.cc:534"
+    lost = f"RuntimeError: [{pair}] Connection closed by peer"
+
+    def fails(status: int, line: str, *, kills: bool = False) -> Act:
+        async def act(life: Life) -> Outcome:
+            if kills:
+                etcd.kill()
+            for stage in servers.stages:
+                await told(stage, "peers.unreachable")
+            found = await crash(life)
+            assert isinstance(found, Crashed)
+            words = {"status": ExitStatus(status), "last_lines": (line,)}
+            return Crashed(replace(found.failure, **words))
+
+        return act
+
+    async def start_etcd() -> None:
+        await told(servers.stages[0], "peers.unreachable")
+        await anyio.sleep(2 * TTL)
+        await anyio.to_thread.run_sync(etcd.start)
+
+    acts = (fails(1, lost, kills=True), fails(1, lost), fails(7, "ValueError: bad batch 17"))
+    stages = servers.play([acts])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(start_etcd)
+        ends = await supervised(stages)
+    assert {end.exit_code for end in ends.values()} == {7}
+    assert {end.peers_server for end in ends.values()} == {2}
 
 
 async def test_without_etcd_every_server_ends_its_ranks_before_the_fence(etcd):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from ascend_supervisor.coordination.agreement import keys
 from ascend_supervisor.coordination.agreement.acts import Act, StartRanks, Transaction
 from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.causes import cause_of, is_consequence
 from ascend_supervisor.coordination.agreement.gathering import MOST_ANSWERED
 from ascend_supervisor.coordination.agreement.losses import loss
 from ascend_supervisor.coordination.agreement.membership import (
@@ -15,7 +16,7 @@ from ascend_supervisor.coordination.agreement.membership import (
     own_done,
 )
 from ascend_supervisor.coordination.agreement.pending import may_be_the_clusters
-from ascend_supervisor.coordination.agreement.records import Cause, tellable
+from ascend_supervisor.coordination.agreement.records import Cause
 from ascend_supervisor.coordination.agreement.writing import (
     new_epoch,
     pending,
@@ -23,16 +24,11 @@ from ascend_supervisor.coordination.agreement.writing import (
     the_end,
     what_follows,
 )
-from ascend_supervisor.errors import DEFECT, UNAVAILABLE
+from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.outcome import (
-    MOST_STATUS,
     SIGNAL_BASE,
-    Completed,
-    Crashed,
     Ended,
     Fault,
-    Interrupted,
-    NotStarted,
     Remedy,
 )
 
@@ -99,26 +95,13 @@ def _own_failure(case: Case) -> Act | None:
     situation = case.situation
     if situation.verdict is None or situation.generation != case.running or not case.in_roster:
         return None
-    if (cause := _cause(case, situation.verdict)) is None:
+    if (cause := cause_of(case, situation.verdict)) is None:
         return None
+    if case.is_cautious and is_consequence(cause.failure):
+        return None  # etcd was away: the server whose failure is the cause tells it first
     if may_be_the_clusters(situation.verdict, case.rules):
         return pending(case, situation.verdict.uptime, cause)
     return what_follows(case, situation.verdict, cause)
-
-
-def _cause(case: Case, ended: Ended) -> Cause | None:
-    """What ended the generation here; None if that was success, or a signal to stop."""
-    index = case.index or 0
-    match ended.decisive:
-        case Crashed(failure=failure):
-            code = min(failure.status.exit_code or DEFECT, MOST_STATUS)
-            return Cause(index, code, f"{failure.name} {failure.status}", tellable(failure))
-        case Fault(reason=reason, exit_code=code, cause=failure):
-            return Cause(index, code or UNAVAILABLE, reason, tellable(failure))
-        case NotStarted(exit_code=code, reason=reason):
-            return Cause(index, code or DEFECT, reason)
-        case Completed() | Interrupted():
-            return None
 
 
 def _own_farewell(case: Case) -> Act | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ascend_supervisor.coordination.agreement.acts import Act, Wait
 from ascend_supervisor.coordination.agreement.afterwards import ended_here, next_job
 from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.causes import correct_cause
 from ascend_supervisor.coordination.agreement.contact import CONTACT_LINES
 from ascend_supervisor.coordination.agreement.epochs import (
     displaced,
@@ -49,7 +50,7 @@ LINES: tuple[Line, ...] = (
     *(stop_without_index, restore_epoch, first_epoch, displaced, move, has_left, keep_own_keys),
     *(ended_here, next_job),
     *(refuse_ourselves, take_index),
-    *(end_ranks, cannot_go_on, leave, take_back, get_ready),
+    *(end_ranks, cannot_go_on, leave, correct_cause, take_back, get_ready),
     *(is_the_clusters, charge, run, give_up),
     *(success, say_done, leave_unneeded, leave_done, stop_running, start_ranks, confirm),
 )

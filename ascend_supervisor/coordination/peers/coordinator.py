@@ -17,7 +17,7 @@ from ascend_supervisor.coordination.agreement.rules import Rules
 from ascend_supervisor.coordination.agreement.rules import Self as OwnServer
 from ascend_supervisor.coordination.agreement.situation import Ranks
 from ascend_supervisor.coordination.peers.ending import tell_end
-from ascend_supervisor.coordination.peers.ends import ended_by, fault_of
+from ascend_supervisor.coordination.peers.ends import ended_by, fault_of, with_own_failure
 from ascend_supervisor.coordination.peers.farewell import say_farewell
 from ascend_supervisor.coordination.peers.meeting import Meeting
 from ascend_supervisor.coordination.peers.place import place_beside
@@ -194,7 +194,7 @@ class Peers:
             if isinstance(session.order, EndRanks):  # all of ours have ended: nothing is left to do
                 session.tell(ranks=Ranks.NONE, table=None)
             await session.change()
-        return ended_by(session.order, session.memory)
+        return with_own_failure(ended_by(session.order, session.memory), ended)
 
     async def _price(self, session: Session) -> None:
         """Wait until the price of the restart is known; without all servers only for so long."""

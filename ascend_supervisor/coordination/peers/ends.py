@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit
+from ascend_supervisor.coordination.agreement.causes import is_consequence
 from ascend_supervisor.coordination.agreement.memory import Memory
 from ascend_supervisor.coordination.agreement.records import Cause
 from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE
-from ascend_supervisor.outcome import Fault, Patience, Remedy
+from ascend_supervisor.outcome import Crashed, Ended, Failure, Fault, Patience, Remedy
 from ascend_supervisor.restart_policy import Stop
 
 AT_ONCE = Patience(drain=0.0, grace=0.0)
@@ -31,6 +34,17 @@ def fault_of(order: EndRanks | Exit, cause: Cause | None, patience: Patience) ->
     if cause is None:
         return Fault(order.reason, UNAVAILABLE, Remedy.FREE, patience)
     return Fault(told(cause), cause.exit_code, Remedy.FREE, patience, cause=cause.failure)
+
+
+def with_own_failure(stop: Stop, ended: Ended) -> Stop:
+    """``stop`` with the failure on this server, if a consequence on another one was told first."""
+    cause, outcome = stop.cause, ended.outcome
+    if not isinstance(cause, Failure) or not isinstance(outcome, Crashed):
+        return stop
+    failure = outcome.failure
+    if failure == cause or not is_consequence(cause) or is_consequence(failure):
+        return stop
+    return replace(stop, reason=f"{stop.reason}; on this server {failure.name} {failure.status}")
 
 
 def ended_by(order: Exit, memory: Memory) -> Stop:
