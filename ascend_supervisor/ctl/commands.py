@@ -25,7 +25,8 @@ def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl import status, watching  # noqa: PLC0415
     from ascend_supervisor.ctl.seen import as_json  # noqa: PLC0415
 
-    state = _state(arguments, environ)
+    find = partial(_state, arguments, environ)
+    state = watching.awaited(find, out) if arguments.watch else find()
     is_terminal = os.isatty(STDOUT) and environ.get("TERM") != "dumb"
     if not arguments.watch:
         text = status.as_text_on_terminal if is_terminal else status.as_text

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ascend_supervisor.ctl.out import Out
 from ascend_supervisor.ctl.seen import Seen
+from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.status_text import CLEAR, Picture, Window, fitted, frame
 from ascend_supervisor.files.standard_streams import STDOUT, closed_stdout
 
@@ -28,6 +29,24 @@ class Watched(NamedTuple):
     look: Callable[[], Seen]
     picture: Callable[[Seen], Picture]
     text: Callable[[Seen], bytes]
+
+
+def awaited(find: Callable[[], State], out: Out) -> State:
+    """What ``find`` finds, as soon as a supervisor has written its state file; told once."""
+    is_told = False
+    while True:
+        try:
+            return find()
+        except StateUnknown as unknown:
+            missing = unknown.__cause__ and unknown.__cause__.__cause__
+            if not isinstance(missing, FileNotFoundError):
+                raise
+            if not is_told:
+                for fault in unknown.faults:
+                    out.say(fault)
+                out.say("waiting for a supervisor to start here")
+                is_told = True
+        _wait_for_look()
 
 
 def redraw(watched: Watched, out: Out) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -133,3 +135,17 @@ def test_restarts_and_their_causes_stay_on_the_screen(supervised, watching):
     rows = terminal.until(lambda rows: row_of(rows, "0  ").endswith("up"))
     assert "after generation 0: rank 0 failed first" in row_of(rows, "restarts  ")
     assert row_of(rows, "restarts left").split()[-1] == "0"
+
+
+def test_a_watcher_that_comes_first_waits_for_the_supervisor(supervised, tmp_path):
+    words = (*PROGRAM, "status", "--watch", "--json", "--log-dir", str(tmp_path / "log"))
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, env=ENVIRON, text=True, stdout=pipe, stderr=pipe) as watcher:
+        assert watcher.stdout is not None
+        assert watcher.stderr is not None
+        assert "there is no state file" in next(watcher.stderr)
+        assert any("waiting for a supervisor to start here" in line for line in watcher.stderr)
+        options = ("--standalone", "1", "--log-dir", str(tmp_path / "log"))
+        assert supervised(*options, *python("import time; time.sleep(3)")).end() == 0
+        assert json.loads(watcher.stdout.readlines()[-1])["phase"] == "ended"
+        assert watcher.wait(30) == 0
