@@ -211,11 +211,12 @@ class Running:
     def pids(self) -> list[int]:
         """The processes of this case that live, the supervisor among them, as we see them."""
         # Of a process whose main thread has ended only the other threads show anything.
-        return [
-            int(process.name)
-            for process in Path("/proc").glob("[0-9]*")
-            if any(self._is_of_this_case(thread) for thread in process.glob("task/[0-9]*"))
-        ]
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                if any(map(self._is_of_this_case, process.glob("task/[0-9]*"))):
+                    found.append(int(process.name))
+        return found
 
     def _is_of_this_case(self, thread: Path) -> bool:
         with suppress(OSError):
