@@ -196,10 +196,11 @@ def is_rank(pid: str) -> bool:
 def environ(pid: str) -> bytes:
     """As it was started; if its main thread has ended, the others show it."""
     own = Path("/proc", pid)
-    for place in chain((own,), own.glob("task/*")):
-        with suppress(OSError):
-            if content := (place / "environ").read_bytes():
-                return content
+    with suppress(OSError):  # it has ended meanwhile
+        for place in chain((own,), own.glob("task/*")):
+            with suppress(OSError):
+                if content := (place / "environ").read_bytes():
+                    return content
     return b""
 
 

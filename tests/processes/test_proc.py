@@ -170,6 +170,8 @@ def test_a_rank_of_mpirun_whose_main_thread_has_ended_is_one(start):
     assert mpirun_head.is_rank(str(process.pid))
     end(process)
     assert not mpirun_head.is_rank(str(process.pid))
+    process.wait(DEADLINE)
+    assert not mpirun_head.is_rank(str(process.pid))
 
 
 def test_a_start_time_stays_and_rises_with_the_next_process(start):
