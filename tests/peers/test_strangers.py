@@ -58,8 +58,7 @@ def test_what_a_stranger_writes_costs_a_sentence_and_no_rank(job):
     servers = job.start_all(*PATIENT)
     truth = {key: read(job, key) for key in ("epoch", "about", "alive/1", "server/1", "server/2")}
     overwrite(job, {"alive/7": DEEP, f"server/{'1' * 5000}": b"{}", "notes": b"x" * 1_000_000})
-    for number in range(70):
-        overwrite(job, {f"notes/{number}": b"x" * 1_000_000})
+    overwrite(job, {f"notes/{number}": b"x" * 1_000_000 for number in range(70)})
     overwritten: list[dict[str, bytes | dict[str, object]]] = [
         {"epoch": DEEP},
         {"epoch": {"phase": "end", "exit_code": 256}},
