@@ -13,7 +13,7 @@ import anyio
 
 from ascend_supervisor.cluster.cluster_source import Cluster
 from ascend_supervisor.cluster.table_source import identity, table_now
-from ascend_supervisor.dry_run import plan_as_json
+from ascend_supervisor.dry_run import as_json, as_text, plan_of
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.exit import refused
@@ -69,7 +69,7 @@ async def _planned(
     cluster: Cluster,
     listen: Listen,
 ) -> str | StopSignal:
-    """The plan as JSON, unless we are told to stop before it is known; raises a Refusal."""
+    """The plan, unless we are told to stop before it is known; raises a Refusal."""
     changes = await sourced_alone(settings.env_from, environ, place.state_file, listen)
     if isinstance(changes, StopSignal):
         return changes
@@ -79,7 +79,7 @@ async def _planned(
     usual_port = OwnPort(None)  # a plan keeps none, and whether it is taken may change
     notify = planned_address(place.state_file)
     planned = planner(settings, launcher, place, changes, notify, usual_port)
-    plan, specs = plan_as_json(cluster, found, whoami, place, planned, settings.non_defaults)
+    plan, specs = plan_of(cluster, found, whoami, place, planned, settings.non_defaults)
     for spec in specs:
         check_script(spec)
         check_exists(spec)
@@ -88,7 +88,7 @@ async def _planned(
         check_command(spec, rank_environ)
     if words := left_behind(specs):
         tell(f"ascend_supervisor: {words}")
-    return plan.decode()
+    return as_text(plan) if os.isatty(1) and not settings.json else as_json(plan)
 
 
 def print_answer(answer: str) -> int:

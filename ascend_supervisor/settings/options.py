@@ -203,7 +203,14 @@ GROUPS: tuple[Group, ...] = (
     (
         "This program",
         (
-            Option("check", FLAG, "print the plan as JSON and start nothing", default="false"),
+            Option("check", FLAG, "print the plan and start nothing", default="false"),
+            Option(
+                "json",
+                FLAG,
+                "with --check: the whole plan as JSON, as where stdout is no terminal",
+                default="false",
+                needs="check",
+            ),
             Option("config", Kind("FILE", read_path), "settings in TOML", places=NOT_IN_A_FILE),
             Option("version", FLAG, "print the version", default="false", places=COMMAND_LINE),
             Option("help", FLAG, "print this (also -h)", default="false", places=COMMAND_LINE),

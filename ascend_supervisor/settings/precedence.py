@@ -103,6 +103,7 @@ class Settings(Struct, frozen=True):
     event_log: Path | Literal["none"] | None  # None: beside the state file
     termination_log: Path | None
     check: bool
+    json: bool
     config: Path | None
     command: tuple[str, ...]
     sources: Mapping[str, Source]

@@ -13,9 +13,8 @@ RESET_FILE = {"ASCEND_SUPERVISOR_RESET_FILE": "/r/reset.json"}
 
 def test_an_option_that_needs_another_one_names_it() -> None:
     needed = {option.name: option.needs for option in OPTIONS if option.needs}
-    assert needed == dict.fromkeys(
-        ("cluster-verdict", "reset-file", "reset-grace"), "follow-cluster"
-    )
+    followed = ("cluster-verdict", "reset-file", "reset-grace")
+    assert needed == {**dict.fromkeys(followed, "follow-cluster"), "json": "check"}
     assert {*needed.values()} <= {option.name for option in OPTIONS}
 
 
