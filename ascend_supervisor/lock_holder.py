@@ -55,10 +55,13 @@ class Holder(Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has ended, though the kernel may have work left; false if it is not here."""
+        """Whether it has ended, though the kernel may have work left; false if it is not here.
+
+        Its main thread never ends alone: another thread that is left is stuck in the kernel.
+        """
         if not self.is_here:
             return False
-        return proc.is_zombie(self.pid) or proc.start_time(self.pid) != self.start_time
+        return proc.main_thread_has_ended(self.pid) or proc.start_time(self.pid) != self.start_time
 
     @property
     def description(self) -> str:

@@ -18,7 +18,7 @@ from ascend_supervisor.events import Event
 from ascend_supervisor.files.lock import take_lock
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.lock_holder import Holder
-from ascend_supervisor.processes.proc import is_zombie
+from ascend_supervisor.processes.proc import main_thread_has_ended
 from ascend_supervisor.single_instance import SingleInstance
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from tests.clocks import LeapingClock
@@ -119,7 +119,7 @@ async def test_who_says_that_it_ends_is_waited_for(state_file, predecessor, phas
 
 @pytest.mark.parametrize("predecessor", ["half dead"], indirect=True)
 async def test_who_is_gone_but_for_its_kernel_remains_is_waited_for(state_file, predecessor):
-    wait_until(lambda: is_zombie(predecessor.process.pid))
+    wait_until(lambda: main_thread_has_ended(predecessor.process.pid))
     await is_waited_for(state_file, predecessor)
 
 

@@ -176,6 +176,12 @@ def is_zombie(pid: int, proc: Path = PROC) -> bool:
     return found is not None and found.is_dead
 
 
+def main_thread_has_ended(pid: int, proc: Path = PROC) -> bool:
+    """Whether its main thread is a zombie; others may live, or be stuck in the kernel."""
+    fields = _stat_fields(f"{proc}/{pid}")
+    return bool(fields) and fields[0].decode() in _DEAD
+
+
 def is_alive(pid: int, proc: Path = PROC) -> bool:
     """Whether there is such a process that is no zombie; raises OSError at EMFILE and the like."""
     found = stat(pid, proc)

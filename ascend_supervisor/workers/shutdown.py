@@ -84,9 +84,9 @@ class Shutdown:
                 await look()
             stop = await self._interrupts.stop_within(0)
             number = signal.SIGTERM if stop is None else stop.number
+            began = self._runtime.clock.elapsed()
             self._until = self._end_of_grace(patience.grace)
             self._group.stop_with(number, (self._until - self._now) * HEAD_START)
-            began = self._runtime.clock.elapsed()
             await self._wait(self._group_is_empty, self._interrupts.hurry, _grace, "SIGKILL")
             await self._kill(self._runtime.clock.elapsed() - began)
         else:

@@ -220,9 +220,11 @@ async def test_at_emfile_ranks_are_heard_all_the_same(hearing: Hearing):
             emfile.append(True)
         if hearing.status(0) != "child":
             return False
-        with pytest.raises(OSError, match="Too many open files"):
-            os.open(os.devnull, os.O_RDONLY)
-        stack.close()
+        if emfile == [True]:  # asked again while the generation is ended
+            with pytest.raises(OSError, match="Too many open files"):
+                os.open(os.devnull, os.O_RDONLY)
+            stack.close()
+            emfile.append(False)
         return True
 
     emfile: list[bool] = []
