@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -40,6 +41,9 @@ HEAD_START = 0.5
 """The part of the grace in which a process may end its own children, before we tell them."""
 LAST_SECONDS = 1.0
 """How long what waits for the end of the ranks has for its own: Python's resource tracker does."""
+COMPLAINT_LINES = 20
+_COMPLAINT = re.compile(r"error|exception|no such|not found|cannot|can't", re.IGNORECASE)
+"""Words of a rank that says why it ended; without one there is nothing to compare."""
 MOST_TOLD = 5
 """How many of the processes that a command has left are described."""
 
@@ -244,12 +248,13 @@ def waiting_for(left: Left) -> StopWaiting | WaitEnded:
 
 
 def _may_be_alike(outcome: Outcome) -> bool:
-    """Whether a rank exited by itself so soon that no other has anything to save yet."""
+    """Whether a rank complained and exited so soon that no other has anything to save yet."""
     if not isinstance(outcome, Crashed):
         return False
     failure = outcome.failure
     is_exit = failure.status.signal is None and failure.rank is not None
-    return is_exit and failure.runtime_seconds < START_SECONDS
+    is_soon = is_exit and failure.runtime_seconds < START_SECONDS
+    return is_soon and any(map(_COMPLAINT.search, failure.last_lines[-COMPLAINT_LINES:]))
 
 
 def _patience_for(outcome: Outcome, usual: Patience) -> Patience:
