@@ -222,6 +222,13 @@ def catches(pid: int, number: int, proc: Path = PROC) -> bool:
     return dispositions(pid, proc).catches(number)
 
 
+def waits_for_child(pid: int, proc: Path = PROC) -> bool:
+    """Whether its main thread waits for a child to end; False if the kernel does not say so."""
+    with suppress(OSError):
+        return _read(f"{proc}/{pid}/wchan") == b"do_wait"
+    return False
+
+
 def name(pid: int, proc: Path = PROC) -> str:
     """Its name (comm), which can be read even if the process is stuck."""
     try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from math import inf
 
 from msgspec import Struct
@@ -20,6 +21,12 @@ from ascend_supervisor.processes.pid import Pid
 
 READ_REST_SECONDS = 1.0
 """What reads a pipe ends by itself, as soon as it has read all that is left there."""
+WAITING_SECONDS = 1.0
+"""The head start of what did nothing but wait for a child when it was told: a wrapper may have
+noted the signal, and wait on."""
+MOST_ORDERED = 512
+MOST_DEEP = 32
+"""Larger and deeper families have no order: it would take too long to find."""
 SHELLS = frozenset({"sh", "ash", "bash", "busybox", "dash", "fish", "ksh", "ksh93", "mksh", "zsh"})
 """They run a trap only when the command that they wait for has ended."""
 SIGNAL_THEIR_GROUP = frozenset({"catatonit", "dumb-init", "timeout", "tini"})
@@ -30,7 +37,7 @@ class Member(Struct, frozen=True):
     """A process that lives. ``handles``, ``ignores``: how it takes the signal that it would get.
 
     ``number`` is that signal. ``says`` are the pipes at its stdout and stderr, ``reads`` those that
-    it reads.
+    it reads. ``waits``: it waits for a child to end.
     """
 
     pid: Pid
@@ -41,6 +48,7 @@ class Member(Struct, frozen=True):
     ignores: bool = False
     says: frozenset[str] = frozenset()
     reads: frozenset[str] = frozenset()
+    waits: bool = False
 
     @property
     def minds(self) -> bool:
@@ -59,6 +67,7 @@ class StopOrder:
     def __init__(self, head_start: float) -> None:
         self._head_start = head_start
         self._told: dict[Pid, float] = {}
+        self._only_wait: frozenset[Pid] | None = None
         self._reads_rest: dict[Pid, float] = {}
         self._has_read_below: set[Pid] = set()
         self.waits_for: frozenset[Pid] = frozenset()
@@ -68,9 +77,11 @@ class StopOrder:
     def due(self, members: Sequence[Member], now: float) -> list[Pid]:
         """Those that are to be told now; they count as told."""
         family = _Family(members)
+        if self._only_wait is None:
+            self._only_wait = frozenset(one.pid for one in members if one.waits)
         waits: dict[Pid, set[Pid]] = {}
         self.next_at = inf
-        for member in members:
+        for member in members if family.has_order else ():
             if member.pid in self._told:
                 continue
             for other, until in self._before(member, family, now):
@@ -90,7 +101,7 @@ class StopOrder:
         """Those that ``member`` waits for, each with the time until which it does so at most."""
         for head in family.above(member):
             if head.leads and head.program not in SIGNAL_THEIR_GROUP:
-                yield head, self._told.get(head.pid, now) + self._head_start
+                yield head, self._told.get(head.pid, now) + self._start_of(head)
         if member.program in SIGNAL_THEIR_GROUP:
             yield from ((other, inf) for other in family.below(member))
         writers = family.carried(member)
@@ -100,6 +111,11 @@ class StopOrder:
         goes_on = member.program in SHELLS and member.pid in self._has_read_below
         if member.reads and not writers and not member.minds and not goes_on:
             yield member, self._reads_rest.setdefault(member.pid, now) + READ_REST_SECONDS
+
+    def _start_of(self, head: Member) -> float:
+        """How long the head start of ``head`` is, in seconds."""
+        only_waits = self._only_wait is not None and head.pid in self._only_wait
+        return min(self._head_start, WAITING_SECONDS) if only_waits else self._head_start
 
 
 def _in_a_circle(waits: Mapping[Pid, Collection[Pid]]) -> list[Pid]:
@@ -120,10 +136,11 @@ class _Family:
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = members
         self._by_number = {one.pid.number: one for one in members}
+        self.has_order = len(members) <= MOST_ORDERED and not any(map(self._is_deep, members))
         self._writers = {
             one.pid: [other for other in members if other is not one and self._is_heard(other, one)]
             for one in members
-            if one.reads
+            if one.reads and self.has_order
         }
 
     def above(self, member: Member) -> Iterator[Member]:
@@ -134,6 +151,9 @@ class _Family:
             yield parent
             seen.add(parent.pid)
             parent = self._by_number.get(parent.parent)
+
+    def _is_deep(self, member: Member) -> bool:
+        return any(islice(self.above(member), MOST_DEEP, None))
 
     def below(self, member: Member) -> Iterator[Member]:
         return (one for one in self._members if member in self.above(one))

@@ -29,7 +29,7 @@ from ascend_supervisor.workers.nested_ranks import NestedRanks
 from ascend_supervisor.workers.process import FOR_THE_GROUP, Process, start
 from ascend_supervisor.workers.remaining import left_by_command, remaining
 from ascend_supervisor.workers.runtime import Runtime
-from ascend_supervisor.workers.telling import Telling, kill_first
+from ascend_supervisor.workers.telling import Telling, kill_first, only_reads
 from ascend_supervisor.workers.verdict import Verdict
 
 SILENT_SECONDS = 0.25
@@ -141,7 +141,7 @@ class WorkerGroup:
         self._kin.take_in_ranks()
         with suppress(OSError), self._runtime.children.spare_descriptor():
             waiting = kill_first(self._processes)
-            waiting |= self._kin.escaped()
+            waiting |= {pid for pid in self._kin.escaped() if only_reads(pid.number)}
             self.tell_failure()
             await self._ended(waiting, seconds)
         for process in self._processes:

@@ -134,6 +134,7 @@ def _member(
         takes.ignores(number),
         ends.says,
         heard | {pipe for pipe in ends.reads if proc.is_anonymous(pipe)},
+        proc.waits_for_child(pid.number),
     )
 
 
