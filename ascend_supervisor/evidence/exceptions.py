@@ -45,7 +45,7 @@ _LEAD_LINES = 40
 _FRAME = re.compile(r'\s+File "([^"]*)", line \d+(?:, in (.{1,200}))?')
 _SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError)\b")
 _REPEATED = re.compile(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
-_EXCEPTION = re.compile(r"([A-Za-z_][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$)")
+_EXCEPTION = re.compile(r"([^\W\d][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$)")
 """In brackets: the type within Ray's own, whose lines follow."""
 _GROUP = re.compile(r"^ +(?:\|(?: |$)|\+ Exception Group |\+-.*)")
 _LINK = re.compile(

@@ -56,44 +56,48 @@ class Rendezvous(Probe):
             self._report(WaitEnded(round(self._clock.elapsed() - told_from, 3)))
 
 
+NAME_OF_PORT = "ascend-supervisor/port/"
+"""What the name of a kept port begins with, an abstract address of unix(7)."""
+
+
 class OwnPort:
-    """A port that this job keeps for its rank 0, and that no other job gets.
+    """A port that this job keeps for its rank 0, and that no other job of ours gets.
 
     It is the ``usual`` one if nobody has it, else a free one; None if there is no usual one, or
-    none can be had. It is bound without SO_REUSEADDR, so that of several jobs one gets it. Later
-    that is set, and nobody listens, so that a rank can listen there in every generation.
+    none can be had. What is kept is a name, in the same network, that only one process can have:
+    the port itself is free, so that a rank can listen there in whatever way.
     """
 
     def __init__(self, usual: int | None) -> None:
         self._usual = usual
-        self._kept: socket.socket | None = None
+        self._name: socket.socket | None = None
+        self._port: int | None = None
 
     def __call__(self) -> int | None:
         """The same at each call."""
-        if self._kept is None and self._usual is not None:
-            self._kept = _bound(self._usual) or _bound(0)
-        if self._kept is None:
-            return None
-        port: int = self._kept.getsockname()[1]
-        return port
+        if self._port is None and self._usual is not None:
+            self._port = self._take(self._usual) or self._take(0)
+        return self._port
+
+    def _take(self, port: int) -> int | None:
+        """``port``, or any for 0, if nobody has it."""
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("", port))
+            number: int = probe.getsockname()[1]
+            name = socket.socket(socket.AF_UNIX)
+            try:
+                name.bind(f"\0{NAME_OF_PORT}{number}")
+            except OSError:
+                name.close()
+                raise
+            self._name = name
+            return number
+        return None
 
     def close(self) -> None:
         """Others may have it."""
-        if self._kept is not None:
-            self._kept.close()
-
-
-def _bound(port: int) -> socket.socket | None:
-    with suppress(OSError):
-        made = socket.socket()
-        try:
-            made.bind(("", port))
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        except OSError:
-            made.close()
-            raise
-        return made
-    return None
+        if self._name is not None:
+            self._name.close()
 
 
 def can_bind(port: int) -> bool:

@@ -68,9 +68,10 @@ class EventFile:
         """Report a file that cannot be opened or written; returns if there is none."""
         await self._begun.wait()
         await self._go_on()
-        while self._log is not None:
-            await (anyio.sleep(TICK_SECONDS) if self._log.is_writing else whole_second())
-            self._log.look()
+        while (log := self._log) is not None:
+            await (anyio.sleep(TICK_SECONDS) if log.is_writing else whole_second())
+            if log is self._log:  # it may have been given up meanwhile
+                log.look()
 
     async def finish(self) -> None:
         """Wait until everything is written, or the disk makes no progress."""

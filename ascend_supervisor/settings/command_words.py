@@ -35,7 +35,7 @@ class _Launcher(Struct, frozen=True):
 _PROCESSES = frozenset({"--num_processes", "--num-processes", "--processes"})
 _SWIFT = frozenset({"NPROC_PER_NODE", "NNODES"})
 _TRAIN = frozenset({"train"})
-_TORCHRUN = _Launcher("torchrun")
+_TORCHRUN = _Launcher("torchrun", one=frozenset({"--nproc_per_node", "--nproc-per-node"}))
 _MSRUN = _Launcher("msrun")
 _MPIRUN = _Launcher("mpirun")
 _ANY = _Launcher()
@@ -103,12 +103,14 @@ class _Wrapper(Struct, frozen=True):
     """A program that starts the command after its options.
 
     ``with_value`` are its options whose value is the next word, ``operands`` the number of words
-    before the command. It does so only behind the word ``subcommand``, if it has one.
+    before the command. It does so only behind the word ``subcommand``, if it has one, and not with
+    an option of ``asks``.
     """
 
     with_value: frozenset[str] = frozenset()
     operands: int = 0
     subcommand: str = ""
+    asks: frozenset[str] = frozenset()
 
 
 def _options(text: str) -> frozenset[str]:
@@ -143,7 +145,10 @@ _WRAPPERS: Mapping[str, _Wrapper] = {
             "--pdeathsig --selinux-label --apparmor-profile"
         )
     ),
-    "sudo": _Wrapper(_options("-u --user -g --group -h --host -p --prompt -C -D --chdir -R -r -t")),
+    "sudo": _Wrapper(
+        _options("-u --user -g --group -h --host -p --prompt -C -D --chdir -R -r -t"),
+        asks=_options("-l --list"),
+    ),
     "gosu": _Wrapper(operands=1),
     "su-exec": _Wrapper(operands=1),
     "tini": _Wrapper(_options("-p -e")),
@@ -160,10 +165,12 @@ _WRAPPERS: Mapping[str, _Wrapper] = {
     "pipenv": _Wrapper(subcommand="run"),
     # words of the shell
     "exec": _Wrapper(_options("-a")),
-    "command": _Wrapper(),
+    "command": _Wrapper(asks=_options("-v -V")),
     "builtin": _Wrapper(),
     "eval": _Wrapper(),
 }
+_ASKS_IT = _options("--version -V --help -h --check-build")
+"""A launcher with one of these starts nothing."""
 _TAKES_VARIABLES = frozenset({"env", "sudo"})
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 _WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
@@ -278,7 +285,7 @@ def _launched_in_shell(text: str, variables: frozenset[str]) -> _Found | None:
 def _starts_ranks(launcher: _Launcher, words: Sequence[str], variables: frozenset[str]) -> bool:
     if launcher.words and not {*words[:1]} & launcher.words:
         return False
-    if launcher.variables and not launcher.variables & variables:
+    if _ASKS_IT & {*words} or (launcher.variables and not launcher.variables & variables):
         return False
     pairs = {f"{option}={value}" for option, value in pairwise(words)}
     ones = {f"{option}=1" for option in launcher.one}
@@ -335,20 +342,27 @@ def _behind_others(command: Sequence[str]) -> _Behind:
         if wrapper is None or (wrapper.subcommand and words[1:2] != [wrapper.subcommand]):
             break
         del words[: 2 if wrapper.subcommand else 1]
-        while words and words[0].startswith("-"):
-            option = words.pop(0)
-            if option == "--":
-                break
-            if name == "env" and option in {"-S", "--split-string"}:
-                words[:1] = words[0].split() if words else []
-            elif option in wrapper.with_value:
-                del words[:1]
+        if wrapper.asks & {*words[:1]}:
+            return _Behind((name,), frozenset(variables))
+        _drop_options(name, wrapper, words)
         if name in _TAKES_VARIABLES:
             while words and (found := ASSIGNS.fullmatch(words[0])):
                 variables.add(found[1])
                 del words[0]
         del words[: wrapper.operands]
     return _Behind(words or command, frozenset(variables))
+
+
+def _drop_options(name: str, wrapper: _Wrapper, words: list[str]) -> None:
+    """Remove the options at the beginning of ``words``, with their values."""
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option == "--":
+            break
+        if name == "env" and option in {"-S", "--split-string"}:
+            words[:1] = words[0].split() if words else []
+        elif option in wrapper.with_value:
+            del words[:1]
 
 
 class _RunByPython(Struct, frozen=True):

@@ -22,7 +22,25 @@ _LISTS = frozenset({"for", "case", "select"})
 _CLOSES = frozenset({"fi", "done", "esac"})
 _BEFORE_A_COMMAND = frozenset({"then", "do", "else", "elif", "!"})
 _NAMES_VARIABLES = frozenset({"export", "declare", "readonly", "typeset"})
-_ASKS = frozenset({"[", "[[", "test", "grep", "pgrep", "false"})
+_GO_WELL = frozenset(
+    {
+        ":",
+        ".",
+        "cd",
+        "chmod",
+        "cp",
+        "date",
+        "echo",
+        "eval",
+        "export",
+        "ln",
+        "mkdir",
+        "module",
+        "pip",
+    }
+    | {"pip3", "pushd", "pwd", "rm", "set", "sleep", "source", "true", "ulimit", "umask", "unset"}
+)
+"""What is behind ``&&`` after one of these is certain; any other command may be a question."""
 _LEAVES = frozenset({"exit", "exec", "return"})
 
 
@@ -107,15 +125,25 @@ class _Reading:
         elif words:
             if words[0] in _NAMES_VARIABLES:
                 self._set(words[1:])
-            is_certain = not self._depth and not self._is_asked
+            has_substitution = any("`" in word for word in words)
+            is_certain = not (self._depth or self._is_asked or has_substitution)
             is_complaint = words[0] == "exit" and "".join(words[1:]).lstrip("0").isdigit()
             if words[0] in _LEAVES and not is_complaint:
                 self.has_ended = True  # or it depends on a condition whether there is more
             if is_certain:
                 yield ShellCommand(tuple(words), frozenset(self._variables))
-        if part:
-            asks = operator == "||" or (operator == "&&" and words[:1] and words[0] in _ASKS)
-            self._is_asked = bool(asks) or (self._is_asked and operator == "&&")
+        if operator in {"&&", "||"}:
+            self._is_asked = self._is_asked or operator == "||" or not self._goes_well(words)
+        elif part and operator not in {"|", "|&"}:
+            self._is_asked = False
+
+    def _goes_well(self, words: list[str]) -> bool:
+        return bool(words) and (words[0] in _GO_WELL or all(map(ASSIGNS.fullmatch, words)))
+
+    @property
+    def _may_be_left_out(self) -> bool:
+        """Whether what is in the next braces depends on something."""
+        return self._is_function or self._depth > 0 or self._is_asked
 
     def _set(self, words: list[str]) -> None:
         self._variables.update(found[1] for word in words if (found := ASSIGNS.fullmatch(word)))
@@ -129,7 +157,7 @@ class _Reading:
             if word == "function":
                 self._is_function = True
                 return self._without_keywords(part[-1:]) if part[-1] == "{" else []
-            if word in _CONDITIONS or (word == "{" and (self._is_function or self._depth)):
+            if word in _CONDITIONS or (word == "{" and self._may_be_left_out):
                 self._depth += 1
                 self._is_function = self._is_function and word != "{"
             elif word in _CLOSES or word == "}":

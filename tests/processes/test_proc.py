@@ -153,7 +153,9 @@ def test_a_process_whose_main_thread_has_ended_lives_and_shows_what_it_holds(sta
     assert proc.words(pid)[0] == sys.executable
     assert proc.holds_file(pid, frozenset({str(device)}))
     assert not proc.holds_file(pid, frozenset({"/nowhere"}))
-    assert re.fullmatch(rf"{pid} \(state S in \w+\): {sys.executable} -c .*", proc.description(pid))
+    assert re.fullmatch(
+        rf"{pid} \(state S in [\w.]+\): {sys.executable} -c .*", proc.description(pid)
+    )
     assert proc.in_our_pid_namespace(pid)
     assert pid in {process for (process, _), _ in guardian.living()}
     assert pid in {process for process, _ in guardian.marked((b"5", b"MARK=x"))}

@@ -274,3 +274,39 @@ def test_a_program_may_be_named_alike(command: str):
 )
 def test_the_script_of_a_command_is_what_its_interpreter_reads(command: str, script: str | None):
     assert script_of(command.split()) == script
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "command -v torchrun >/dev/null || exit 1\npython train.py",
+        "command -V deepspeed && echo yes",
+        "sudo -l torchrun",
+        "mpirun --version",
+        "torchrun --version\npython train.py",
+        "horovodrun --check-build",
+        "python -m torch.distributed.run --help",
+        "T=`which torchrun 2>/dev/null`\npython train.py",
+        "(( N > 1 )) && torchrun x.py",
+        "[ $N -gt 1 ] && {\n torchrun x.py\n}",
+        "[ $N = 1 ] || {\n mpirun x\n}",
+        "$USE_DIST && torchrun x.py",
+        "is_dist && torchrun x.py | tee log",
+        "torchrun --nproc_per_node=1 --nnodes=$WORLD_SIZE --node_rank=$RANK t.py",
+    ],
+)
+def test_a_launcher_that_may_not_be_started_is_none(text):
+    assert launcher_in_script(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cd /code && torchrun --nproc_per_node=8 x.py",
+        "set -e; source env.sh && export A=1 && torchrun x.py 2>&1 | tee log",
+        "[ -d out ] || mkdir out\ntorchrun x.py",
+        "{ torchrun x.py; }",
+    ],
+)
+def test_a_launcher_that_is_started_in_any_case_is_found(text):
+    assert launcher_in_script(text) == "torchrun"

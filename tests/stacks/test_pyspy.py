@@ -115,8 +115,7 @@ async def test_a_process_whose_main_thread_has_ended_is_read_by_another_one(spy,
     await until(lambda: main_thread_has_ended(child.pid))
     (thread,) = {int(task.name) for task in Path(f"/proc/{child.pid}/task").iterdir()} - {child.pid}
     threads = await spy.unpaused(pid(child), thread)
-    frames = next(one.frames for one in threads if one.os_thread_id == thread)
-    assert frames[0].name == "all_reduce"
+    assert "all_reduce" in {one.frames[0].name for one in threads if one.frames}
 
 
 async def test_a_process_stays_not_stopped_when_it_is_killed_while_it_is_attached(stub, start):
