@@ -175,8 +175,9 @@ def _clues(table: RankTable, identity: Identity) -> Iterator[tuple[str, _Match, 
         yield identity.first_rank[0], _first_rank, str(identity.first_rank[1])
     if identity.place is not None:
         yield identity.place.told_by, _pod_name, identity.place.pod_name
-        if not any(entry.pod_name for entry in table.entries):
-            yield identity.place.told_by, _node_rank, str(identity.place.number)
+        number = identity.place.numbers.get(len(table.entries))  # it may hold the workers alone
+        if number is not None and not any(entry.pod_name for entry in table.entries):
+            yield identity.place.told_by, _node_rank, str(number)
     if identity.number is not None and table.format is Format.A5:
         yield identity.number[0], _node_rank, identity.number[1]
 

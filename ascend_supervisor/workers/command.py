@@ -65,7 +65,8 @@ def check_module(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
 
     Python looks for it where the rank starts, in PYTHONPATH, and among its packages.
     """
-    module = module_of(spec.argv) if spec.rank is not None else None
+    is_direct = interpreter_of(spec.argv) == spec.argv[0]  # env, conda, uv know other places
+    module = module_of(spec.argv) if spec.rank is not None and is_direct else None
     top = (module or "").partition(".")[0]
     if not top:
         return
@@ -92,7 +93,7 @@ def _is_package(spec: ProcessSpec, name: str, environ: Mapping[str, str]) -> boo
     word = interpreter_of(spec.argv)
     found = shutil.which(word, path=environ.get("PATH", os.defpath)) or word
     prefixes = {Path(found).parent.parent, Path(found).resolve().parent.parent}
-    prefixes.add(Path(environ.get("HOME", "/nonexistent"), ".local"))
+    prefixes |= {Path("/usr/local"), Path(environ.get("HOME", "/nonexistent"), ".local")}
     for prefix in prefixes:
         for packages in prefix.glob("lib*/python3*/*-packages"):
             if _holds_module(packages, name) or any(packages.glob(f"*{name}*")):

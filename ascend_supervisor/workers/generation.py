@@ -143,10 +143,10 @@ class _Generation:
         """Announce the end, then end all processes."""
         self._life.is_ending = True
         uptime = self._clock.now() - self._began
-        if isinstance(outcome, Fault):
-            self._group.look_for_nested_ranks()
         announce = partial(self._company.announce, outcome, uptime)
         await _bounded(announce, ANNOUNCE_SECONDS, self._report)
+        if isinstance(outcome, Fault):
+            self._group.look_for_nested_ranks()
         look = partial(_bounded, self._look, LOOK_SECONDS, self._report)
         left = await self._shutdown.run(outcome, look)
         return Ended(outcome, uptime, left=left, success=self._group.success)

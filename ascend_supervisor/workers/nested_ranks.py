@@ -50,7 +50,8 @@ def starting_ranks(pids: Sequence[int], ranks: Collection[int]) -> set[int]:
     stats = {pid: found for pid in pids if (found := proc.stat(pid)) is not None}
     places: dict[int, set[tuple[bytes | None, ...]]] = {}
     for pid in stats.keys() - {*ranks}:
-        owner = _owner(pid, stats, ranks)
+        is_readable = stats[pid].state != "D"  # else the answer may take a second
+        owner = _owner(pid, stats, ranks) if is_readable else None
         if owner is not None and any(place := _place(pid)):
             places.setdefault(owner, set()).add(place)
     return {owner for owner, several in places.items() if len(several) > 1}

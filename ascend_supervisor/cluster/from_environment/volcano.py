@@ -54,11 +54,15 @@ def has_tasks(environ: Mapping[str, str]) -> bool:
 
 
 class Place(Struct, frozen=True):
-    """The ``number`` of a pod among ``hosts``, what it was ``told_by``, and the pod's name."""
+    """The ``number`` of a pod among ``hosts``, what it was ``told_by``, and the pod's name.
+
+    ``numbers`` holds its number among all hosts and among those of its task, by how many they are.
+    """
 
     told_by: str
     number: int
     pod_name: str
+    numbers: Mapping[int, int]
 
 
 def place(environ: Mapping[str, str], pod_name: str | None = None) -> Place | None:
@@ -71,11 +75,23 @@ def place(environ: Mapping[str, str], pod_name: str | None = None) -> Place | No
     for source, name in known.items():
         for number, host in enumerate(listed):
             if name and _names(name, host):
-                return Place(source, number, _pod(host))
+                return _place(source, number, environ)
     rank = None if environ.get(UNDER_TORCHRUN) else whole(environ, "RANK")
     if rank is None or rank >= len(listed):
         return None
-    return Place("RANK", rank, _pod(listed[rank]))
+    return _place("RANK", rank, environ)
+
+
+def _place(source: str, number: int, environ: Mapping[str, str]) -> Place:
+    listed = hosts(environ)
+    in_task, numbers = number, {}
+    for of_task in task_hosts(environ).values():
+        if in_task < len(of_task):
+            numbers[len(of_task)] = in_task
+            break
+        in_task -= len(of_task)
+    numbers[len(listed)] = number
+    return Place(source, number, _pod(listed[number]), numbers)
 
 
 def number_among(

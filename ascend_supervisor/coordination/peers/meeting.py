@@ -47,6 +47,11 @@ POD_ADDRESSES = ("POD_IP", "MA_CURRENT_IP")
 MOST_OF_HOST = 80
 LEAST_NAME = 4
 MOST_OF_NAME = 40
+_OF_A_SERVER = re.compile(
+    r"(\0--?(?:[a-z]+[-_])*(?:rank|index|host|hostname|addr|address|ip)[=\0])[^\0]*", re.IGNORECASE
+)
+"""An option that each server may give a value of its own."""
+_ADDRESS = re.compile(r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b")
 
 
 class Meeting(Struct, frozen=True):
@@ -112,14 +117,19 @@ def _in_common(settings: Settings) -> Iterator[str]:
 
 
 def _command(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
-    """The name of its script and a digest: it may hold secrets. Of ``once``, any may differ."""
+    """The name of its script and a digest: it may hold secrets. Of ``once``, any may differ.
+
+    What may be the server's own does not count: its names, addresses, ``--node_rank 3``.
+    """
     if settings.method == "once" or not settings.command:
         return
     program, *words = settings.command
-    text = "\0".join((PurePath(program).name, *words))
-    for own in (node(), *(environ.get(name, "") for name in OWN_NAMES)):
+    text = "\0".join((PurePath(program).name.rstrip("0123456789."), *words))
+    names = (node(), *(environ.get(name, "") for name in OWN_NAMES))
+    for own in sorted(names, key=len, reverse=True):
         if len(own) > LEAST_NAME and any(map(str.isdigit, own)):
             text = text.replace(own, "*")
+    text = _ADDRESS.sub("*", _OF_A_SERVER.sub(r"\1*", text))
     digest = sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
     script = next((word for word in words if word.endswith(".py")), program)
     name = re.sub(r"[^A-Za-z0-9._-]", "_", PurePath(script).name)[:MOST_OF_NAME]

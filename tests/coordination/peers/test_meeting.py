@@ -48,6 +48,18 @@ def test_what_names_this_server_may_differ():
     ]
     assert logs[0] == logs[1]
     assert shared("/opt/a/python3", "train.py", "--lr", "1") == TRAIN
+    assert shared("python3.10", "train.py", "--lr", "1") == TRAIN
+    for option in ("--node_rank", "--node-rank", "--rank", "--host"):
+        one, other = (shared("python3", "train.py", option, value) for value in "01")
+        assert one == other
+        assert shared("python3", "train.py", f"{option}=0") == shared(
+            "python3", "train.py", f"{option}=17"
+        )
+    addresses = [shared("python3", "t.py", "--m", f"tcp://10.0.0.{n}:1") for n in (1, 20)]
+    assert addresses[0] == addresses[1]
+    names = ("job-worker-1", "job-worker-10")
+    one, other = (shared("python3", "t.py", pod, POD_NAME=pod, HOSTNAME=names[0]) for pod in names)
+    assert one == other
     assert shared("python3", "train.py", HOSTNAME="train") == shared("python3", "train.py")
     assert node()
 
