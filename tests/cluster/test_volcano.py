@@ -179,6 +179,13 @@ def test_in_a_table_without_names_the_place_among_all_hosts_counts():
         assert find_entry(table(A5), identity_of(environ))[0] == server
 
 
+def test_in_a_table_of_the_workers_alone_the_place_among_them_counts():
+    """The master has no NPU, so it is in no table."""
+    for name in (TEMPLATE_1, A5):
+        places = [find_entry(table(name), identity_of(pod(server)))[0] for server in (1, 2)]
+        assert places == [0, 1]
+
+
 @pytest.mark.parametrize("name", [TEMPLATE_1, A5])
 def test_in_a_table_an_index_alone_is_refused(name):
     with pytest.raises(TableRefused) as refused:

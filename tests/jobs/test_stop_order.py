@@ -311,19 +311,27 @@ def test_a_rank_that_saves_keeps_its_helpers(supervised):
 DOES_NOT_FORWARD = """\
 import signal, subprocess, sys
 signal.signal(signal.SIGTERM, lambda *_: None)
-sys.exit(subprocess.Popen([sys.executable, "train.py"]).wait())
+trains = subprocess.Popen([sys.executable, "train.py"])
+"""
+WAITS = "sys.exit(trains.wait())\n"
+POLLS = """\
+import time
+while trains.poll() is None:
+    time.sleep(0.05)
+sys.exit(trains.returncode)
 """
 
 
-def test_who_ends_nobody_is_not_waited_for_long(script, tmp_path):
-    (tmp_path / "manager.py").write_text(DOES_NOT_FORWARD)
+@pytest.mark.parametrize(("how", "seconds"), [(WAITS, 1), (POLLS, 2)], ids=["waits", "polls"])
+def test_who_ends_nobody_is_not_waited_for_long(script, tmp_path, how, seconds):
+    (tmp_path / "manager.py").write_text(DOES_NOT_FORWARD + how)
     job = script("{python} manager.py", "--grace", "4")
     up(job)
     began = time.monotonic()
     job.send(signal.SIGTERM)
     assert job.end() == 143
     assert (tmp_path / "saved").exists()
-    assert 2 <= time.monotonic() - began < 4
+    assert seconds <= time.monotonic() - began < 4
 
 
 # What only waits for the end of the ranks.

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import PipeEnds, all_pipes, dispositions, standard_pipes
-from ascend_supervisor.processes.stop_order import READ_REST_SECONDS, Member, StopOrder
+from ascend_supervisor.processes.stop_order import (
+    MOST_DEEP,
+    MOST_ORDERED,
+    READ_REST_SECONDS,
+    WAITING_SECONDS,
+    Member,
+    StopOrder,
+)
 
 HEAD_START = 10.0
 
@@ -170,3 +177,29 @@ def test_what_a_process_does_with_a_signal_is_known():
     finally:
         child.kill()
         child.communicate()
+
+
+def test_what_is_below_a_wrapper_that_only_waits_is_told_after_a_second():
+    wrapper = one(1, program="python3", handles=True, waits=True)
+    trains = one(2, 1, program="python3", handles=True)
+    found, first = order(wrapper, trains)
+    assert first == [1]
+    assert found.next_at == WAITING_SECONDS
+    assert found.due((wrapper, trains), WAITING_SECONDS) == [trains.pid]
+
+
+def test_what_waits_for_a_child_only_later_has_its_whole_head_start():
+    saves = one(1, program="python3", handles=True)
+    found, first = order(saves)
+    assert first == [1]
+    upload = one(2, 1, program="cp")
+    waits = one(1, program="python3", handles=True, waits=True)
+    assert found.due((waits, upload), WAITING_SECONDS) == []
+    assert found.due((waits, upload), HEAD_START) == [upload.pid]
+
+
+def test_a_family_too_large_or_too_deep_is_told_at_once():
+    heads = [one(number, number - 1, handles=True) for number in range(1, MOST_DEEP + 3)]
+    assert len(order(*heads)[1]) == len(heads)
+    many = [one(number, 1, handles=True) for number in range(2, MOST_ORDERED + 2)]
+    assert len(order(one(1, handles=True), *many)[1]) == len(many) + 1
