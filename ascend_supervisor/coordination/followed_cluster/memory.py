@@ -193,6 +193,7 @@ def _owed_until(memory: Memory, now: float, *, is_recovered: bool, is_expected: 
     at, is_withdrawn = memory.written_at, isinstance(memory.table, WithdrawnTable)
     is_new = at is not None and at > max(memory.started_at, now - CONFIRMED_SECONDS)
     was_written = is_new and not is_withdrawn and bool(memory.running)  # the first look is none
-    if not memory.has_peers or not is_expected or was_written:
+    is_of_reset = memory.incident is not None and not memory.incident.awaits_table
+    if not memory.has_peers or not is_expected or was_written or is_of_reset:
         return 0.0
     return inf if is_recovered or _is_behind(memory) else now + CONFIRMED_SECONDS
