@@ -17,8 +17,8 @@ SAVES = """\
 import os, signal, subprocess, sys, time
 
 
-def say(*words):
-    print(*words, flush=True)
+def say(*words):  # a signal may come in the middle of a print, and a print in it would fail
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 
 
 def save(*_):
@@ -289,14 +289,14 @@ def test_who_ends_its_own_children_in_order_may_do_so(script, tmp_path, text):
 def test_a_rank_that_saves_keeps_its_helpers(supervised):
     """A data loader's death would be an exception in the rank."""
     source = (
-        "import signal, subprocess, sys, time\n"
+        "import os, signal, subprocess, sys, time\n"
         "helper = subprocess.Popen((sys.executable, '-c', 'import time; time.sleep(600)'))\n"
         "def save(*_):\n"
         "    time.sleep(1)\n"
         "    print('helper', helper.poll(), flush=True)\n"
         "    sys.exit(0)\n"
         "signal.signal(signal.SIGTERM, save)\n"
-        "print('up', flush=True)\n"
+        "os.write(1, b'up\\n')\n"
         "while True: time.sleep(0.02)"
     )
     job = supervised("--standalone", "2", "--grace", "15", *python(source))
