@@ -195,16 +195,22 @@ def may_wait(pid: int) -> bool:
     It reads a pipe, and apart from its output it holds none that others may read.
     """
     reads = False
-    place = f"/proc/{pid}/fd"
-    with suppress(OSError):
-        for number in os.listdir(place):  # noqa: PTH208
-            if not os.readlink(f"{place}/{number}").startswith("pipe:["):  # noqa: PTH115
+    for place in descriptors(pid):
+        with suppress(OSError):  # it has closed this one since
+            if not os.readlink(place).startswith("pipe:["):  # noqa: PTH115
                 continue
-            mode = os.lstat(f"{place}/{number}").st_mode  # that of the descriptor
-            if mode & 0o200 and number not in {"1", "2"}:
+            mode = os.lstat(place).st_mode  # that of the descriptor
+            if mode & 0o200 and not place.endswith(("/1", "/2")):
                 return False
             reads = reads or bool(mode & 0o400)
     return reads
+
+
+def descriptors(pid: int) -> list[str]:
+    place = f"/proc/{pid}/fd"
+    with suppress(OSError):
+        return [f"{place}/{number}" for number in os.listdir(place)]  # noqa: PTH208
+    return []
 
 
 def hold(found: set[Process], held: dict[Process, int]) -> None:

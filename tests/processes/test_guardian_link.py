@@ -174,3 +174,25 @@ async def test_an_earlier_guardian_is_waited_for_from_its_first_moment(tmp_path:
     guardian.kill()
     guardian.wait()
     assert await earlier_guardians(Mark.ours("OWNER", place), 0.0, lambda _: None) == ()
+
+
+OPENS_AND_CLOSES = """\
+import os
+os.dup2(os.pipe()[0], 9)
+os.closerange(3, 9)
+print("up", flush=True)
+while True:
+    for _ in range(4):
+        os.open("/dev/null", os.O_RDONLY)
+    os.closerange(3, 9)
+"""
+
+
+def test_who_opens_and_closes_files_meanwhile_may_still_only_wait():
+    """Python's resource tracker does, while it is starting."""
+    words = (sys.executable, "-c", OPENS_AND_CLOSES)
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        assert all(guardian_program.may_wait(process.pid) for _ in range(2000))
+        process.kill()

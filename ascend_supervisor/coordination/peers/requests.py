@@ -50,7 +50,7 @@ class Requests:
 
     def fails(self, what: str, why: str) -> None:
         """One of this kind has failed."""
-        since, _ = self._failing.get(what, (boot_time(), ""))
+        since, _ = self._failing.pop(what, (boot_time(), ""))  # the newest comes last
         self._failing[what] = since, why
         self._tell_trouble(why)
 
@@ -67,5 +67,5 @@ class Requests:
 
     @property
     def trouble(self) -> str:
-        """Why a request fails at present; empty if none does."""
-        return next((why for _, why in self._failing.values()), "")
+        """Why the last request that failed did so; empty if none fails at present."""
+        return next((why for _, why in reversed(self._failing.values())), "")
