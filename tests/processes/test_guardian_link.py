@@ -193,6 +193,8 @@ def test_who_opens_and_closes_files_meanwhile_may_still_only_wait():
     words = (sys.executable, "-c", OPENS_AND_CLOSES)
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        assert all(guardian_program.may_wait(process.pid) for _ in range(2000))
-        process.kill()
+        try:
+            assert process.stdout.readline() == b"up\n"
+            assert all(guardian_program.may_wait(process.pid) for _ in range(2000))
+        finally:
+            process.kill()
