@@ -11,6 +11,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import ReleaseWaiting, WaitEnded
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.descriptors import holds_file
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.intervals import RELEASE
 from ascend_supervisor.tasks.threads import aside
@@ -82,4 +83,4 @@ class _Telling:
 
 
 def _holders(paths: frozenset[str]) -> tuple[str, ...]:
-    return tuple(proc.description(pid) for pid in proc.pids() if proc.holds_file(pid, paths))
+    return tuple(proc.description(pid) for pid in proc.pids() if holds_file(pid, paths))

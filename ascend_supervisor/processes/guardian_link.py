@@ -17,7 +17,8 @@ from pathlib import Path
 import anyio
 
 from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.left import Telling, TellLeft
+from ascend_supervisor.processes.descriptors import open_files
+from ascend_supervisor.processes.left import LeftReports, TellLeft
 from ascend_supervisor.processes.ownership import Mark
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.threads import aside
@@ -98,7 +99,7 @@ async def earlier_guardians(mark: Mark, seconds: float, tell_left: TellLeft) -> 
 
     Returns descriptions of processes that they could not end within ``seconds``.
     """
-    telling = Telling(seconds, tell_left)
+    telling = LeftReports(seconds, tell_left)
     await aside(lambda: _continue(_guardians(mark.variable, mark.succeeds)))
     while left := await aside(lambda: tuple(_left(mark))):
         if telling.is_due:
@@ -113,7 +114,7 @@ async def earlier_guardians(mark: Mark, seconds: float, tell_left: TellLeft) -> 
 def _left(mark: Mark) -> Iterator[str]:
     """The processes that guardians wait for; the guardian itself if it shows none yet."""
     for number in _guardians(mark.variable, mark.succeeds):
-        held = map(HELD.fullmatch, proc.open_files(number))
+        held = map(HELD.fullmatch, open_files(number))
         for pid in [int(found[1]) for found in held if found] or [number]:
             yield proc.description(pid)
 

@@ -24,7 +24,7 @@ class Left(Struct, frozen=True):
 TellLeft = Callable[[Left], None]
 
 
-class Telling:
+class LeftReports:
     """Tells of processes that do not end within ``seconds``, at growing intervals."""
 
     def __init__(self, seconds: float, tell_left: TellLeft) -> None:

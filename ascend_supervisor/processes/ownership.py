@@ -10,6 +10,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.descriptors import holds_file
 from ascend_supervisor.processes.pid import Pid
 
 PID_BITS, START_BITS, PLACE_BITS = 22, 20, 20
@@ -145,7 +146,7 @@ class Ownership(Struct, frozen=True):
             return True
         if stat.is_dead:
             return False
-        if proc.holds_file(pid.number, known.pipes):
+        if holds_file(pid.number, known.pipes):
             return True
         if proc.limit_of_locks(pid.number) == self.mark.number:
             return True

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.descriptors import holds_file
 
 LISTENS = "0A"
 """TCP_LISTEN, as in include/net/tcp_states.h."""
@@ -24,7 +25,7 @@ def port_holder(address: str, port: int, root: Path = proc.PROC) -> str | None:
     if not sockets:
         return None
     for number in proc.pids(root):
-        if proc.holds_file(number, sockets, root):
+        if holds_file(number, sockets, root):
             return proc.description(number)
     return None
 

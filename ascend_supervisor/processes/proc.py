@@ -9,7 +9,6 @@ environment and command line, although the process lives: its other threads show
 from __future__ import annotations
 
 import os
-import stat as stat_bits
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -23,20 +22,17 @@ from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import printable
 
 COMMAND_CHARACTERS = 200
-MOST_DESCRIPTORS = 1024
-"""How many descriptors of a process are looked at in search of pipes: some hold a million."""
 PROC = Path("/proc")
 MOST_RESIDENTS = 1024
 _DEAD = frozenset({"Z", "X"})
-_BOTH_WAYS = stat_bits.S_IRUSR | stat_bits.S_IWUSR
 
 
-def _read(path: Path | str) -> bytes:
+def read(path: Path | str) -> bytes:
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (half the time of read_bytes)
         return file.read()
 
 
-_MEMORY = ProcessMemory(_read)
+_MEMORY = ProcessMemory(read)
 
 
 class Stat(Struct, frozen=True):
@@ -78,15 +74,15 @@ def descendants(pid: int, proc: Path = PROC) -> list[int]:
 def children(pid: int, proc: Path = PROC) -> list[int]:
     """Zombies too; raises OSError at EMFILE and the like."""
     found: list[int] = []
-    for task in _listed(f"{proc}/{pid}/task"):
+    for task in listed(f"{proc}/{pid}/task"):
         try:
-            text = _read(f"{proc}/{pid}/task/{task}/children")
+            text = read(f"{proc}/{pid}/task/{task}/children")
         except FileNotFoundError:
             if (proc / str(pid) / "task" / task).exists():  # a kernel without CONFIG_PROC_CHILDREN
                 return [child for child in pids(proc) if parent(child, proc) == pid]
             continue
         except OSError as error:
-            _raise_if_scarce(error)
+            raise_if_scarce(error)
             continue
         found += map(int, text.split())
     return found
@@ -107,26 +103,35 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
 def _stat_fields(place: str) -> list[bytes]:
     """From the third field on: the second, a name, may hold any bytes, parentheses too."""
     try:
-        return _read(f"{place}/stat").rpartition(b")")[2].split()
+        return read(f"{place}/stat").rpartition(b")")[2].split()
     except OSError as error:
-        _raise_if_scarce(error)
+        raise_if_scarce(error)
         return []
 
 
 def _living_threads(pid: int, proc: Path) -> Iterator[tuple[str, str]]:
     """The number and the state of each thread that has not ended; raises OSError at EMFILE."""
-    for task in _listed(f"{proc}/{pid}/task"):
+    for task in listed(f"{proc}/{pid}/task"):
         fields = _stat_fields(f"{proc}/{pid}/task/{task}")
         if fields and (state := fields[0].decode()) not in _DEAD:
             yield task, state
 
 
-def _in_place_of_main_thread(pid: int, proc: Path) -> str | None:
+def in_place_of_main_thread(pid: int, proc: Path) -> str | None:
     """The directory of a thread that shows what its dead main thread does not; None if alive."""
     fields = _stat_fields(f"{proc}/{pid}")
     if not fields or fields[0].decode() not in _DEAD or int(fields[17]) == 1:
         return None
     return next((f"{proc}/{pid}/task/{task}" for task, _ in _living_threads(pid, proc)), None)
+
+
+def listed(directory: str) -> list[str]:
+    """Empty if it cannot be listed; raises OSError at EMFILE and the like."""
+    try:
+        return os.listdir(directory)  # noqa: PTH208
+    except OSError as error:
+        raise_if_scarce(error)
+        return []
 
 
 class Resident(Struct, frozen=True):
@@ -146,7 +151,7 @@ def residents(proc: Path = PROC) -> Iterator[Resident]:
             yield Resident(pid, int(fields[1]), name(pid, proc), int(fields[21]) * page)
 
 
-def _raise_if_scarce(error: OSError) -> None:
+def raise_if_scarce(error: OSError) -> None:
     """EMFILE does not prove that the process has exited."""
     if scarcity(error):
         raise error
@@ -209,7 +214,7 @@ class Dispositions(Struct, frozen=True):
 def dispositions(pid: int, proc: Path = PROC) -> Dispositions:
     """None of any signal if that is unknown."""
     try:
-        lines = _read(f"{proc}/{pid}/status").splitlines()
+        lines = read(f"{proc}/{pid}/status").splitlines()
     except OSError:
         return Dispositions()
     found = {name: mask for name, _, mask in (line.partition(b":") for line in lines)}
@@ -225,16 +230,16 @@ def catches(pid: int, number: int, proc: Path = PROC) -> bool:
 def waits_for_child(pid: int, proc: Path = PROC) -> bool:
     """Whether its main thread waits for a child to end; False if the kernel does not say so."""
     with suppress(OSError):
-        return _read(f"{proc}/{pid}/wchan") == b"do_wait"
+        return read(f"{proc}/{pid}/wchan") == b"do_wait"
     return False
 
 
 def name(pid: int, proc: Path = PROC) -> str:
     """Its name (comm), which can be read even if the process is stuck."""
     try:
-        name = _read(f"{proc}/{pid}/comm")
+        name = read(f"{proc}/{pid}/comm")
     except OSError as error:
-        _raise_if_scarce(error)
+        raise_if_scarce(error)
         return ""
     return name.decode(errors="replace").removesuffix("\n")
 
@@ -277,7 +282,7 @@ def _memory(name: str, numbers: Sequence[int], proc: Path) -> list[bytes]:
     contents = _contents(name, numbers, proc)
     for error in contents:
         if isinstance(error, OSError):
-            _raise_if_scarce(error)
+            raise_if_scarce(error)
     return [b"" if isinstance(content, OSError) else content for content in contents]
 
 
@@ -286,7 +291,7 @@ def _contents(name: str, numbers: Sequence[int], proc: Path) -> list[Content]:
     contents = _MEMORY.read_all([proc / str(pid) / name for pid in numbers])
     for index, (pid, content) in enumerate(zip(numbers, contents, strict=True)):
         is_shown = isinstance(content, TimeoutError) or (content and isinstance(content, bytes))
-        place = None if is_shown else _in_place_of_main_thread(pid, proc)
+        place = None if is_shown else in_place_of_main_thread(pid, proc)
         if place is not None:
             contents[index : index + 1] = _MEMORY.read_all([Path(place, name)])
     return contents
@@ -295,9 +300,9 @@ def _contents(name: str, numbers: Sequence[int], proc: Path) -> list[Content]:
 def limit_of_locks(pid: int, proc: Path = PROC) -> int | None:
     """Its soft RLIMIT_LOCKS, which can be read even if the process is stuck; None: unlimited."""
     try:
-        content = _read(f"{proc}/{pid}/limits")
+        content = read(f"{proc}/{pid}/limits")
     except OSError as error:
-        _raise_if_scarce(error)
+        raise_if_scarce(error)
         return None
     soft = content.partition(b"Max file locks")[2].split(None, 1)[:1]
     return int(soft[0]) if soft and soft[0].isdigit() else None
@@ -311,100 +316,6 @@ def in_our_pid_namespace(pid: int, proc: Path = PROC) -> bool:
         return False
 
 
-def holds_file(pid: int, paths: frozenset[str], proc: Path = PROC) -> bool:
-    """Whether one of its open files is one of ``paths``; raises OSError at EMFILE and the like."""
-    return any(path in paths for path in _open_files(pid, proc))
-
-
-class PipeEnds(Struct, frozen=True):
-    """The pipes of a process: ``says`` at its stdout and stderr, ``writes`` elsewhere.
-
-    Anonymous ones are like ``pipe:[4026]``; named ones are known by their paths.
-    """
-
-    reads: frozenset[str] = frozenset()
-    says: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
-
-
-def is_anonymous(pipe: str) -> bool:
-    return pipe.startswith("pipe:[")
-
-
-def standard_pipes(pid: int, proc: Path = PROC) -> PipeEnds:
-    """Those at its stdin, stdout and stderr."""
-    place = _in_place_of_main_thread(pid, proc) or f"{proc}/{pid}"
-    return _pipe_ends(place, ("0", "1", "2"))
-
-
-def all_pipes(pid: int, proc: Path = PROC) -> PipeEnds:
-    """All of them, among its first MOST_DESCRIPTORS descriptors; raises OSError at EMFILE."""
-    numbers = _descriptors(f"{proc}/{pid}")
-    if not numbers and (other := _in_place_of_main_thread(pid, proc)):
-        return _pipe_ends(other, _descriptors(other))
-    return _pipe_ends(f"{proc}/{pid}", numbers)
-
-
-def _descriptors(place: str) -> list[str]:
-    """Not by listdir: some processes hold a million."""
-    try:
-        with os.scandir(f"{place}/fd") as found:
-            return [entry.name for entry in islice(found, MOST_DESCRIPTORS)]
-    except OSError as error:
-        _raise_if_scarce(error)
-        return []
-
-
-def _pipe_ends(place: str, numbers: Sequence[str]) -> PipeEnds:
-    reads: set[str] = set()
-    says: set[str] = set()
-    writes: set[str] = set()
-    for number in numbers:
-        with suppress(OSError):
-            link = f"{place}/fd/{number}"
-            target = os.readlink(link)  # noqa: PTH115
-            mode = os.lstat(link).st_mode
-            if not is_anonymous(target) and not _may_be_a_fifo(target, mode, place, number):
-                continue
-            if mode & stat_bits.S_IRUSR:
-                reads.add(target)
-            if mode & stat_bits.S_IWUSR:
-                (says if number in {"1", "2"} else writes).add(target)
-    return PipeEnds(frozenset(reads), frozenset(says), frozenset(writes))
-
-
-def _may_be_a_fifo(target: str, mode: int, place: str, number: str) -> bool:
-    """Whether it has a name, one direction and no position: stat(2) may hang on a lost server."""
-    is_named = target.startswith("/") and not target.startswith("/dev/")
-    if not is_named or mode & _BOTH_WAYS == _BOTH_WAYS:
-        return False
-    return _read(f"{place}/fdinfo/{number}").split()[:2] == [b"pos:", b"0"]
-
-
-def open_files(pid: int, proc: Path = PROC) -> list[str]:
-    """The targets of its file descriptors; raises OSError at EMFILE and the like."""
-    return list(_open_files(pid, proc))
-
-
-def _open_files(pid: int, proc: Path) -> Iterator[str]:
-    place = f"{proc}/{pid}"
-    numbers = _listed(f"{place}/fd")
-    if not numbers and (other := _in_place_of_main_thread(pid, proc)):
-        place, numbers = other, _listed(f"{other}/fd")
-    for number in numbers:
-        with suppress(OSError):
-            yield os.readlink(f"{place}/fd/{number}")  # noqa: PTH115  (a str is what is compared)
-
-
-def _listed(directory: str) -> list[str]:
-    """Empty if it cannot be listed; raises OSError at EMFILE and the like."""
-    try:
-        return os.listdir(directory)  # noqa: PTH208
-    except OSError as error:
-        _raise_if_scarce(error)
-        return []
-
-
 def description(pid: int, proc: Path = PROC) -> str:
     """The process for people: pid, state, kernel function it waits in, masked command line."""
     try:
@@ -413,7 +324,7 @@ def description(pid: int, proc: Path = PROC) -> str:
         return f"{pid} (cannot be looked at: {error.strerror})"
     if found is None:
         return f"{pid} (gone)"
-    place = _in_place_of_main_thread(pid, proc) or f"{proc}/{pid}"
+    place = in_place_of_main_thread(pid, proc) or f"{proc}/{pid}"
     try:
         waits = Path(place, "wchan").read_text().strip()
     except OSError:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
-from ascend_supervisor.processes.left import Telling, TellLeft
+from ascend_supervisor.processes.left import LeftReports, TellLeft
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.threads import aside
@@ -130,7 +130,7 @@ async def _sweep(
     killed: set[int] = set()
     quiet = 0
     pause = LOOK_AGAIN_SECONDS
-    telling = Telling(seconds, tell_left)
+    telling = LeftReports(seconds, tell_left)
     while True:
         found: list[Pid] = []
         blind: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.output.rank_output import RankOutput
+from ascend_supervisor.processes.descriptors import only_reads
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.clock import whole_second
@@ -29,7 +30,7 @@ from ascend_supervisor.workers.nested_ranks import NestedRanks
 from ascend_supervisor.workers.process import FOR_THE_GROUP, Process, start
 from ascend_supervisor.workers.remaining import left_by_command, remaining
 from ascend_supervisor.workers.runtime import Runtime
-from ascend_supervisor.workers.telling import Telling, kill_first, only_reads
+from ascend_supervisor.workers.telling import OrderedSignal, kill_first
 from ascend_supervisor.workers.verdict import Verdict
 
 SILENT_SECONDS = 0.25
@@ -61,7 +62,7 @@ class WorkerGroup:
         self._noted: set[Process] = set()
         self._dismissed: set[Process] = set()
         self._untold: ProcessExited | None = None
-        self._telling: Telling | None = None
+        self._telling: OrderedSignal | None = None
 
     async def start(self, tasks: TaskGroup) -> None:
         """Start all, in order; signals are handled between two of them. Raises a Refusal.
@@ -113,7 +114,7 @@ class WorkerGroup:
         return sum(process.send(number) for process in self._ranks) > 0
 
     def stop_with(self, number: int, head_start: float) -> None:
-        """Tell the ranks to stop, in order (Telling); exits from now on are consequences.
+        """Tell the ranks to stop, in order (OrderedSignal); exits from now on are consequences.
 
         ``empty`` tells those that have to wait for others, and ends processes that serve the ranks,
         such as a scheduler, after the ranks, which may need them to save a checkpoint.
@@ -124,7 +125,7 @@ class WorkerGroup:
         ordered = [one for one in self._ranks if _has_order(one.spec, number)]
         runtime = self._runtime
         outputs, children = self._kin.known.pipes, runtime.children
-        self._telling = Telling(number, ordered, head_start, outputs, children, runtime.clock)
+        self._telling = OrderedSignal(number, ordered, head_start, outputs, children, runtime.clock)
         self._telling.begin()
         for process in self._ranks:
             if process not in ordered:

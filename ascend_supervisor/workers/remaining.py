@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.descriptors import only_reads
 from ascend_supervisor.processes.proc import description, stat
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.workers.process import Process
-from ascend_supervisor.workers.telling import only_reads
 
 
 async def remaining(

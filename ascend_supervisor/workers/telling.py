@@ -9,6 +9,13 @@ from contextlib import suppress
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.descriptors import (
+    PipeEnds,
+    all_pipes,
+    is_anonymous,
+    only_reads,
+    standard_pipes,
+)
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.stop_order import Member, StopOrder
 from ascend_supervisor.tasks.clock import Clock
@@ -21,7 +28,7 @@ Family = Mapping[Pid, proc.Stat]
 """Our descendants that live."""
 
 
-class Telling:
+class OrderedSignal:
     """``number`` for ``processes`` and all that is signalled together with them.
 
     What is below a process that handles the signal is told after it, or after ``head_start``
@@ -80,7 +87,7 @@ class Telling:
         ours = {process.pid for process in groups}
         roots = ours.union(pid.number for one in groups for pid in one.workers())
         pids = [pid for pids in groups.values() for pid in pids]
-        ends = {pid: proc.standard_pipes(pid.number) for pid in pids if pid.number not in lone}
+        ends = {pid: standard_pipes(pid.number) for pid in pids if pid.number not in lone}
         said = frozenset[str]().union(*(one.says for one in ends.values())) - self._outputs
         return [
             Member(pid, 0, self._number)
@@ -115,7 +122,7 @@ def _member(
     pid: Pid,
     found: proc.Stat,
     number: int,
-    ends: proc.PipeEnds,
+    ends: PipeEnds,
     said: frozenset[str],
     roots: Collection[int],
 ) -> Member:
@@ -124,7 +131,7 @@ def _member(
     if number not in FOR_THE_GROUP and not takes.catches(number):
         is_root = pid.number in roots and not takes.ignores(number)
         number = number if is_root else signal.SIGTERM
-    heard = proc.all_pipes(pid.number).reads & said if said else frozenset[str]()
+    heard = all_pipes(pid.number).reads & said if said else frozenset[str]()
     return Member(
         pid,
         0 if pid.number in roots else found.parent,
@@ -133,7 +140,7 @@ def _member(
         takes.handles(number),
         takes.ignores(number),
         ends.says,
-        heard | {pipe for pipe in ends.reads if proc.is_anonymous(pipe)},
+        heard | {pipe for pipe in ends.reads if is_anonymous(pipe)},
         proc.waits_for_child(pid.number),
     )
 
@@ -172,13 +179,3 @@ def kill_first(processes: Sequence[Process]) -> set[Pid]:
             if pid not in waiting:
                 pid.send(signal.SIGKILL)
     return spared
-
-
-def only_reads(number: int) -> bool:
-    """Whether it reads a pipe, and apart from its output holds none that others may read.
-
-    Such a process may only wait for the end of the others. Python's resource tracker reads a pipe
-    until all ranks have closed it, and then removes what they have left in shared memory.
-    """
-    ends = proc.all_pipes(number)
-    return any(map(proc.is_anonymous, ends.reads)) and not any(map(proc.is_anonymous, ends.writes))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.processes.proc import open_files
+from ascend_supervisor.processes.descriptors import open_files
 from tests.etcd.servers import PROGRAM
 from tests.peers.own_etcd import OwnEtcdJob
 from tests.peers.servers import PATIENT

@@ -6,7 +6,7 @@ import asyncio
 
 import anyio
 
-from ascend_supervisor.processes.left import Left, Telling
+from ascend_supervisor.processes.left import Left, LeftReports
 
 
 class Moment(asyncio.SelectorEventLoop):
@@ -24,7 +24,7 @@ def told_within(seconds: float, until: float) -> list[Left]:
     loop = Moment()
 
     async def wait() -> None:
-        telling = Telling(seconds, told.append)
+        telling = LeftReports(seconds, told.append)
         for tenth in range(int(until * 10) + 1):
             loop.moment = 100.0 + tenth / 10
             if telling.is_due:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.descriptors import holds_file
 from ascend_supervisor.programs import guardian, mpirun_head
 from tests.running import END_MAIN_THREAD, wait_until
 
@@ -151,8 +152,8 @@ def test_a_process_whose_main_thread_has_ended_lives_and_shows_what_it_holds(sta
     assert proc.environ(pid)[b"MARK"] == b"x"
     assert proc.started_with(b"MARK", [pid, 999_999_999]) == [pid]
     assert proc.words(pid)[0] == sys.executable
-    assert proc.holds_file(pid, frozenset({str(device)}))
-    assert not proc.holds_file(pid, frozenset({"/nowhere"}))
+    assert holds_file(pid, frozenset({str(device)}))
+    assert not holds_file(pid, frozenset({"/nowhere"}))
     assert re.fullmatch(
         rf"{pid} \(state S in [\w.]+\): {sys.executable} -c .*", proc.description(pid)
     )
@@ -164,7 +165,7 @@ def test_a_process_whose_main_thread_has_ended_lives_and_shows_what_it_holds(sta
     end(process)
     assert proc.is_zombie(pid)
     assert pid not in {process for (process, _), _ in guardian.living()}
-    assert not proc.holds_file(pid, frozenset({str(device)}))
+    assert not holds_file(pid, frozenset({str(device)}))
 
 
 def test_a_rank_of_mpirun_whose_main_thread_has_ended_is_one(start):
@@ -215,13 +216,13 @@ def test_a_file_is_held_while_it_is_open(start, tmp_path):
     )
     process = start(source + WAIT, str(device), stdin=subprocess.PIPE)
     said(process)
-    assert proc.holds_file(process.pid, frozenset({str(other), str(device)}))
-    assert not proc.holds_file(process.pid, frozenset({str(other)}))
-    assert not proc.holds_file(process.pid, frozenset())
+    assert holds_file(process.pid, frozenset({str(other), str(device)}))
+    assert not holds_file(process.pid, frozenset({str(other)}))
+    assert not holds_file(process.pid, frozenset())
     assert process.stdin is not None
     process.stdin.close()
     said(process)
-    assert not proc.holds_file(process.pid, frozenset({str(device)}))
+    assert not holds_file(process.pid, frozenset({str(device)}))
 
 
 def test_a_description_names_pid_state_and_command(start):
@@ -305,7 +306,7 @@ def test_a_process_that_is_gone_has_nothing(gone):
     assert proc.stat(gone) is None
     assert not proc.is_zombie(gone)
     assert proc.environ(gone) == {}
-    assert not proc.holds_file(gone, frozenset({"/dev/null"}))
+    assert not holds_file(gone, frozenset({"/dev/null"}))
     assert not proc.in_our_pid_namespace(gone)
     assert proc.description(gone) == f"{gone} (gone)"
 

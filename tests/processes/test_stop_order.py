@@ -10,8 +10,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_supervisor.processes.descriptors import PipeEnds, all_pipes, standard_pipes
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.proc import PipeEnds, all_pipes, dispositions, standard_pipes
+from ascend_supervisor.processes.proc import dispositions
 from ascend_supervisor.processes.stop_order import (
     MOST_DEEP,
     MOST_ORDERED,

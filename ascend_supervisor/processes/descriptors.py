@@ -1,0 +1,117 @@
+"""The open files of processes, and their pipes, as /proc shows them.
+
+A process that is gone, or that we may not inspect, has none. If its main thread has ended, the
+others show them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as stat_bits
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from ascend_supervisor.processes import proc
+
+MOST_DESCRIPTORS = 1024
+"""How many descriptors of a process are looked at in search of pipes: some hold a million."""
+_BOTH_WAYS = stat_bits.S_IRUSR | stat_bits.S_IWUSR
+
+
+def holds_file(pid: int, paths: frozenset[str], root: Path = proc.PROC) -> bool:
+    """Whether one of its open files is one of ``paths``; raises OSError at EMFILE and the like."""
+    return any(path in paths for path in _open_files(pid, root))
+
+
+class PipeEnds(Struct, frozen=True):
+    """The pipes of a process: ``says`` at its stdout and stderr, ``writes`` elsewhere.
+
+    Anonymous ones are like ``pipe:[4026]``; named ones are known by their paths.
+    """
+
+    reads: frozenset[str] = frozenset()
+    says: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+
+
+def is_anonymous(pipe: str) -> bool:
+    return pipe.startswith("pipe:[")
+
+
+def standard_pipes(pid: int, root: Path = proc.PROC) -> PipeEnds:
+    """Those at its stdin, stdout and stderr."""
+    place = proc.in_place_of_main_thread(pid, root) or f"{root}/{pid}"
+    return _pipe_ends(place, ("0", "1", "2"))
+
+
+def all_pipes(pid: int, root: Path = proc.PROC) -> PipeEnds:
+    """All of them, among its first MOST_DESCRIPTORS descriptors; raises OSError at EMFILE."""
+    numbers = _descriptors(f"{root}/{pid}")
+    if not numbers and (other := proc.in_place_of_main_thread(pid, root)):
+        return _pipe_ends(other, _descriptors(other))
+    return _pipe_ends(f"{root}/{pid}", numbers)
+
+
+def only_reads(number: int) -> bool:
+    """Whether it reads a pipe, and apart from its output holds none that others may read.
+
+    Such a process may only wait for the end of the others. Python's resource tracker reads a pipe
+    until all ranks have closed it, and then removes what they have left in shared memory.
+    """
+    ends = all_pipes(number)
+    return any(map(is_anonymous, ends.reads)) and not any(map(is_anonymous, ends.writes))
+
+
+def _descriptors(place: str) -> list[str]:
+    """Not by listdir: some processes hold a million."""
+    try:
+        with os.scandir(f"{place}/fd") as found:
+            return [entry.name for entry in islice(found, MOST_DESCRIPTORS)]
+    except OSError as error:
+        proc.raise_if_scarce(error)
+        return []
+
+
+def _pipe_ends(place: str, numbers: Sequence[str]) -> PipeEnds:
+    reads: set[str] = set()
+    says: set[str] = set()
+    writes: set[str] = set()
+    for number in numbers:
+        with suppress(OSError):
+            link = f"{place}/fd/{number}"
+            target = os.readlink(link)  # noqa: PTH115
+            mode = os.lstat(link).st_mode
+            if not is_anonymous(target) and not _may_be_a_fifo(target, mode, place, number):
+                continue
+            if mode & stat_bits.S_IRUSR:
+                reads.add(target)
+            if mode & stat_bits.S_IWUSR:
+                (says if number in {"1", "2"} else writes).add(target)
+    return PipeEnds(frozenset(reads), frozenset(says), frozenset(writes))
+
+
+def _may_be_a_fifo(target: str, mode: int, place: str, number: str) -> bool:
+    """Whether it has a name, one direction and no position: stat(2) may hang on a lost server."""
+    is_named = target.startswith("/") and not target.startswith("/dev/")
+    if not is_named or mode & _BOTH_WAYS == _BOTH_WAYS:
+        return False
+    return proc.read(f"{place}/fdinfo/{number}").split()[:2] == [b"pos:", b"0"]
+
+
+def open_files(pid: int, root: Path = proc.PROC) -> list[str]:
+    """The targets of its file descriptors; raises OSError at EMFILE and the like."""
+    return list(_open_files(pid, root))
+
+
+def _open_files(pid: int, root: Path) -> Iterator[str]:
+    place = f"{root}/{pid}"
+    numbers = proc.listed(f"{place}/fd")
+    if not numbers and (other := proc.in_place_of_main_thread(pid, root)):
+        place, numbers = other, proc.listed(f"{other}/fd")
+    for number in numbers:
+        with suppress(OSError):
+            yield os.readlink(f"{place}/fd/{number}")  # noqa: PTH115  (a str is what is compared)
