@@ -10,6 +10,10 @@ import sys
 SUPERVISOR, CONTROL = "ascend_supervisor", "ascend-supervisorctl"
 OLDEST = (3, 10)
 USAGE, UNAVAILABLE = 64, 69
+TERMINATION_LOG = "/dev/termination-log"
+MOST_BYTES = 4096
+"""Kubernetes reads no more of it."""
+QUESTIONS = {"--check", "--help", "-h", "--version"}
 LACKING = ("cannot allocate memory", "failed to map segment", "Too many open files")
 """What an error of the system says where a module is there, but there is no room for it."""
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -59,13 +63,16 @@ def _packages() -> "set[str]":
 def refuse(error: Exception, program: str) -> int:
     """Tell why ``error`` ended an import of ours; returns the exit code.
 
-    A sentence on stderr, for programs that report events also the last of them on stdout.
+    A sentence on stderr; of the program that runs jobs also the last event on stdout, and the
+    termination log.
     """
     sentence = why_not(error)
     code = UNAVAILABLE if _lacks_room(error) else USAGE
     if program == SUPERVISOR and not os.isatty(1):
         _write(1, _event(sentence, code))
     _write(2, f"{program}: {sentence}")
+    if program == SUPERVISOR:
+        _tell_kubelet(sentence)
     return code
 
 
@@ -127,6 +134,41 @@ def _event(sentence: str, code: int) -> str:
             "peers_server": None,
         }
     )
+
+
+def _tell_kubelet(sentence: str) -> None:
+    """Write the termination log, if it is a regular file that nobody holds or has written to."""
+    import stat
+
+    path = _termination_log()
+    if path is None:
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    text = sentence.encode(errors="replace")[: MOST_BYTES - 1]
+    try:
+        import fcntl
+
+        number = os.open(path, flags, 0o644)
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(number)
+        if stat.S_ISREG(found.st_mode) and not found.st_size:
+            _write(number, text.decode(errors="ignore"))
+    except (ImportError, OSError):
+        pass  # the sentence is on stderr
+
+
+def _termination_log() -> "str | None":
+    """Where it is; None for a question, and where there is none. No configuration file is read."""
+    words = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
+    if QUESTIONS.intersection(words):
+        return None
+    option, named = "--termination-log", os.environ.get("ASCEND_SUPERVISOR_TERMINATION_LOG")
+    for number, word in enumerate(words):
+        if word == option:
+            named = "".join(words[number + 1 : number + 2])
+        elif word.startswith(f"{option}="):
+            named = word[len(option) + 1 :]
+    return named or (TERMINATION_LOG if os.path.lexists(TERMINATION_LOG) else None)
 
 
 def _write(number: int, line: str) -> None:

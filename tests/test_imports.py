@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -125,6 +126,56 @@ def test_a_package_that_is_missing_is_told_in_a_sentence_and_an_event(tmp_path):
     assert run.stderr.startswith("ascend_supervisor: cannot be imported: No module named 'anyio'; ")
     assert sys.executable in run.stderr
     assert event["reason"] == run.stderr.removeprefix("ascend_supervisor: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "environ"),
+    [
+        (("--termination-log", "log", "--", "true"), {}),
+        (("--termination-log=log", "true"), {}),
+        (("--", "true"), {"ASCEND_SUPERVISOR_TERMINATION_LOG": "log"}),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False], ids=["empty", "missing"])
+def test_kubelet_reads_which_package_is_missing(tmp_path, words, environ, is_there):
+    log = tmp_path / "log"
+    if is_there:
+        log.touch()
+    program = (sys.executable, "-S", "-m", "ascend_supervisor", *words)
+    run = ended(program, tmp_path, PYTHONPATH=str(ROOT), **environ)
+    assert run.returncode == 64
+    assert log.read_text() == f"{last_event(run.stdout)['root_cause']}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(("--check", "--", "true"), ""), (("--version",), ""), (("--", "true"), "the first failure")],
+    ids=["a plan", "a question", "a second start"],
+)
+def test_without_our_packages_it_is_left_to_whom_it_belongs(tmp_path, words, told):
+    log = tmp_path / "log"
+    log.write_text(told)
+    program = (sys.executable, "-S", "-m", "ascend_supervisor", "--termination-log", "log", *words)
+    assert ended(program, tmp_path, PYTHONPATH=str(ROOT)).returncode == 64
+    assert log.read_text() == told
+
+
+@pytest.mark.parametrize("kind", ["directory", "link", "device", "nowhere", "held"])
+def test_where_it_cannot_be_written_the_sentence_is_told_all_the_same(tmp_path, kind):
+    log = tmp_path / "log"
+    with (tmp_path / "other").open("w") as other:
+        if kind == "directory":
+            log.mkdir()
+        elif kind == "link":
+            log.symlink_to(tmp_path / "other")
+        elif kind == "held":
+            log.hardlink_to(tmp_path / "other")
+            fcntl.flock(other, fcntl.LOCK_EX)
+        place = {"device": "/dev/full", "nowhere": str(log / "below")}.get(kind, str(log))
+        words = (sys.executable, "-S", "-m", "ascend_supervisor", "--termination-log", place)
+        run = ended((*words, "--", "true"), tmp_path, PYTHONPATH=str(ROOT))
+    assert (run.returncode, len(run.stderr.splitlines())) == (64, 1)
+    assert (tmp_path / "other").read_text() == ""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """The root cause in the container's termination log, which kubelet reads.
 
-The file is the container's own: who runs a job holds it, so that a second start that is refused
-leaves it alone. Everything here but the fold may block on the disk.
+The file is the container's own. Of the starts in it the last one that ran a job counts: it empties
+the file and holds it, so that a second start that is refused leaves it alone. Everything here but
+the fold may block on the disk.
 """
 
 from __future__ import annotations
@@ -47,14 +48,20 @@ def text_of(cause: str) -> bytes:
 def hold(path: Path) -> None:
     """Keep the file until this process ends, so that no start that is refused writes to it.
 
-    Best effort: what cannot be locked is not held.
+    What an earlier start has told is removed: it would be taken for the end of this one. Best
+    effort: what cannot be locked is not held.
     """
     with suppress(OSError):
         descriptor = open_regular_file(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # another job runs here
+            close_quietly(descriptor)
+            return
         except OSError:
             close_quietly(descriptor)
+        if path.stat().st_size:
+            write_termination_log(path, b"")
 
 
 def write_termination_log(path: Path, text: bytes) -> None:

@@ -154,3 +154,26 @@ def test_of_a_supervisor_that_was_killed_the_events_are_there(supervised):
     waiting.send(signal.SIGKILL)
     waiting.end()
     assert kept(file)[-1]["event"] == "process.started"
+
+
+REFUSED = {
+    "settings": (64, ("--restarts", "three", "--", "true"), {}),
+    "a platform": (64, ("--", "true"), {"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}),
+    "a place": (73, ("--work-dir", os.devnull, "--", "true"), {}),
+    "a supervisor that runs": (69, ("--", "true"), {}),
+}
+
+
+@pytest.mark.parametrize(("code", "words", "environ"), REFUSED.values(), ids=REFUSED)
+def test_a_start_that_is_refused_writes_nothing_into_the_file(supervised, code, words, environ):
+    """It may be that of a supervisor that runs."""
+    first = supervised("--standalone", "1", "--", "sleep", "60")
+    first.wait_for("process.started")
+    wait_until(lambda: b"process.started" in (first.log_dir / NAME).read_bytes())
+    before = (first.log_dir / NAME).read_bytes()
+    second = supervised("--standalone", "1", *words, environ=environ)
+    assert second.end() == code
+    assert second.log_dir == first.log_dir
+    assert (first.log_dir / NAME).read_bytes() == before
+    first.send(signal.SIGTERM)
+    assert first.end() == 143

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.cluster.test_operator import SCHEDULER
 from tests.rank_tables import INTERLEAVED, TEMPLATE_1, data
-from tests.running import DEADLINE_SECONDS, python
+from tests.running import DEADLINE_SECONDS, python, wait_until
 
 
 @pytest.mark.parametrize("check", [(), ("--check",)])
@@ -301,3 +302,20 @@ def test_a_second_start_leaves_the_file_to_the_one_that_runs(supervised, tmp_pat
     gate.touch()
     assert first.end() == 0
     assert log.read_text() == ""
+
+
+@pytest.mark.parametrize("signal_number", [0, signal.SIGKILL], ids=["a success", "a kill"])
+def test_what_was_told_before_a_later_job_is_not_told_after_it(supervised, tmp_path, signal_number):
+    """Of the starts in a container the last one that ran a job counts."""
+    log = tmp_path / "termination-log"
+    words = ("--standalone", "1", "--termination-log", str(log))
+    assert supervised(*words, "--", "sh", "-c", "exit 3").end() == 3
+    later = supervised(*words, "--", "sleep", "9" if signal_number else "0")
+    later.wait_for("process.started")
+    if signal_number:
+        wait_until(lambda: not log.read_text())
+        later.process.send_signal(signal_number)
+    assert later.end() == (128 + signal_number if signal_number else 0)
+    assert log.read_text() == ""
+    assert supervised(*words, "--restarts", "three", "--", "true").end() == 64
+    assert "--restarts" in log.read_text()
