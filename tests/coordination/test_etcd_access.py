@@ -103,6 +103,20 @@ def test_a_job_whose_password_is_changed_runs_on(etcd, supervised, tmp_path):
     assert job.end() == 143
 
 
+@pytest.mark.parametrize("way", ["file", "variable"])
+def test_a_wrong_password_ends_a_start_at_once(etcd, supervised, tmp_path, way):
+    etcd.admit("bob", SECRET, "/ascend-supervisor/")
+    file = tmp_path / "password"
+    file.write_text("wrong")
+    words = [etcd.url if word == "http://127.0.0.1:1" else word for word in OPTIONS]
+    told = (f"--peers-password-file={file}",) if way == "file" else ()
+    job = supervised(*words, *told, *python("pass"), environ={PASSWORD: "" if told else "wrong"})
+    assert job.end() == 69
+    reason = job.events[-1]["reason"]
+    assert "it does not know the user, or not with this password" in reason
+    assert not job.all("peers.unreachable")
+
+
 def test_the_password_comes_from_the_environment():
     environ = {**JOB, PASSWORD: SECRET}
     login = access_of(

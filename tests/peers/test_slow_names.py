@@ -40,10 +40,13 @@ class Network:
     def silence(self, number: int) -> None:
         self._names[number].send_signal(signal.SIGSTOP)
 
-    def start(self, *words: str) -> Running:
+    def find(self, number: int) -> None:
+        self._names[number].send_signal(signal.SIGCONT)
+
+    def start(self, *words: str, own: tuple[str, ...] = ("--server-id", "127.0.0.1")) -> Running:
         """A supervisor with one rank; it asks for a name each second at most."""
         return self._supervised(
-            *("--servers", "1", "--standalone", "1", "--server-id", "127.0.0.1"),
+            *("--servers", "1", "--standalone", "1", *own),
             *("--peers", "http://etcd.test:2379", "--peers-job", "test", "--release-delay", "0"),
             *("--peers-ttl", "4", "--peers-fence", "30", "--peers-timeout", "90"),
             *("--restart-delay", "0", "--restart-delay-max", "1", *words),
@@ -124,3 +127,15 @@ def test_a_name_that_is_never_found_is_told_as_the_reason(network):
     assert server.end() == 69
     told = server.events[-1]["reason"]
     assert "its name has no address" in told or "the look-up of its name has had no answer" in told
+
+
+def test_a_server_that_asks_the_name_of_etcd_for_its_own_address_waits_for_it(network):
+    """As in a pod that starts before its name server knows etcd."""
+    network.silence(1)
+    server = network.start(own=())
+    server.wait_for("peers.unreachable")
+    network.find(1)
+    server.wait_for("output", msg="rank 0 runs")
+    os.kill(server.wait_for("process.started")["child_pid"], signal.SIGUSR2)
+    assert server.end() == 0
+    assert len(server.all("peers.unreachable")) == 1

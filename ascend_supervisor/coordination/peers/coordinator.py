@@ -254,11 +254,9 @@ class Peers:
         """Raises Unavailable if etcd does not answer within the timeout of the peers."""
         meeting, part = self._meeting, await self._tables.part()
         troubles = Troubles(self._report, self._ranks_run)
-        await first_answer(self._store, meeting.timeout, troubles)
+        addresses = await first_answer(self._reached, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
-        own = OwnServer(
-            self._incarnation, place, part.index, part.addresses, part.devices, meeting.host
-        )
+        own = OwnServer(self._incarnation, place, part.index, addresses, part.devices, meeting.host)
         rules = Rules(
             own=own,
             servers=part.servers,
@@ -276,6 +274,11 @@ class Peers:
             self._tasks.start_soon(task)
         self._report(PeersJoined(meeting.name, part.index, rules.servers))
         return session
+
+    async def _reached(self) -> tuple[str, ...]:
+        """The addresses at which the others reach us, once etcd answers; raises EtcdError."""
+        await self._store.read()
+        return await self._tables.addresses()
 
     def _ranks_run(self) -> bool:
         session = self._session

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
-from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.etcd.access import Endpoint
+from ascend_supervisor.etcd.failures import EtcdError
 
 POD_IP = "POD_IP"
 """From Kubernetes' downward API (status.podIP)."""
 
 
+class NoWay(EtcdError):
+    """There is no way to etcd yet: no address of its name, or no network."""
+
+
 def own_address(named: str | None, environ: Mapping[str, str], etcd: Sequence[Endpoint]) -> str:
     """``named`` (--server-id), else POD_IP, else the address from which etcd is reached.
 
-    It may block. Raises Unavailable if there is no way to etcd.
+    It may block. Raises NoWay, which may pass.
     """
     if known := named or environ.get(POD_IP):
         return known
+    why = []
     for endpoint in etcd:
-        with suppress(OSError):
+        try:
             return _address_towards(endpoint)
-    raise Unavailable(
-        "--servers: this server has no address towards etcd, at which the others could reach it; "
-        f"set {POD_IP} to its address, or give it as --server-id"
+        except OSError as error:
+            why.append(f"{endpoint.host}: {error.strerror or error}")
+    raise NoWay(
+        "this server has no address towards etcd, at which the others could reach it "
+        f"({'; '.join(why)}); set {POD_IP} to its address, or give it as --server-id"
     )
 
 

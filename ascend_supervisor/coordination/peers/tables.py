@@ -24,14 +24,13 @@ MADE = "made of what the servers publish"
 
 
 class Part(Struct, frozen=True):
-    """What this server brings: its ``index`` among ``servers`` (None: any), and what it publishes.
+    """What this server brings: its ``index`` among ``servers`` (None: any), and its ``devices``.
 
-    ``addresses`` and ``devices`` are empty where somebody writes the table.
+    These are empty where somebody writes the table.
     """
 
     index: int | None
     servers: int
-    addresses: tuple[str, ...] = ()
     devices: tuple[ServerDevice, ...] = ()
 
 
@@ -48,6 +47,12 @@ class Tables(Protocol):
 
     async def part(self) -> Part:
         """Called once, before this server joins the others."""
+
+    async def addresses(self) -> tuple[str, ...]:
+        """Those that this server publishes; none where somebody writes the table.
+
+        Asked when etcd has answered; raises NoWay, which may pass.
+        """
 
     async def get_ready(self, session: Session) -> None:
         """Tell the session with which table this server is ready."""
@@ -93,6 +98,9 @@ class WrittenTable:
     async def part(self) -> Part:
         self._latest = await self._read()
         return Part(self._latest.node_rank, self._latest.found.table.servers)
+
+    async def addresses(self) -> tuple[str, ...]:
+        return ()
 
     async def get_ready(self, session: Session) -> None:
         at = self._latest or await self._read()
@@ -155,8 +163,10 @@ class MadeTable:
         self._latest: Placed | None = None
 
     async def part(self) -> Part:
-        address = await aside(self._address)
-        return Part(self._index, self._servers, (address,), self._devices)
+        return Part(self._index, self._servers, self._devices)
+
+    async def addresses(self) -> tuple[str, ...]:
+        return (await aside(self._address),)
 
     async def get_ready(self, session: Session) -> None:
         if session.situation.table != MADE:

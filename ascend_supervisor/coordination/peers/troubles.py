@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 import anyio
 
-from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.coordination.peers.own_address import NoWay
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.etcd.failures import EtcdError, MalformedAnswer, Refused
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersReachable, PeersUnreachable
 from ascend_supervisor.events.supervisor import Diagnostic
+
+Answer = TypeVar("Answer")
 
 AGAIN_SECONDS = 1.0
 MOST_DAMAGED = 16
@@ -43,20 +46,30 @@ class Troubles:
                 self._report(Diagnostic("--peers", f"{damaged[key]}; {COUNTS_FOR_NOTHING}", None))
 
 
-async def first_answer(store: Store, seconds: float, troubles: Troubles) -> None:
-    """Wait for etcd; raises Unavailable if it refuses us, or does not answer within ``seconds``."""
+async def first_answer(
+    ask: Callable[[], Awaitable[Answer]], seconds: float, troubles: Troubles
+) -> Answer:
+    """The answer to ``ask``, which asks etcd, once there is one.
+
+    Raises Unavailable if etcd refuses us, or if there is none within ``seconds``.
+    """
     end = anyio.current_time() + seconds
     while True:
         try:
-            await store.read()
+            answer = await ask()
         except (Refused, MalformedAnswer) as error:
             raise Unavailable(f"--peers: {error}") from error
         except EtcdError as error:
             if anyio.current_time() >= end:
-                waited = f"--peers: no answer within {seconds:g} s"
-                raise Unavailable(f"{waited}: {error}") from error
+                raise Unavailable(_in_vain(error, seconds)) from error
             troubles.tell(str(error))
         else:
             troubles.tell(None)
-            return
+            return answer
         await anyio.sleep(AGAIN_SECONDS)
+
+
+def _in_vain(error: EtcdError, seconds: float) -> str:
+    if isinstance(error, NoWay):
+        return f"--servers: after {seconds:g} s {error}"
+    return f"--peers: no answer within {seconds:g} s: {error}"

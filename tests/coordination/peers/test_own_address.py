@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.coordination.peers.own_address import own_address
-from ascend_supervisor.errors import Unavailable
+from ascend_supervisor.coordination.peers.own_address import NoWay, own_address
 from ascend_supervisor.etcd.access import Endpoint
 
 HERE = Endpoint("127.0.0.1", 2379, is_tls=False)
@@ -23,5 +22,8 @@ def test_else_it_is_the_address_from_which_etcd_is_reached():
 
 
 def test_without_a_way_to_etcd_it_says_how_to_name_one():
-    with pytest.raises(Unavailable, match="set POD_IP to its address, or give it as --server-id"):
+    told = (
+        r"could reach it \(no.invalid: .*\); set POD_IP to its address, or give it as --server-id"
+    )
+    with pytest.raises(NoWay, match=told):
         own_address(None, {}, [NOWHERE])
