@@ -4,94 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from pathlib import PurePath
 
 from msgspec import Struct
 
+from ascend_supervisor.settings.known_launchers import KNOWN_LAUNCHERS, starts_ranks
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.shell_text import ASSIGNS, commands_in
 from ascend_supervisor.settings.values import Method
+from ascend_supervisor.settings.wrappers import behind_others, text_for_shell
 from ascend_supervisor.untrusted_text import shown
 
 PYTHON = re.compile(r"python(\d+(\.\d+)*)?", re.ASCII)
 
 
-class _Launcher(Struct, frozen=True):
-    """A program that starts ranks itself.
-
-    ``method`` is the one that calls it, if there is one. It starts ranks only with one of the
-    ``words`` first, and one of the ``variables`` set, if it has such; and not if one of the options
-    ``one`` is 1, or an option is one of the ``alone``.
-    """
-
-    method: Method | None = None
-    words: frozenset[str] = frozenset()
-    variables: frozenset[str] = frozenset()
-    one: frozenset[str] = frozenset()
-    alone: frozenset[str] = frozenset()
-
-
-_PROCESSES = frozenset({"--num_processes", "--num-processes", "--processes"})
-_SWIFT = frozenset({"NPROC_PER_NODE", "NNODES"})
-_TRAIN = frozenset({"train"})
-_TORCHRUN = _Launcher("torchrun", one=frozenset({"--nproc_per_node", "--nproc-per-node"}))
-_MSRUN = _Launcher("msrun")
-_MPIRUN = _Launcher("mpirun")
-_ANY = _Launcher()
-_ACCELERATE = _Launcher(words=frozenset({"launch"}), one=_PROCESSES)
-_LLAMAFACTORY = _Launcher(words=_TRAIN)
-_MS_SWIFT = _Launcher(words=frozenset({"pt", "sft", "rlhf", "infer"}), variables=_SWIFT)
-_XTUNER = _Launcher(words=_TRAIN, variables=frozenset({"NPROC_PER_NODE", "NNODES"}))
-_RUN = _Launcher(words=frozenset({"run"}))
-_RAY = _Launcher(words=frozenset({"start", "up", "job", "submit"}))
-_TRL = _Launcher(words=frozenset({"sft", "dpo", "grpo", "kto", "reward", "rloo"}), one=_PROCESSES)
-
-_LAUNCHERS: Mapping[str, _Launcher] = {
-    "torchrun": _TORCHRUN,
-    "torch_npu_run": _TORCHRUN,
-    "python -m torch.distributed.run": _TORCHRUN,
-    "python -m torch.distributed.launch": _TORCHRUN,
-    "python -m torch_npu.distributed.run": _TORCHRUN,
-    "msrun": _MSRUN,
-    "python -m mindspore.parallel.cluster.run": _MSRUN,
-    "mpirun": _MPIRUN,
-    "mpiexec": _MPIRUN,
-    "mpiexec.hydra": _MPIRUN,
-    "orterun": _MPIRUN,
-    "prterun": _MPIRUN,
-    "accelerate": _ACCELERATE,
-    "accelerate-launch": _Launcher(one=_PROCESSES),
-    "python -m accelerate.commands.launch": _Launcher(one=_PROCESSES),
-    "python -m accelerate.commands.accelerate_cli": _ACCELERATE,
-    "deepspeed": _ANY,
-    "python -m deepspeed.launcher.runner": _ANY,
-    "python -m deepspeed.launcher.launch": _ANY,
-    "llamafactory-cli": _LLAMAFACTORY,
-    "lmf": _LLAMAFACTORY,
-    "python -m llamafactory.cli": _LLAMAFACTORY,
-    "swift": _MS_SWIFT,
-    "megatron": _MS_SWIFT,
-    "python -m swift.cli.main": _MS_SWIFT,
-    "xtuner": _XTUNER,
-    "colossalai": _RUN,
-    "python -m colossalai.cli": _RUN,
-    "horovodrun": _ANY,
-    "python -m horovod.runner.launch": _ANY,
-    "srun": _ANY,
-    "sbatch": _ANY,
-    "fleetrun": _ANY,
-    "python -m paddle.distributed.launch": _ANY,
-    "composer": _ANY,
-    "fabric": _RUN,
-    "torchx": _RUN,
-    "trl": _TRL,
-    "axolotl": _Launcher(words=_TRAIN, alone=frozenset({"--launcher=python", "--no-accelerate"})),
-    "ray": _RAY,
-    "python -m ray.scripts.scripts": _RAY,
-    "ascend-supervisor": _ANY,
-    "python -m ascend_supervisor": _ANY,
-}
 _ALLOWED: Mapping[Method, frozenset[Method | None]] = {
     "once": frozenset({"torchrun", "msrun", "mpirun", None}),
     "mpirun": frozenset({"torchrun", "msrun", None}),  # with one slot for each server
@@ -99,79 +25,6 @@ _ALLOWED: Mapping[Method, frozenset[Method | None]] = {
 _FLAGS = frozenset(option.flag for option in OPTIONS)
 
 
-class _Wrapper(Struct, frozen=True):
-    """A program that starts the command after its options.
-
-    ``with_value`` are its options whose value is the next word, ``operands`` the number of words
-    before the command. It does so only behind the word ``subcommand``, if it has one, and not with
-    an option of ``asks``.
-    """
-
-    with_value: frozenset[str] = frozenset()
-    operands: int = 0
-    subcommand: str = ""
-    asks: frozenset[str] = frozenset()
-
-
-def _options(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_IN_ENVIRONMENT = _options("-n --name -p --prefix --cwd")
-_WRAPPERS: Mapping[str, _Wrapper] = {
-    "env": _Wrapper(_options("-u --unset -C --chdir")),
-    "nohup": _Wrapper(),
-    "setsid": _Wrapper(),
-    "nice": _Wrapper(_options("-n --adjustment")),
-    "stdbuf": _Wrapper(_options("-i --input -o --output -e --error")),
-    "unbuffer": _Wrapper(),
-    "timeout": _Wrapper(_options("-s --signal -k --kill-after"), 1),
-    "taskset": _Wrapper(operands=1),
-    "numactl": _Wrapper(
-        _options(
-            "-i --interleave -p --preferred -P --preferred-many -w --weighted-interleave "
-            "-C --physcpubind -N --cpunodebind -m --membind"
-        )
-    ),
-    "time": _Wrapper(_options("-f --format -o --output")),
-    "ionice": _Wrapper(_options("-c --class -n --classdata")),
-    "chrt": _Wrapper(_options("-T --sched-runtime -P --sched-period -D --sched-deadline"), 1),
-    "choom": _Wrapper(_options("-n --adjust")),
-    "prlimit": _Wrapper(),
-    "setarch": _Wrapper(operands=1),
-    "setpriv": _Wrapper(
-        _options(
-            "--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits "
-            "--pdeathsig --selinux-label --apparmor-profile"
-        )
-    ),
-    "sudo": _Wrapper(
-        _options("-u --user -g --group -h --host -p --prompt -C -D --chdir -R -r -t"),
-        asks=_options("-l --list"),
-    ),
-    "gosu": _Wrapper(operands=1),
-    "su-exec": _Wrapper(operands=1),
-    "tini": _Wrapper(_options("-p -e")),
-    "dumb-init": _Wrapper(_options("-r --rewrite")),
-    "strace": _Wrapper(_options("-o -e -p -s -E -P -a -u -O -S -X -I -b")),
-    "conda": _Wrapper(_IN_ENVIRONMENT, subcommand="run"),
-    "mamba": _Wrapper(_IN_ENVIRONMENT, subcommand="run"),
-    "micromamba": _Wrapper(_IN_ENVIRONMENT, subcommand="run"),
-    "uv": _Wrapper(
-        _options("-p --python --with --extra --group --project --directory --env-file"),
-        subcommand="run",
-    ),
-    "poetry": _Wrapper(subcommand="run"),
-    "pipenv": _Wrapper(subcommand="run"),
-    # words of the shell
-    "exec": _Wrapper(_options("-a")),
-    "command": _Wrapper(asks=_options("-v -V")),
-    "builtin": _Wrapper(),
-    "eval": _Wrapper(),
-}
-_ASKS_IT = _options("--version -V --help -h --check-build")
-"""A launcher with one of these starts nothing."""
-_TAKES_VARIABLES = frozenset({"env", "sudo"})
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 _WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 """Options of shells whose value is the next word."""
@@ -260,21 +113,47 @@ def _instead(found: _Found) -> str:
 
 
 def _launched_by(command: Sequence[str], variables: frozenset[str]) -> _Found | None:
-    behind = _behind_others(command)
+    behind = behind_others(command)
     first, *words = behind.words
     variables |= behind.variables
     name = PurePath(first).name
-    if name in _SHELLS and (text := _shell_text(words)) is not None:
+    text = _shell_text(words) if name in _SHELLS else text_for_shell(name, words)
+    if text is not None:
         return _launched_in_shell(text, variables)
+    name, words = _told_by_python(name, words)
+    launcher = KNOWN_LAUNCHERS.get(name)
+    if launcher is None or not starts_ranks(launcher, words, variables):
+        return None
+    shown_words = f"{name} {words[0]}" if launcher.words else name
+    return _Found(shown_words, launcher.method)
+
+
+_PROFILERS: Mapping[str, tuple[str, frozenset[str]]] = {
+    "python -m cProfile": ("", frozenset({"-o", "--outfile", "-s", "--sort"})),
+    "python -m profile": ("", frozenset({"-o", "--outfile", "-s", "--sort"})),
+    "python -m pdb": ("", frozenset({"-c", "--command"})),
+    "python -m debugpy": ("", frozenset({"--listen", "--connect", "--log-to"})),
+    "python -m viztracer": ("", frozenset({"-o", "--output_file", "--tracer_entries"})),
+    "viztracer": ("", frozenset({"-o", "--output_file", "--tracer_entries"})),
+    "python -m coverage": ("run", frozenset({"--include", "--omit", "--source", "--rcfile"})),
+    "coverage": ("run", frozenset({"--include", "--omit", "--source", "--rcfile"})),
+}
+"""Programs that run a module or script as Python does, with the word before their options."""
+
+
+def _told_by_python(name: str, words: list[str]) -> tuple[str, list[str]]:
+    """The module or script that Python is to run, also under a profiler, and its words."""
     if PYTHON.fullmatch(name):
         run = _run_by_python(words)
         name = f"python -m {run.module}" if run.module else PurePath(run.script).name
         words = list(run.arguments)
-    launcher = _LAUNCHERS.get(name)
-    if launcher is None or not _starts_ranks(launcher, words, variables):
-        return None
-    shown_words = f"{name} {words[0]}" if launcher.words else name
-    return _Found(shown_words, launcher.method)
+    subcommand, with_value = _PROFILERS.get(name, ("-", frozenset()))
+    if subcommand not in {"", *words[:1]}:
+        return name, words
+    left = words[1:] if subcommand else words
+    while left and left[0].startswith("-") and left[0] != "-m":
+        left = left[2:] if left[0] in with_value else left[1:]
+    return _told_by_python("python", left)
 
 
 def _launched_in_shell(text: str, variables: frozenset[str]) -> _Found | None:
@@ -282,20 +161,9 @@ def _launched_in_shell(text: str, variables: frozenset[str]) -> _Found | None:
     return next(filter(None, each), None)
 
 
-def _starts_ranks(launcher: _Launcher, words: Sequence[str], variables: frozenset[str]) -> bool:
-    if launcher.words and not {*words[:1]} & launcher.words:
-        return False
-    if _ASKS_IT & {*words} or (launcher.variables and not launcher.variables & variables):
-        return False
-    pairs = {f"{option}={value}" for option, value in pairwise(words)}
-    ones = {f"{option}=1" for option in launcher.one}
-    return not (pairs | {*words}) & (ones | launcher.alone)
-
-
 def script_of(command: Sequence[str]) -> str | None:
     """The script that Python or a shell is to run, as the command names it; None without one."""
-    first, *words = _behind_others(command).words
-    name = PurePath(first).name
+    name, words = _started_here(command)
     if name in _SHELLS:
         return _shell_script(words)
     return _run_by_python(words).script or None if PYTHON.fullmatch(name) else None
@@ -303,66 +171,29 @@ def script_of(command: Sequence[str]) -> str | None:
 
 def module_of(command: Sequence[str]) -> str | None:
     """The module that Python is to run (``-m``); None without one."""
-    first, *words = _behind_others(command).words
-    return _run_by_python(words).module or None if PYTHON.fullmatch(PurePath(first).name) else None
+    name, words = _started_here(command)
+    return _run_by_python(words).module or None if PYTHON.fullmatch(name) else None
+
+
+def _started_here(command: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The name of the program and its words; none if it starts in another directory."""
+    behind = behind_others(command)
+    first, *words = behind.words
+    return ("", ()) if behind.is_elsewhere else (PurePath(first).name, words)
 
 
 def interpreter_of(command: Sequence[str]) -> str:
     """The program, behind those that only start it."""
-    return _behind_others(command).words[0]
+    return behind_others(command).words[0]
 
 
 def shell_script_of(command: Sequence[str]) -> str | None:
     """The file that a shell reads, or a program that may be a script for one; None for others."""
-    first, *words = _behind_others(command).words
-    name = PurePath(first).name
+    name, words = _started_here(command)
     if name in _SHELLS:
         return _shell_script(words)
-    return first if "/" in first and not PYTHON.fullmatch(name) else None
-
-
-class _Behind(Struct, frozen=True):
-    """A command without the programs that only start it, and the variables that they set."""
-
-    words: Sequence[str]
-    variables: frozenset[str] = frozenset()
-
-
-def _behind_others(command: Sequence[str]) -> _Behind:
-    """The command without programs such as ``env A=1``, ``nohup`` and ``timeout 5m``."""
-    words = list(command)
-    variables: set[str] = set()
-    while words:
-        if found := ASSIGNS.fullmatch(words[0]):
-            variables.add(found[1])
-            del words[0]
-            continue
-        name = PurePath(words[0]).name
-        wrapper = _WRAPPERS.get(name)
-        if wrapper is None or (wrapper.subcommand and words[1:2] != [wrapper.subcommand]):
-            break
-        del words[: 2 if wrapper.subcommand else 1]
-        if wrapper.asks & {*words[:1]}:
-            return _Behind((name,), frozenset(variables))
-        _drop_options(name, wrapper, words)
-        if name in _TAKES_VARIABLES:
-            while words and (found := ASSIGNS.fullmatch(words[0])):
-                variables.add(found[1])
-                del words[0]
-        del words[: wrapper.operands]
-    return _Behind(words or command, frozenset(variables))
-
-
-def _drop_options(name: str, wrapper: _Wrapper, words: list[str]) -> None:
-    """Remove the options at the beginning of ``words``, with their values."""
-    while words and words[0].startswith("-"):
-        option = words.pop(0)
-        if option == "--":
-            break
-        if name == "env" and option in {"-S", "--split-string"}:
-            words[:1] = words[0].split() if words else []
-        elif option in wrapper.with_value:
-            del words[:1]
+    first = interpreter_of(command)
+    return first if name and "/" in first and not PYTHON.fullmatch(name) else None
 
 
 class _RunByPython(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from ascend_supervisor.settings.hang_dump import HangDump
 from ascend_supervisor.settings.option import Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
 from ascend_supervisor.settings.peers_options import OwnEtcd
+from ascend_supervisor.settings.shell_text import switched_on
 from ascend_supervisor.settings.sources import (
     Given,
     from_environment,
@@ -130,10 +131,10 @@ def _method(given: Mapping[str, Given]) -> Method:
     return method
 
 
-def _rank_variables(given: Mapping[str, Given]) -> Iterator[str]:
-    """The names of those that the user sets for ranks."""
-    if "rank-env" in given:
-        yield from (variable.name for variable in given["rank-env"].value)
+def _rank_variables(given: Mapping[str, Given]) -> dict[str, str]:
+    """Those that the user sets for ranks, with names in braces as they are."""
+    found = given["rank-env"].value if "rank-env" in given else ()
+    return {variable.name: variable.template for variable in found}
 
 
 def _told(value: object) -> str:
@@ -168,7 +169,9 @@ def read_settings(
     faults += contradictions(given, environ, unreadable)
     if not any(command[:1]):
         faults.append(NO_COMMAND)
-    elif fault := command_fault(_method(given), command, {*environ, *_rank_variables(given)}):
+    elif fault := command_fault(
+        _method(given), command, switched_on({**environ, **_rank_variables(given)})
+    ):
         faults.append(fault)
     if faults:
         raise SettingsRefused(*faults)

@@ -27,7 +27,7 @@ from ascend_supervisor.settings.command_words import (
     module_of,
     shell_script_of,
 )
-from ascend_supervisor.settings.shell_text import MOST_CHARACTERS
+from ascend_supervisor.settings.shell_text import MOST_CHARACTERS, switched_on
 from ascend_supervisor.untrusted_text import plain, printable
 
 _FOR_SHELL = re.compile(rb"#![^\n]*/(?:env +)?(?:ba|da|k|z)?sh\b")
@@ -183,7 +183,7 @@ def _check_launched(spec: ProcessSpec, script: str, environ: Mapping[str, str]) 
         content = read_regular_file(Path(spec.cwd, script), MOST_CHARACTERS)
         is_for_shell = script.endswith("sh") or _FOR_SHELL.match(content)
         text = content.decode(errors="replace") if is_for_shell else ""
-    if launcher := launcher_in_script(text, environ):
+    if launcher := launcher_in_script(text, switched_on(environ)):
         command = shlex.join(map(printable, spec.argv))
         raise SettingsRefused(
             f"COMMAND: expected the program of a rank, found {plain(script)}, a shell script that "
