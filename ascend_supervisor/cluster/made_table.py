@@ -56,7 +56,8 @@ def made_table(servers: Sequence[Server]) -> FoundTable:
     table = parse(document)
     if isinstance(table, NotReady):
         raise TableRefused(table.reason)
-    return FoundTable(MADE, _without_noise(table), sha256(document).hexdigest())
+    made = replace(_without_noise(table), is_made=True)
+    return FoundTable(MADE, made, sha256(document).hexdigest())
 
 
 def _template_1(servers: Sequence[Server]) -> bytes:

@@ -56,7 +56,8 @@ class RankTable(Struct, frozen=True):
     formats as the bytes that were parsed. Empty if the ranks get no file.
     ``warnings`` are sentences about what some HCCL refuses. ``essence`` is a digest of what the
     ranks depend on, and ``placement`` is one of what ranks that run depend on (see there); empty
-    if that is not known, as of a table that came from no file.
+    if that is not known, as of a table that came from no file. ``is_made``: the servers have made
+    it, and the ``host_ip`` of each, which may be a name, is where it says that the others reach it.
     """
 
     format: Format
@@ -67,6 +68,7 @@ class RankTable(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     essence: str = ""
     placement: str = ""
+    is_made: bool = False
 
     @property
     def file_for_ranks(self) -> bytes | None:

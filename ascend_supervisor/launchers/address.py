@@ -28,7 +28,8 @@ def master_address(
     That of ``store`` comes first, then this machine's own if all ranks are here: from a container
     with a network of its own, the host's address may lead nowhere. Else the names of the platform
     come first, then the addresses in the table: a pod's own before its host's. A table in which all
-    servers are at 127.0.0.1, such as that of --standalone, needs no name of the platform.
+    servers are at 127.0.0.1, such as that of --standalone, needs no name of the platform. Nor does
+    one that the servers have made: a spare may have the place of rank 0, and no variable knows it.
     """
     if store is not None:
         return store.host
@@ -37,6 +38,8 @@ def master_address(
         table.holds_all(entry) or all(_address(table, other) == LOOPBACK for other in table.entries)
     ):
         return LOOPBACK
+    if table.is_made and entry is not None and entry.host_ip:
+        return entry.host_ip
     known = _address(table, entry)
     if known == LOOPBACK:
         known = None

@@ -42,10 +42,14 @@ def test_ranks_follow_the_order_of_servers_and_of_their_devices():
     }
 
 
-def test_the_first_server_is_where_ranks_meet_unless_the_environment_says_it():
-    table = made_table(TWO).table
-    assert master_address(table, {}) == "10.0.0.1"
-    assert master_address(table, {"MASTER_ADDR": "head"}) == "head"
+@pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1", "spare-0.svc"])
+def test_ranks_meet_at_the_first_server_whatever_the_environment_says(address):
+    """A spare may have its place, which the platform does not know."""
+    table = made_table((server(address, "192.168.0.1"), TWO[1])).table
+    hosts = {"VC_WORKER_HOSTS": "w-0.job,w-1.job"}
+    tasks = {"VC_MASTER_HOSTS": "m-0.job", "VC_WORKER_HOSTS": "w-0.job"}
+    for environ in ({}, hosts, tasks, {"MASTER_ADDR": "head"}, {**hosts, "MASTER_ADDR": "head"}):
+        assert master_address(table, environ) == address
 
 
 def test_servers_may_have_different_numbers_of_devices():

@@ -5,10 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.peers.servers import Job
 from tests.running import Running
+
+MEETS = """
+import os, re, signal, sys, time
+signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
+told = re.search("tcp://(.*):", " ".join(sys.argv))
+os.write(1, f"meets at {told[1] if told else os.environ['MASTER_ADDR']}\\n".encode())
+while True: time.sleep(0.1)
+"""
+"""Says where the ranks meet, by its arguments (torch-ddp) or its environment."""
 
 
 def test_two_servers_make_one_table_and_meet_at_the_address_of_the_first(spared: Job):
@@ -38,6 +50,27 @@ def test_a_spare_takes_the_place_of_a_supervisor_that_was_killed(spared: Job):
     assert restart["cause"].startswith(f"server {lost} was lost (")
     assert restart["restarts_left"] == 2
     succeed(1, first, spare)
+
+
+@pytest.mark.parametrize("method", ["ranktable", "torch-ddp"])
+def test_ranks_meet_at_the_spare_that_takes_the_place_of_the_first_server(spared: Job, method):
+    """The platform goes on to name the one that was lost."""
+    environ = {"VC_WORKER_HOSTS": "w-0.job,w-1.job", "VC_TASK_INDEX": "", "MASTER_ADDR": "w-0.job"}
+    command = (sys.executable, "-c", MEETS)
+
+    def start(number: int, *words: str) -> Running:
+        options = ("--method", method, "--server-id", f"127.0.0.{number + 11}", *words)
+        return spared.start(number, *options, environ=environ, command=command)
+
+    first, second = start(0, "--node-rank", "0"), start(1, "--node-rank", "1")
+    for server in (first, second):
+        server.wait_for("output", msg="meets at 127.0.0.11")
+    spare = start(2)
+    waits_as_a_spare(spare)
+    first.process.kill()
+    for server in (second, spare):
+        server.wait_for("output", generation=1, msg="meets at 127.0.0.13")
+    succeed(1, second, spare)
 
 
 def test_a_spare_takes_the_place_of_a_server_that_has_left_and_ends_with_the_job(spared: Job):
