@@ -8,12 +8,21 @@ logging.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.evidence.speakers import HEADER, Line, lines_of
+from ascend_supervisor.evidence.speakers import Line, lines_of
+from ascend_supervisor.evidence.tracebacks import (
+    ASIDE,
+    EXCEPTION,
+    FRAME,
+    TEXT_LINES,
+    Block,
+    Chain,
+    chains,
+)
 
 
 class Raised(Struct, frozen=True):
@@ -39,28 +48,6 @@ class Raised(Struct, frozen=True):
         return self.text[0].strip()
 
 
-TEXT_LINES = 80
-"""How many lines after the frames are taken for its message: CANN's has dozens."""
-_LEAD_LINES = 40
-_FRAME = re.compile(r'\s+File "([^"]*)", line \d+(?:, in (.{1,200}))?')
-_SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError)\b")
-_REPEATED = re.compile(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
-_EXCEPTION = re.compile(r"([^\W\d][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$)")
-"""In brackets: the type within Ray's own, whose lines follow."""
-_GROUP = re.compile(r"^ +(?:\|(?: |$)|\+ Exception Group |\+-.*)")
-_LINK = re.compile(
-    r"During handling of the above exception|The above exception was the direct cause"
-    r"|Original Traceback \(most recent call last\)"
-)
-_ASIDE = re.compile(
-    r"(?:.{0,120}[\s:\]-])??(?:Exception ignored |--- Logging error ---"
-    r"|Exception in (?:thread|callback|default exception handler)\b"
-    r"|(?:Task|Future|Task exception|Future exception) .{0,40}was never retrieved"
-    r"|[Uu]nhandled exception (?:in|during) |exception calling callback\b"
-    r"|Exception (?:occurred|happened) during processing of request"
-    r"|Error in (?:atexit\._run_exitfuncs|sys\.(?:excepthook|unraisablehook)):)"
-    r"|Process \S.{0,200}:$"
-)
 _OF_ANOTHER = re.compile(
     r"multiprocessing/(?:process\.py:_bootstrap|spawn\.py:(?:spawn_main|_main)|queues\.py:_feed"
     r"|(?:forkserver|resource_tracker)\.py:(?:main|_serve_one)"
@@ -69,8 +56,6 @@ _OF_ANOTHER = re.compile(
     r"|logging/__init__\.py:\w+|concurrent/futures/thread\.py:\w+)$"
 )
 """Where an aside begins, as file and function: in a child, a thread, a callback or a log record."""
-_DETAIL = re.compile(r"\s|[a-z_]{2,30}: ")
-"""What asyncio prints between its sentence and the traceback."""
 _IN_SCRIPT = re.compile(r"<module>|_run_module_as_main$")
 _REPORT = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException"
@@ -83,32 +68,29 @@ _REFUSAL = re.compile(
     r"|\S*\b(?:ba|da)?sh: .*(?:No such file or directory|Permission denied|not found)$"
 )
 """What an interpreter writes that cannot start its script."""
-
-
-class _Block(Struct, frozen=True):
-    """A traceback: the lines before it, its frames, and what follows these, at line ``at``."""
-
-    lead: tuple[str, ...]
-    frames: tuple[str, ...]
-    text: tuple[str, ...]
-    first: int
-    last: int
-    at: int
-    head: str = ""
+_RECORD = re.compile(
+    r"\[?(?:\d{4}-\d\d-\d\d[ T]|[IWEF]\d* |(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)\b[]:| ])"
+    r"|.{1,400}:\d+: \w*Warning: "
+)
+"""A log record or a warning: what others write after a message."""
+_CANCELLED = re.compile(
+    r"(?:[\w.]+\.)?(?:KeyboardInterrupt|SystemExit|GeneratorExit|Cancelled(?:Error)?)\b"
+)
 
 
 def raised_by(lines: Sequence[Line]) -> tuple[list[Raised], frozenset[int]]:
     """The exceptions of one writer, the first of each history; and which lines are asides.
 
     Of linked tracebacks the first counts: what is raised while another exception is handled is its
-    consequence.
+    consequence. Of a group it is the first exception in it.
     """
     found: list[Raised] = []
     asides: set[int] = set()
-    for chain in _chains(_blocks(lines)):
+    for chain in chains(lines):
         is_aside = _is_aside(chain)
         if is_aside:
-            asides.update(*(range(block.first, block.last + 1) for block in chain))
+            parts = (*chain.blocks, *chain.within)
+            asides.update(*(range(block.first, block.last + 1) for block in parts))
         told = _told(chain, is_aside=is_aside)
         if told is not None and found and found[-1].is_report and not is_aside:
             told = replace(told, is_uncaught=told.is_uncaught or found[-1].is_uncaught)
@@ -133,36 +115,43 @@ def refused_script(lines: Sequence[str]) -> str | None:
     return last if _REFUSAL.match(last) else None
 
 
-def _told(chain: Sequence[_Block], *, is_aside: bool) -> Raised | None:
+def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
     """The exception that came first, with the place of the first and the origin of the last."""
-    inner = chain[-1] if _is_inner(chain[-1]) else chain[0]
+    inner, outer = _first_of(chain), chain.outer
     named = _named(inner.text)
     if named is None:
         return None
-    frames = _origin(chain).frames
-    outermost = _FRAME.match(frames[0]) if frames else None
+    # A group that is made of what except* leaves has no frames of its own.
+    begun = next((block for block in (outer, *chain.within) if block.frames), outer)
+    outermost = FRAME.match(begun.frames[0]) if begun.frames else None
     begins = outermost[2] if outermost else None
-    place = _FRAME.match(inner.frames[-1]) if inner.frames else None
+    place = FRAME.match(inner.frames[-1]) if inner.frames else None
     return Raised(
         named.kind,
         named.text,
         place[1] if place else "",
         inner.at,
-        is_uncaught=begins is None or bool(_IN_SCRIPT.search(begins)),
+        is_uncaught=bool(_IN_SCRIPT.search(begins) if begins else begun.head or begun.frames),
         is_aside=is_aside,
         is_report=bool(_REPORT.search(named.kind)),
-        has_sequel=inner is not _origin(chain),
+        has_sequel=chain.inner is not outer,
     )
 
 
-def _is_inner(block: _Block) -> bool:
-    """Whether it is the traceback that another one quotes as its origin."""
-    return block.head.startswith("Original ")
+def _first_of(chain: Chain) -> Block:
+    """The exception that came first; of a group one that no signal or cancellation has brought."""
+    found = [
+        block
+        for block in chain.within
+        if not (block.is_group or block.is_sequel) and EXCEPTION.match("".join(block.text[:1]))
+    ]
+    causes = (block for block in found if not _CANCELLED.match(block.text[0]))
+    return next(causes, found[0] if found else chain.inner)
 
 
 def _named(text: tuple[str, ...]) -> Raised | None:
     """By the first line; where that has a type and no message, by the last line of the message."""
-    named = _EXCEPTION.match(text[0]) if text else None
+    named = EXCEPTION.match(text[0]) if text else None
     if named is None:
         return None
     quoted = [line for line in text[1:] if named[2] and line.startswith(named[2])]
@@ -170,102 +159,16 @@ def _named(text: tuple[str, ...]) -> Raised | None:
         return Raised(named[2], (quoted[-1], *text))
     if not text[0].rstrip().endswith(":") or _REPORT.search(named[1]):
         return Raised(named[1], text)
-    last = next((line for line in reversed(text) if line.strip()), text[0])
-    within = _EXCEPTION.match(last)
+    until = next((at for at in range(1, len(text)) if _RECORD.match(text[at])), len(text))
+    last = next((line for line in reversed(text[:until]) if line.strip()), text[0])
+    within = EXCEPTION.match(last)
     if within is not None and within[1] != named[1]:
         return Raised(within[1], (last, *text))
     return Raised(named[1], text if last == text[0] else (f"{text[0].rstrip()} {last}", *text))
 
 
-def _is_aside(chain: Sequence[_Block]) -> bool:
-    if any(map(_ASIDE.match, chain[0].lead)):
+def _is_aside(chain: Chain) -> bool:
+    if any(map(ASIDE.match, chain.blocks[0].lead)):
         return True
-    begin = (_FRAME.match(frame) for frame in _origin(chain).frames[:2])
+    begin = (FRAME.match(frame) for frame in chain.outer.frames[:2])
     return any(_OF_ANOTHER.search(f"{frame[1]}:{frame[2]}") for frame in begin if frame)
-
-
-def _origin(chain: Sequence[_Block]) -> _Block:
-    """The traceback that was printed: the others are quoted in it, or its history."""
-    own = [block for block in chain if not _is_inner(block)]
-    return own[-1] if own else chain[-1]
-
-
-def _chains(blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
-    """Runs of linked tracebacks."""
-    chain: list[_Block] = []
-    for block in blocks:
-        if chain and not (_is_inner(block) or any(map(_LINK.match, chain[-1].text))):
-            yield chain
-            chain = []
-        chain.append(block)
-    if chain:
-        yield chain
-
-
-def _blocks(lines: Sequence[Line]) -> Iterator[_Block]:
-    at = 0
-    texts = [_GROUP.sub("", line.text) if line.text[:1] == " " else line.text for line in lines]
-    while at < len(texts):
-        end = _end_of_frames(texts, at)
-        if end is None:
-            at += 1
-            continue
-        stop = _end_of_text(texts, end)
-        text = tuple(texts[end:stop])
-        has_header = HEADER.search(texts[at]) is not None
-        if has_header or (text and _SYNTAX.match(text[0])):
-            frames = tuple(line for line in texts[at:end] if _FRAME.match(line))
-            lead = tuple(_lead(texts, at))
-            yield _Block(
-                lead,
-                frames,
-                text,
-                lines[at - len(lead)].number,
-                lines[stop - 1].number,
-                lines[min(end, len(lines) - 1)].number,
-                texts[at].strip(),
-            )
-            at = stop
-        else:
-            at = end
-
-
-def _end_of_frames(texts: Sequence[str], at: int) -> int | None:
-    """Where the frames end that begin here; None if none do."""
-    header = HEADER.search(texts[at])
-    if header is None and not _FRAME.match(texts[at]):
-        return None
-    end = at + 1
-    if header is not None and not header[0].endswith(":") and not header[0].rstrip().endswith(":"):
-        while end < len(texts) and texts[end][:1] in {"│", "╰", "|"}:  # drawn by rich
-            end += 1
-        return end
-    while end < len(texts) and (texts[end][:1].isspace() or _REPEATED.match(texts[end])):
-        end += 1
-    return end
-
-
-def _end_of_text(texts: Sequence[str], begin: int) -> int:
-    """Where the message ends: at the next traceback, or at the sentence that announces an aside."""
-    for at in range(begin, min(begin + TEXT_LINES, len(texts))):
-        if _FRAME.match(texts[at]) and at > begin and _is_syntax_error(texts, at):
-            return at
-        if HEADER.search(texts[at]) or (at > begin and _ASIDE.match(texts[at])):
-            return at
-    return min(begin + TEXT_LINES, len(texts))
-
-
-def _is_syntax_error(texts: Sequence[str], at: int) -> bool:
-    end = _end_of_frames(texts, at)
-    return end is not None and end < len(texts) and bool(_SYNTAX.match(texts[end]))
-
-
-def _lead(texts: Sequence[str], at: int) -> Sequence[str]:
-    """The lines that announce a traceback: the first sentence before it, and details between."""
-    begin = at
-    while begin > max(0, at - _LEAD_LINES):
-        begin -= 1
-        if not _DETAIL.match(texts[begin]):
-            break
-    lead = texts[begin:at]
-    return lead if lead and _ASIDE.match(lead[0]) else lead[-1:]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ascend_supervisor.evidence.cann_codes import is_inner, spoken_code
 from ascend_supervisor.evidence.communication import Loss, loss
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in
-from ascend_supervisor.evidence.speakers import Line, by_speaker, lines_of
+from ascend_supervisor.evidence.speakers import Line, by_speaker, lines_of, without_warnings
 from ascend_supervisor.outcome import Failure
 
 
@@ -54,7 +54,7 @@ def words_of(failure: Failure) -> Words:
         raised = raised_in(failure.exception)
     rank = chosen.rank if failure.is_shared else None
     if raised is None or not _ended_by_exception(failure):
-        code, lost = spoken_code(lines), loss(_without_warnings(lines))
+        code, lost = spoken_code(lines), loss(_latest(lines))
         is_own = any(map(_BAD_END.search, lines))
         shown = raised or (chosen.asides[-1] if chosen.asides else None)
         return _weighed(failure, Words(lines, is_own, code, lost, shown, rank))
@@ -80,7 +80,7 @@ def _words_of(raised: Raised, spoken: _Spoken, rank: int | None) -> Words:
         code, lost = None, loss(raised.text[:1], raised.place)
         # What was handled is followed by the trouble that ended the rank.
         is_last = raised.is_uncaught or len(later) <= len(raised.text) < _FEW_LINES
-        is_own = is_last and (raised.has_sequel or loss(_without_warnings(later)) is None)
+        is_own = is_last and (raised.has_sequel or loss(_latest(later)) is None)
     else:
         code = spoken_code(raised.text) or spoken_code(lines)
         lost, is_own = loss(raised.text, raised.place), _is_of_script(raised)
@@ -173,7 +173,6 @@ _OUT_OF_MEMORY = re.compile(
     re.IGNORECASE,
 )
 _BAD_END = re.compile(r"instance of 'std::bad_alloc'|^MemoryError\b|\b(?:NPU|CUDA) out of memory")
-_WARNING = re.compile(r"\[W\d*[ \]]|\[WARNING\]|\bWARN(?:ING)?\b|Warning:")
 _LAST_LINES = 40
 _FEW_LINES = 10
 _LOST_PEER = 2
@@ -181,9 +180,9 @@ _MOST_RAISED = 16
 """Of one writer: of a long row of exceptions that were handled the last ones tell enough."""
 
 
-def _without_warnings(lines: Sequence[str]) -> tuple[str, ...]:
+def _latest(lines: Sequence[str]) -> tuple[str, ...]:
     """The last lines; torch warns of connections that it then makes in another way."""
-    return tuple(line for line in lines[-_LAST_LINES:] if not _WARNING.search(line))
+    return without_warnings(lines[-_LAST_LINES:])
 
 
 def _is_of_script(raised: Raised) -> bool:

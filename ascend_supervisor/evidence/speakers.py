@@ -38,6 +38,7 @@ _MARK = re.compile(
 )
 """A local rank of torchrun with --tee; a process of Ray or vLLM."""
 HEADER = re.compile(r"Traceback \(most recent call last\)(?::\s*$| [─-])")
+_OF_GROUP = re.compile(r"(?:  \+|(?:  ){2,20}\|)(?: Exception Group)? $")
 _NUMBER = re.compile(r"\[?(\d{1,7})\]?:? ", re.ASCII)
 """The whole mark of srun --label, and of MPICH's -prepend-rank."""
 _MARK_CHARACTERS = 120
@@ -46,6 +47,12 @@ _NEAR = 64
 _STACK = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
 _C_STACK = re.compile(r"Current thread's C stack trace|Extension modules: ")
 _STACK_FRAME = re.compile(r"  (?:File |Binary file |\.\.\.|<)")
+
+_OF_PYTHON = r":\d+: \w*Warning: |^Object allocated at \(most recent call last\):"
+_WARNING = re.compile(rf"\[W\d*[ \]]|\[WARNING\]|\bWARN(?:ING)?\b|Warning:|{_OF_PYTHON}")
+_WITH_SOURCE = re.compile(rf"{_OF_PYTHON}|:\d+: [A-Za-z]\w*: ")
+_WARNS = re.compile(r"  .*\bwarn\w*\(")
+_MESSAGE_LINES = 20
 
 
 def lines_of(output: Iterable[str]) -> tuple[Line, ...]:
@@ -107,7 +114,7 @@ def _unknown_marks(lines: Sequence[Line]) -> set[str]:
     marks: set[str] = set()
     for at, line in enumerate(lines):
         header = HEADER.search(line.text, 0, _MARK_CHARACTERS + 60)
-        mark = line.text[: header.start()] if header else ""
+        mark = _OF_GROUP.sub("", line.text[: header.start()]) if header else ""
         if not mark.strip("╭─ |+-") or len(mark) > _MARK_CHARACTERS or mark in marks:
             continue
         frame = mark + "  "
@@ -127,3 +134,24 @@ def _without_stacks(lines: Iterable[Line]) -> Iterator[Line]:
         elif not (is_inside and _STACK_FRAME.match(line.text)):
             is_inside = False
             yield line
+
+
+def without_warnings(lines: Sequence[str]) -> tuple[str, ...]:
+    """Without warnings, and the lines of source that Python prints below its own.
+
+    The message of a warning may have several lines; then the call of ``warn`` shows its end.
+    """
+    kept: list[str] = []
+    begun = -_MESSAGE_LINES
+    is_below = False
+    for line in lines:
+        is_near = len(kept) - begun < _MESSAGE_LINES
+        if _WARNING.search(line):
+            begun, is_below = len(kept), _WITH_SOURCE.search(line) is not None
+        elif is_near and _WARNS.match(line):
+            del kept[begun:]
+        elif not (is_below and line.startswith("  ")):
+            begun = len(kept) if _WITH_SOURCE.search(line) else begun
+            kept.append(line)
+            is_below = False
+    return tuple(kept)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in, refused_script
 from ascend_supervisor.evidence.last_words import Words
-from ascend_supervisor.evidence.speakers import by_speaker, lines_of
+from ascend_supervisor.evidence.speakers import by_speaker, lines_of, without_warnings
 from ascend_supervisor.outcome import Failure
 
 _ERROR = re.compile(r"(?:[\w./-]{1,100}: ){0,2}(?:fatal )?error: \S", re.IGNORECASE)
@@ -20,6 +20,7 @@ _SHELLS_WORD = re.compile(
     r"instruction|Floating point exception)\b",
     re.ASCII,
 )
+_WORD = re.compile(r"\w")
 _NEAR_THE_END = 30
 _FATAL = re.compile(r"Fatal Python error: (.{1,100})")
 _FATAL_FRAME = re.compile(r'  File "(.{1,200})", line (\d+)(?: in (\S{1,100}))?')
@@ -48,12 +49,13 @@ def statement(failure: Failure, words: Words) -> str | None:
 
 
 def last_line(failure: Failure, words: Words) -> str | None:
-    """The last line, as it is: whether it says why, is unknown."""
+    """The last line that has a word and is no warning: whether it says why, is unknown."""
     is_of_others = failure.is_shared and (failure.rank is not None or failure.worker is not None)
     if failure.status.signal is not None or is_of_others:
         return None
-    last = next((line.strip() for line in reversed(words.lines) if line.strip()), None)
-    return None if last is None else f"its last line is: {last}"
+    spoken = reversed(without_warnings(words.lines))
+    last = next(filter(_WORD.search, spoken), None)
+    return None if last is None else f"its last line is: {last.strip()}"
 
 
 def unheeded(output: Sequence[str]) -> str | None:

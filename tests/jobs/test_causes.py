@@ -71,6 +71,12 @@ def test_ranks_that_fail_alike_at_the_start_are_told_together(supervised):
         ("import argparse\nargparse.ArgumentParser(prog='train.py').parse_args(['--bs'])", 2,
          "train.py: error: unrecognized arguments: --bs"),
         ("raise SystemExit('no data in /data')", 1, "its last line is: no data in /data"),
+        (("import anyio\nasync def work(): {}['gone']\nasync def main():\n"
+          "    async with anyio.create_task_group() as group: group.start_soon(work)\n"
+          "anyio.run(main)"), 1, "KeyError: 'gone'"),
+        (("import os\nfrom multiprocessing import shared_memory\n"
+          "shared_memory.SharedMemory(f'test_causes_{os.getpid()}', True, 10)\n"
+          "raise SystemExit('no data in /data')"), 1, "its last line is: no data in /data"),
         ("class Bad(Exception): pass\nraise Bad('\\n---\\nValueError: bad cell')", 1,
          "ValueError: bad cell"),
     ],

@@ -1,0 +1,139 @@
+"""Of an exception group the exceptions in it are the cause, in the words that real programs print.
+
+The groups of Python 3.11 and newer, and of the backport for Python 3.10, are printed alike.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ascend_supervisor.evidence.blame import Blame, blame, explained
+from tests.evidence.programs import LOST, output
+from tests.evidence.test_asides import failure
+from tests.evidence.test_shared_output import MARKS, command, marked
+
+BUILT_IN = pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")
+TASKS = """\
+import {library}
+async def work(): {end}
+async def inner():
+    async with {group} as group: group.{start}
+async def main():
+    async with {group} as group: group.{start_inner}
+{run}
+"""
+ANYIO = {"library": "anyio", "group": "anyio.create_task_group()", "start": "start_soon(work)",
+         "start_inner": "start_soon(inner)", "run": "anyio.run(main)"}  # fmt: skip
+ASYNCIO = {"library": "asyncio", "group": "asyncio.TaskGroup()", "start": "create_task(work())",
+           "start_inner": "create_task(inner())", "run": "asyncio.run(main())"}  # fmt: skip
+NO_FRAMES = "raise ExceptionGroup('2 of 9 shards', [ValueError('nan'), TypeError('x')])"
+CAUSED = (
+    "def load():\n"
+    "    try: {}['gone']\n"
+    "    except KeyError as error: raise RuntimeError('no shard') from error\n"
+    "try: load()\n"
+    "except RuntimeError as error: raise ExceptionGroup('many', [error])"
+)
+
+
+@BUILT_IN
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (TASKS.format(end="{}['gone']", **ANYIO), "KeyError: 'gone'"),
+        (TASKS.format(end="{}['gone']", **ASYNCIO), "KeyError: 'gone'"),
+        (NO_FRAMES, "ValueError: nan"),
+        ("raise ExceptionGroup('', [ExceptionGroup('in', [TypeError('nan')])])", "TypeError: nan"),
+        ("raise ExceptionGroup('two\\nlines', [ValueError('nan\\nsecond: x')])", "ValueError: nan"),
+        ("class Many(ExceptionGroup): pass\nraise Many('', [ValueError('nan')])",
+         "ValueError: nan"),
+        ("raise ExceptionGroup('', [ValueError(number) for number in range(30)])", "ValueError: 0"),
+        ("raise BaseExceptionGroup('', [KeyboardInterrupt(), ValueError('nan')])",
+         "ValueError: nan"),
+        (("error = ValueError('nan'); error.add_note('a note: x')\n"
+          "raise ExceptionGroup('', [error])"), "ValueError: nan"),
+        ("raise ExceptionGroup('', [RuntimeError('NPU out of memory. Tried')])",
+         "RuntimeError: NPU out of memory. Tried"),
+        (f"try: {NO_FRAMES}\nexcept* ValueError: raise", "ValueError: nan"),
+        (f"try: {NO_FRAMES}\nexcept* ValueError: raise KeyError('later')", "ValueError: nan"),
+        (f"try: {NO_FRAMES}\nexcept* Exception as e: raise KeyError('later') from e",
+         "ValueError: nan"),
+        (f"try: {NO_FRAMES}\nexcept Exception as e: raise OSError('it failed') from e",
+         "ValueError: nan"),
+        (CAUSED, "KeyError: 'gone'"),
+        (f"{CAUSED} from None", "KeyError: 'gone'"),
+    ],
+)  # fmt: skip
+def test_the_first_exception_in_a_group_is_the_cause(source, said):
+    told = explained(failure(output(source, 1)))
+    assert (blame(told), told.said) == (Blame.OWN, said)
+
+
+@BUILT_IN
+def test_a_group_that_was_never_raised_is_read_where_it_was_printed():
+    source = f"import sys, traceback\n{NO_FRAMES.replace('raise ', 'group = ')}\n"
+    lines = output(f"{source}traceback.print_exception(group); sys.exit(1)", 1)
+    assert explained(failure(lines)).said == "ValueError: nan"
+
+
+@BUILT_IN
+def test_a_group_in_a_thread_is_an_aside():
+    source = f"import threading\ndef work(): {NO_FRAMES}\nthreading.Thread(target=work).start()"
+    lines = output(f"{source}\nraise SystemExit(1)")
+    told = explained(failure(lines))
+    assert blame(told) is Blame.UNKNOWN
+    assert told.said == "in a child, a thread or at its end, ValueError: nan"
+
+
+@BUILT_IN
+@pytest.mark.parametrize("first", ["", "ValueError('nan'), "])
+def test_a_lost_peer_in_a_group_is_never_the_ranks_own(first):
+    told = explained(failure(output(f"raise ExceptionGroup('', [{first}OSError({LOST!r})])", 1)))
+    expected = Blame.UNKNOWN if first else Blame.CONSEQUENCE
+    assert blame(told) is expected
+
+
+BACKPORT = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/code/train.py", line 12, in <module>
+  |     raise ExceptionGroup("eg", errors)
+  | exceptiongroup.ExceptionGroup: eg (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | exceptiongroup.ExceptionGroup: in (1 sub-exception)
+    +-+---------------- 1 ----------------
+      | Traceback (most recent call last):
+      |   File "/code/train.py", line 7, in work
+      |     {}['gone']
+      | KeyError: 'gone'
+      +------------------------------------
+    +---------------- 2 ----------------
+    | ValueError: nan
+    +------------------------------------
+"""
+COLOURED = """\
+  + \x1b[0mException Group Traceback (most recent call last):
+  |   File \x1b[35m"/code/train.py"\x1b[0m, line \x1b[35m1\x1b[0m, in \x1b[35m<module>\x1b[0m
+  |     \x1b[1;31mraise ExceptionGroup('eg', [KeyError('gone')])\x1b[0m
+  | \x1b[1;35mExceptionGroup\x1b[0m: \x1b[35meg (1 sub-exception)\x1b[0m
+  +-+---------------- 1 ----------------
+    | \x1b[1;35mKeyError\x1b[0m: \x1b[35m'gone'\x1b[0m
+    +------------------------------------
+"""
+
+
+@pytest.mark.parametrize("text", [BACKPORT, COLOURED], ids=["the backport", "colours"])
+def test_groups_of_other_pythons_are_read(text):
+    told = explained(failure(text.splitlines()))
+    assert (blame(told), told.said) == (Blame.OWN, "KeyError: 'gone'")
+
+
+@BUILT_IN
+@pytest.mark.parametrize("name", MARKS)
+def test_groups_in_one_log_of_many_ranks_are_told_apart(name):
+    zero, one, whose = MARKS[name]
+    lost = output(TASKS.format(end=f"raise OSError({LOST!r})", **ANYIO), 1)
+    told = explained(command([*marked(zero, [*lost]), *marked(one, [*output(NO_FRAMES, 1)])]))
+    assert (told.meaning, told.said) == (None, f"{whose}ValueError: nan")
+    assert blame(told) is Blame.OWN
