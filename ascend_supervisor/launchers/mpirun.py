@@ -146,6 +146,8 @@ class MpirunLauncher(Struct, frozen=True):
             significant=False,
             files={config: text.encode()},
             title="sshd",
+            port=int(self._port),
+            port_setting=f"{PORT}, the same on all its servers",
         )
 
     @property

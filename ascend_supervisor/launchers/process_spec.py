@@ -55,7 +55,8 @@ class ProcessSpec(Struct, frozen=True):
     If it ``relays_ranks``, it starts ranks in a way that we do not follow, and its output is
     theirs.
 
-    ``port`` (TCP) is where it, or a rank that it starts, listens for the other ranks.
+    ``port`` (TCP) is where it, or a rank that it starts, listens for the other ranks, and
+    ``port_setting`` is what gives it another one.
 
     If its words or variables hold ``host_names`` that its program may not understand, it is planned
     again with their addresses.
@@ -83,6 +84,7 @@ class ProcessSpec(Struct, frozen=True):
     host_names: tuple[HostName, ...] = ()
     script: str | None = None
     port: int | None = None
+    port_setting: str = "--master-port"
 
     @property
     def name(self) -> str:

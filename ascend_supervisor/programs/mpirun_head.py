@@ -54,9 +54,9 @@ def fail(text: str) -> int:
 def head(arguments: argparse.Namespace, mpirun: Sequence[str]) -> int:
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # where an ssh login starts, whatever HOME says
     code_file = home / FOLDER / f"{arguments.job}.exit_code"
-    code_file.parent.mkdir(mode=0o700, exist_ok=True)
-    code_file.unlink(missing_ok=True)
-    code_file.with_suffix(".pid").write_text(str(os.getpid()))
+    others = len(arguments.hosts) - 1
+    if others:
+        begin(code_file)
     end = time.monotonic() + arguments.wait
     addresses = []
     for index, host in enumerate(arguments.hosts):
@@ -73,11 +73,17 @@ def head(arguments: argparse.Namespace, mpirun: Sequence[str]) -> int:
     code, told_to_stop = run(mpirun)
     if code and not told_to_stop:
         tell_who_is_lost(arguments.hosts[1:], addresses[1:], arguments.port)
-    if len(addresses) > 1:
-        seconds = STOPPED_SECONDS if told_to_stop else FETCH_SECONDS
-        leave(code_file, code, len(addresses) - 1, seconds)
-    code_file.with_suffix(".pid").unlink(missing_ok=True)
+    if others:
+        leave(code_file, code, others, STOPPED_SECONDS if told_to_stop else FETCH_SECONDS)
+        code_file.with_suffix(".pid").unlink(missing_ok=True)
     return code
+
+
+def begin(code_file: Path) -> None:
+    """Let the other nodes see that this one has begun."""
+    code_file.parent.mkdir(mode=0o700, exist_ok=True)
+    code_file.unlink(missing_ok=True)
+    code_file.with_suffix(".pid").write_text(str(os.getpid()))
 
 
 def answering(host: str, port: int | None, end: float) -> str | None:
@@ -133,11 +139,11 @@ def run(command: Sequence[str]) -> tuple[int, bool]:
     for signal_number in heard:  # nobody sends a signal for ranks to who has no handler for it
         signal.signal(signal_number, no_answer)
 
-    def begin() -> None:
+    def alone() -> None:
         os.setpgrp()
         signal.pthread_sigmask(signal.SIG_SETMASK, usual)
 
-    mpirun = subprocess.Popen(command, preexec_fn=begin)  # noqa: PLW1509  (no threads here)
+    mpirun = subprocess.Popen(command, preexec_fn=alone)  # noqa: PLW1509  (no threads here)
     while (code := mpirun.poll()) is None:
         number = signal.sigwait(heard)
         if number in FOR_RANKS:

@@ -98,7 +98,9 @@ def _advice(failure: Failure, spec: ProcessSpec) -> str:
     port = taken_port((*failure.last_lines, failure.exception or ""), spec.port or port_of(given))
     if port is None:
         return ""
-    another = "give this job another port" + ("" if spec.leads_ranks else " with --master-port")
+    another = "give this job another port" + (
+        "" if spec.leads_ranks else f" with {spec.port_setting}"
+    )
     if holder := port_holder(ANY_ADDRESS, port):
         return f"port {port} is in use by another process, {holder}; end it, or {another}"
     free = f"port {port} was in use, and is free again"

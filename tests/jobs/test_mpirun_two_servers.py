@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -169,6 +170,43 @@ def test_where_another_server_has_vanished_node_0_does_not_end_well(cluster):
     lost = f"{cluster.servers[1].address} was lost: its sshd does not answer any more"
     assert lost in head.events[-1]["root_cause"].splitlines()[0]
     wait_until(lambda: not head.survivors() + other.survivors())
+
+
+def test_a_second_job_at_the_same_port_is_told_which_one_and_how_to_get_another(
+    supervised, account, tmp_path
+):
+    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as taken:
+        port = str(taken.getsockname()[1])
+        environ = {"MA_NUM_HOSTS": "2", "VC_WORKER_HOSTS": "127.0.0.1,127.0.0.2"}
+        job = supervised(
+            *("--method", "mpirun", "--work-dir", str(tmp_path / "work"), "--", "true"),
+            environ={**account, **environ, "VC_TASK_INDEX": "0", "MY_SSHD_PORT": port},
+        )
+        assert job.end() == 255
+    reason = job.events[-1]["reason"]
+    assert reason.startswith("sshd failed first")
+    assert f"port {port} is in use by another process, " in reason
+    assert "give this job another port with MY_SSHD_PORT, the same on all its servers" in reason
+
+
+def test_two_jobs_of_one_server_share_a_machine_and_a_name(supervised, account, tmp_path):
+    """They need no sshd, so no port, and leave nothing for other servers to fetch."""
+    name = f"ma-job-{os.getpid()}"
+    environ = {**account, "MA_NUM_HOSTS": "1", "MA_NUM_GPUS": "2", "MA_VJ_NAME": name}
+    gate = tmp_path / "gate"
+    wait = f"echo up; while [ ! -e {gate} ]; do sleep 0.1; done"
+    jobs = []
+    for number in range(2):
+        root = tmp_path / f"job-{number}"
+        root.mkdir()
+        words = ("--method", "mpirun", "--work-dir", str(root / "work"), "--", "sh", "-c", wait)
+        jobs.append(supervised(*words, root=root, environ=environ))
+    for job in jobs:
+        job.wait_for("output", msg="up")
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert not list(home.glob(f".ascend_supervisor/*{os.getpid()}*"))
+    gate.touch()
+    assert [job.end() for job in jobs] == [0, 0]
 
 
 @dataclass(frozen=True)
