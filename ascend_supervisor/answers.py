@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from functools import partial
+from itertools import islice
 
 import anyio
 
@@ -34,7 +35,7 @@ from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import Settings, Telling
 from ascend_supervisor.settings.values import ALL_RANKS, Console
 from ascend_supervisor.sourced_files import sourced_alone
-from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of, aside
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.command import (
     check_command,
@@ -43,6 +44,7 @@ from ascend_supervisor.workers.command import (
     check_script,
     left_behind,
 )
+from ascend_supervisor.workers.module_search import check_finds_module
 
 
 def print_plan(
@@ -86,6 +88,8 @@ async def _planned(
         rank_environ = changed(environ, spec.environ)
         check_module(spec, rank_environ)
         check_command(spec, rank_environ)
+    for spec in islice((one for one in specs if one.rank is not None), 1):
+        await aside(partial(check_finds_module, spec, changed(environ, spec.environ)))
     if words := left_behind(specs):
         tell(f"ascend_supervisor: {words}")
     return as_text(plan) if os.isatty(1) and not settings.json else as_json(plan)

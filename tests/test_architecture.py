@@ -143,10 +143,14 @@ WAITS = frozenset(
     }
 )
 BEFORE_ALL = frozenset(
-    ("processes.kernel", f"subprocess.{name}")
+    (module, f"subprocess.{name}")
+    for module in ("processes.kernel", "workers.module_search")
     for name in ("run", "TimeoutExpired", "DEVNULL", "SubprocessError")
 )
-"""setpriv and setsid are called, and have answered, before anybody else waits."""
+"""setpriv and setsid are called, and have answered, before anybody else waits.
+
+The Python that a plan asks for a module is the last process of a program that starts no job.
+"""
 BESIDE_US = frozenset({f"programs.{name}" for name in ("guardian", "mpirun_head", "mpirun_node")})
 """Programs of their own, which import nothing of ours."""
 

@@ -54,9 +54,15 @@ def check_exists(spec: ProcessSpec) -> None:
     """
     if spec.script is None or spec.script.startswith("/"):
         return
-    if not os.path.exists(spec.cwd / spec.script):  # noqa: PTH110
+    path = os.path.join(spec.cwd, spec.script)  # noqa: PTH118  (Path drops a slash at the end)
+    if not os.path.exists(path):  # noqa: PTH110
         raise CommandNotFound(
             f"{spec.name} starts in {spec.cwd}, and there is no {plain(spec.script)}"
+        )
+    if os.path.isdir(path) and not any(Path(path).glob("__main__*")):  # noqa: PTH112
+        raise CommandNotFound(
+            f"{spec.name} starts in {spec.cwd}, where {plain(spec.script)} is a directory without "
+            "a __main__.py"
         )
 
 
