@@ -262,6 +262,7 @@ def stop(*_):
 
 
 signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
 while True: time.sleep(0.02)
 """
 
@@ -277,12 +278,12 @@ while True: time.sleep(0.02)
 def test_who_ends_its_own_children_in_order_may_do_so(script, tmp_path, text):
     (tmp_path / "manager.py").write_text(MANAGER)
     job = script(text)
-    job.wait_for("output", msg="up")
+    said = lambda: [event["msg"] for event in job.all("output")]  # noqa: E731
+    wait_until(lambda: sorted(said()) == ["ready", "up", "up"])
     job.send(signal.SIGTERM)
     assert job.end() == 143
-    said = [event["msg"] for event in job.all("output")]
-    assert "all ended in order" in said
-    assert "was ended by another" not in said
+    assert "all ended in order" in said()
+    assert "was ended by another" not in said()
     assert not job.all("grace.ended")
 
 
