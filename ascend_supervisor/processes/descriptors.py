@@ -63,7 +63,8 @@ def only_reads(number: int) -> bool:
     until all ranks have closed it, and then removes what they have left in shared memory.
     """
     ends = all_pipes(number)
-    return any(map(is_anonymous, ends.reads)) and not any(map(is_anonymous, ends.writes))
+    reads = any(map(is_anonymous, ends.reads)) or bool(standard_pipes(number).reads)
+    return reads and not any(map(is_anonymous, ends.writes))
 
 
 def _descriptors(place: str) -> list[str]:

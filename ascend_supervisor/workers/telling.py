@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 from ascend_supervisor.processes import proc
@@ -12,7 +13,6 @@ from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.descriptors import (
     PipeEnds,
     all_pipes,
-    is_anonymous,
     only_reads,
     standard_pipes,
 )
@@ -51,6 +51,8 @@ class OrderedSignal:
         self._clock = clock
         self._order = StopOrder(head_start)
         self._seen: Collection[Pid] = ()
+        self._said: set[str] = set()
+        """The pipes that any of them has written to: their readers outlive the writers."""
 
     def begin(self) -> None:
         """Tell all that wait for nobody. Where /proc cannot be read (EMFILE), tell all."""
@@ -88,11 +90,12 @@ class OrderedSignal:
         roots = ours.union(pid.number for one in groups for pid in one.workers())
         pids = [pid for pids in groups.values() for pid in pids]
         ends = {pid: standard_pipes(pid.number) for pid in pids if pid.number not in lone}
-        said = frozenset[str]().union(*(one.says for one in ends.values())) - self._outputs
+        self._said.update(*(one.says for one in ends.values()))
+        self._said -= self._outputs
         return [
             Member(pid, 0, self._number)
             if pid not in ends
-            else _member(pid, family[pid], self._number, ends[pid], said, roots)
+            else _member(pid, family[pid], self._number, ends[pid], self._said, roots)
             for pid in pids
         ]
 
@@ -123,7 +126,7 @@ def _member(
     found: proc.Stat,
     number: int,
     ends: PipeEnds,
-    said: frozenset[str],
+    said: AbstractSet[str],
     roots: Collection[int],
 ) -> Member:
     """What does not expect SIGQUIT is asked to end by SIGTERM, unless we have started it."""
@@ -131,7 +134,7 @@ def _member(
     if number not in FOR_THE_GROUP and not takes.catches(number):
         is_root = pid.number in roots and not takes.ignores(number)
         number = number if is_root else signal.SIGTERM
-    heard = all_pipes(pid.number).reads & said if said else frozenset[str]()
+    heard = all_pipes(pid.number).reads & said if said else frozenset()
     return Member(
         pid,
         0 if pid.number in roots else found.parent,
@@ -140,7 +143,7 @@ def _member(
         takes.handles(number),
         takes.ignores(number),
         ends.says,
-        heard | {pipe for pipe in ends.reads if is_anonymous(pipe)},
+        heard | ends.reads,
         proc.waits_for_child(pid.number),
     )
 

@@ -104,9 +104,13 @@ def up(job: Running) -> None:
     wait_until(
         lambda: (
             ((job.root / "log").exists() and "up" in (job.root / "log").read_text())
-            or any(event["msg"] == "up" for event in job.all("output"))
+            or "up" in said(job)
         )
     )
+
+
+def said(job: Running) -> list[str]:
+    return [event["msg"] for event in job.all("output")]
 
 
 @pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
@@ -214,14 +218,37 @@ def test_stubborn_ranks_in_front_of_readers_share_one_grace(supervised, tmp_path
     assert not job.survivors()
 
 
-def test_all_that_was_written_is_read_before_the_end(script, tmp_path):
-    """A substitution is not waited for by the shell: it may still read when the command ends."""
+SLOW = "import sys, time; time.sleep(0.4); sys.stdout.write(sys.stdin.read())"
+NOT_WAITED_FOR = {
+    "a substitution": "{python} train.py > >({python} logger.py)",
+    "a fifo": "mkfifo pipe; {python} logger.py < pipe & {python} train.py > pipe",
+    "a fifo elsewhere": "mkfifo pipe; {python} logger.py pipe & {python} train.py > pipe",
+}
+"""The shell may end while these readers have not read all."""
+
+
+@pytest.mark.parametrize("carrier", ["a substitution", "a fifo"])
+def test_all_that_was_written_is_read_before_the_end(script, tmp_path, carrier):
     (tmp_path / "train.py").write_text("print('x' * 60000); print('the last line')")
-    slow = "import sys, time; time.sleep(0.4); sys.stdout.write(sys.stdin.read())"
-    (tmp_path / "logger.py").write_text(slow)
-    job = script("{python} train.py > >({python} logger.py)")
+    (tmp_path / "logger.py").write_text(SLOW)
+    job = script(NOT_WAITED_FOR[carrier])
     assert job.end() == 0
-    assert job.all("output")[-1]["msg"] == "the last line"
+    assert said(job)[-1] == "the last line"
+
+
+@pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
+@pytest.mark.parametrize("carrier", NOT_WAITED_FOR)
+def test_who_reads_slowly_reads_the_last_words_of_who_was_stopped(script, tmp_path, carrier, rank):
+    slow = "import sys\nif sys.argv[1:]: sys.stdin = open(sys.argv[1])\n"
+    slow += "for line in sys.stdin:\n    sys.stdout.write(line)\n    sys.stdout.flush()\n"
+    slow += "    if 'part 9' in line: import time; time.sleep(0.4)\n"
+    (tmp_path / "logger.py").write_text(slow)
+    job = script(NOT_WAITED_FOR[carrier], rank=rank)
+    up(job)
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert said(job)[-1] == "has saved"
+    assert not job.survivors()
 
 
 ANSWERS = "yes | {python} train.py"
@@ -278,12 +305,11 @@ while True: time.sleep(0.02)
 def test_who_ends_its_own_children_in_order_may_do_so(script, tmp_path, text):
     (tmp_path / "manager.py").write_text(MANAGER)
     job = script(text)
-    said = lambda: [event["msg"] for event in job.all("output")]  # noqa: E731
-    wait_until(lambda: sorted(said()) == ["ready", "up", "up"])
+    wait_until(lambda: sorted(said(job)) == ["ready", "up", "up"])
     job.send(signal.SIGTERM)
     assert job.end() == 143
-    assert "all ended in order" in said()
-    assert "was ended by another" not in said()
+    assert "all ended in order" in said(job)
+    assert "was ended by another" not in said(job)
     assert not job.all("grace.ended")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_supervisor.processes.descriptors import PipeEnds, all_pipes, standard_pipes
+from ascend_supervisor.processes.descriptors import PipeEnds, all_pipes, only_reads, standard_pipes
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import dispositions
 from ascend_supervisor.processes.stop_order import (
@@ -160,6 +160,20 @@ def test_the_pipes_of_a_process_are_known():
         child.kill()
         child.wait()
         os.close(write_end)
+
+
+def test_what_waits_for_the_end_of_others_may_read_a_fifo(tmp_path):
+    """As in ``train.py > pipe & tee log < pipe``."""
+    os.mkfifo(tmp_path / "pipe")
+    fifo = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for stdin, expected in ((fifo, True), (subprocess.DEVNULL, False)):
+        child = subprocess.Popen(("sleep", "60"), stdin=stdin)
+        try:
+            assert only_reads(child.pid) is expected
+        finally:
+            child.kill()
+            child.wait()
+    os.close(fifo)
 
 
 def test_what_a_process_does_with_a_signal_is_known():
