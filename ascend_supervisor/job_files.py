@@ -18,6 +18,8 @@ CACHE = PurePath("/cache")
 """The usual work directory: the published contract, where the platform gives no mount."""
 UNNAMED_JOB = "job"
 """The name of a job for which no variable gives one."""
+HOST_NAME_BYTES = 63
+"""The longest: Kubernetes cuts the name of a pod for HOSTNAME, then minus signs and dots."""
 POD_BYTES = 60
 NAME_BYTES = 150
 """Of 255 characters in a file name: the rest of a log's name and a rotation number follow."""

@@ -24,6 +24,7 @@ from ascend_supervisor.files.regular_file import refuse_to_replace
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
+from ascend_supervisor.job_files import HOST_NAME_BYTES
 from ascend_supervisor.lock_holder import Holder, described_by, described_in
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import Clock
@@ -122,7 +123,18 @@ class SingleInstance:
         return (
             f"another supervisor uses the state file {plain(str(self._state_file))}: "
             f"{found.description}{ending}; end it first, or start this one with another --log-dir "
-            "and another --state-file"
+            f"and another --state-file{self._of_a_cut_name(found.holder)}"
+        )
+
+    def _of_a_cut_name(self, holder: Holder | None) -> str:
+        """What to do if two pods may have one name because Kubernetes has cut both."""
+        pod = self._ourselves.pod
+        is_alike = holder is not None and not holder.is_here and holder.pod == pod
+        if not is_alike or len(pod) not in (HOST_NAME_BYTES - 1, HOST_NAME_BYTES):
+            return ""
+        return (
+            f"; if that is another pod, HOSTNAME holds only the first {HOST_NAME_BYTES} "
+            "characters of both names: set POD_NAME to the whole name (metadata.name)"
         )
 
     async def _look(self, before: Held | None = None) -> Held | Free:

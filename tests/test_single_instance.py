@@ -215,3 +215,28 @@ async def test_where_nothing_can_be_locked_that_is_told_and_the_place_is_ours(st
     assert await claimed(state_file, events)
     assert f"{lock} cannot be locked: " in told(events)
     assert elsewhere.read_text() == "words of others"
+
+
+@pytest.mark.parametrize(
+    ("pod", "other", "realm", "is_told"),
+    [
+        ("p" * 63, "p" * 63, "elsewhere", True),
+        ("p" * 62, "p" * 62, "elsewhere", True),  # with a dot at the end, before it was cut
+        ("p" * 63, "q" * 63, "elsewhere", False),
+        ("pod-0", "pod-0", "elsewhere", False),
+        ("p" * 63, "p" * 63, None, False),
+    ],
+)
+async def test_of_two_pods_with_one_cut_name_it_is_said_how_to_tell_them_apart(
+    state_file, predecessor, pod, other, realm, is_told
+):
+    """Kubernetes cuts HOSTNAME, so they have one state file in a directory that they share."""
+    lock = state_file.with_name(f"{state_file.name}.lock")
+    holder = json.loads(lock.read_text())
+    lock.write_text(json.dumps({**holder, "pod": other, "realm": realm or holder["realm"]}))
+    clock = LeapingClock()
+    ours = SingleInstance(state_file, Holder.ourselves(pod, 0), Reserve(), clock, lambda _: None)
+    with pytest.raises(Unavailable) as refusal:
+        await ours.claim(anyio.sleep_forever)
+    advice = "set POD_NAME to the whole name (metadata.name)"
+    assert str(refusal.value).endswith(advice) == is_told

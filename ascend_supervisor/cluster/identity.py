@@ -10,6 +10,7 @@ from msgspec import Struct
 from ascend_supervisor.cluster.from_environment import volcano
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
+from ascend_supervisor.job_files import HOST_NAME_BYTES
 from ascend_supervisor.untrusted_text import shown
 
 if TYPE_CHECKING:
@@ -292,8 +293,6 @@ _UNDER_MPIRUN = tuple(_SWAPPED.get(name, name) for name in _VARIABLES)
 _SURE = frozenset({"MA_CURRENT_INSTANCE_NAME", "POD_NAME"})
 _ADDRESSES = frozenset({"MA_CURRENT_HOST_IP", "XDL_IP"})
 """Of the host, as rank tables give it."""
-_HOST_NAME = 63
-"""The longest: Kubernetes cuts the name of a pod for HOSTNAME, then minus signs and dots."""
 
 
 def _explicit(identity: Identity) -> Iterator[tuple[str, _Match, str]]:
@@ -307,10 +306,12 @@ def _explicit(identity: Identity) -> Iterator[tuple[str, _Match, str]]:
 
 def _advice(table: RankTable, identity: Identity) -> str:
     host = dict(identity.known).get("HOSTNAME", "")
-    longer = [entry.pod_name for entry in table.entries if len(entry.pod_name or "") > _HOST_NAME]
-    if any(name and name[:_HOST_NAME].rstrip("-.") == host for name in longer):
+    longer = [
+        entry.pod_name for entry in table.entries if len(entry.pod_name or "") > HOST_NAME_BYTES
+    ]
+    if any(name and name[:HOST_NAME_BYTES].rstrip("-.") == host for name in longer):
         return (
-            f"HOSTNAME holds only the first {_HOST_NAME} characters of the pod's name; set "
+            f"HOSTNAME holds only the first {HOST_NAME_BYTES} characters of the pod's name; set "
             "POD_NAME to all of it (metadata.name), or "
         )
     return f"{identity.advice}; or " if identity.advice else ""

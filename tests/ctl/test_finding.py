@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.ctl.nearby import hints
+from ascend_supervisor.job_files import place_of
 from ascend_supervisor.processes.proc import start_time
 from tests.ctl.calling import ctl, own_state
 
@@ -124,3 +125,16 @@ def test_what_a_mark_says_steers_no_terminal(tmp_path):
         process.kill()
     assert "x1b[2J" in sentence
     assert not set(sentence) & set("\x1b\x9b")
+
+
+def test_pods_whose_long_names_begin_alike_have_a_state_file_each_and_each_is_found(tmp_path):
+    """The name of the file holds only the beginning of a long one."""
+    pods = [f"{'training-' * 9}{role}-0" for role in ("master", "worker")]
+    for pod in pods:
+        at = place_of(
+            {"HOSTNAME": pod}, "host", mounted_log_exists=False, here=tmp_path, log_dir=tmp_path
+        )
+        own_state(Path(at.state_file), job_id=f"of-{pod}")
+    assert len(list(tmp_path.glob("*.json"))) == len(pods)
+    for pod in pods:
+        assert named("--log-dir", str(tmp_path), "status", environ={"HOSTNAME": pod}) == f"of-{pod}"
