@@ -89,7 +89,7 @@ def raised_by(lines: Sequence[Line]) -> tuple[list[Raised], frozenset[int]]:
     for chain in chains(lines):
         is_aside = _is_aside(chain)
         if is_aside:
-            parts = (*chain.blocks, *chain.within)
+            parts = (*chain.blocks, *(block for group in chain.groups for block in group))
             asides.update(*(range(block.first, block.last + 1) for block in parts))
         told = _told(chain, is_aside=is_aside)
         if told is not None and found and found[-1].is_report and not is_aside:
@@ -139,14 +139,32 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
 
 
 def _first_of(chain: Chain) -> Block:
-    """The exception that came first; of a group one that no signal or cancellation has brought."""
+    """The exception that came first; where it stands again in a group with its cause, the cause."""
+    first = _first_in(chain.within) or chain.inner
+    for group in chain.groups:
+        for at, block in enumerate(group):
+            if block.is_sequel and block.is_same(first):
+                return _first_in(_history(group, at)) or first
+    return first
+
+
+def _first_in(group: Sequence[Block]) -> Block | None:
+    """The first exception in a group that no signal or cancellation has brought, or else any."""
     found = [
         block
-        for block in chain.within
+        for block in group
         if not (block.is_group or block.is_sequel) and EXCEPTION.match("".join(block.text[:1]))
     ]
     causes = (block for block in found if not _CANCELLED.match(block.text[0]))
-    return next(causes, found[0] if found else chain.inner)
+    return next(causes, found[0] if found else None)
+
+
+def _history(group: Sequence[Block], at: int) -> Sequence[Block]:
+    """What was raised before the one at ``at``, as Python 3.13 and the backport print it."""
+    begin = at
+    while begin and (group[begin].depth > group[at].depth or group[begin].is_sequel):
+        begin -= 1
+    return group[begin:at]
 
 
 def _named(text: tuple[str, ...]) -> Raised | None:

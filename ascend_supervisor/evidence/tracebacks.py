@@ -65,12 +65,21 @@ class Block(Struct, frozen=True):
         """Whether another traceback quotes it as its origin."""
         return self.head.startswith("Original ")
 
+    def is_same(self, other: Block) -> bool:
+        """Whether it is one exception that was printed twice."""
+        return self.frames == other.frames and self.text[:1] == other.text[:1]
+
 
 class Chain(Struct, frozen=True):
-    """Linked tracebacks, the first raised first; ``within`` are those in the first, a group."""
+    """Linked tracebacks, the first raised first; ``groups`` holds those in each, if it is one."""
 
     blocks: tuple[Block, ...]
-    within: tuple[Block, ...] = ()
+    groups: tuple[tuple[Block, ...], ...]
+
+    @property
+    def within(self) -> tuple[Block, ...]:
+        """Those in the first, if it is a group."""
+        return self.groups[0]
 
     @property
     def inner(self) -> Block:
@@ -108,12 +117,12 @@ def chains(lines: Sequence[Line]) -> Iterator[Chain]:
             continue
         is_linked = block.is_origin or (block.is_sequel and block.depth == depth)
         if chain and not is_linked:
-            yield Chain(tuple(chain), tuple(within[0]))
+            yield Chain(tuple(chain), tuple(map(tuple, within)))
             chain, within = [], []
         chain.append(block)
         within.append([])
     if chain:
-        yield Chain(tuple(chain), tuple(within[0]))
+        yield Chain(tuple(chain), tuple(map(tuple, within)))
 
 
 def _rows(lines: Iterable[Line]) -> Iterator[_Row]:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from ascend_supervisor.evidence.blame import Blame, blame, explained
+from ascend_supervisor.evidence.last_words import words_of
 from tests.evidence.programs import LOST, output
 from tests.evidence.test_asides import failure
 from tests.evidence.test_shared_output import MARKS, command, marked
@@ -34,7 +35,7 @@ CAUSED = (
     "    try: {}['gone']\n"
     "    except KeyError as error: raise RuntimeError('no shard') from error\n"
     "try: load()\n"
-    "except RuntimeError as error: raise ExceptionGroup('many', [error])"
+    "except RuntimeError as error: "
 )
 
 
@@ -62,8 +63,14 @@ CAUSED = (
          "ValueError: nan"),
         (f"try: {NO_FRAMES}\nexcept Exception as e: raise OSError('it failed') from e",
          "ValueError: nan"),
-        (CAUSED, "KeyError: 'gone'"),
-        (f"{CAUSED} from None", "KeyError: 'gone'"),
+        (f"{CAUSED}raise ExceptionGroup('many', [error])", "KeyError: 'gone'"),
+        (f"{CAUSED}raise ExceptionGroup('many', [error]) from None", "KeyError: 'gone'"),
+        (f"{CAUSED}raise ExceptionGroup('', [TypeError('x'), error])", "KeyError: 'gone'"),
+        (f"{CAUSED}raise ExceptionGroup('', [OSError('x'), ExceptionGroup('', [error])])",
+         "KeyError: 'gone'"),
+        (("try:\n  try: raise ExceptionGroup('', [ValueError('nan')])\n"
+          "  except ExceptionGroup as error: raise RuntimeError('no shard') from error\n"
+          "except RuntimeError as error: raise ExceptionGroup('', [error])"), "ValueError: nan"),
     ],
 )  # fmt: skip
 def test_the_first_exception_in_a_group_is_the_cause(source, said):
@@ -121,12 +128,64 @@ COLOURED = """\
     | \x1b[1;35mKeyError\x1b[0m: \x1b[35m'gone'\x1b[0m
     +------------------------------------
 """
+CAUSE_IN_THE_GROUP = """\
+Traceback (most recent call last):
+  File "/code/train.py", line 4, in <module>
+    try: load()
+         ~~~~^^
+  File "/code/train.py", line 3, in load
+    except KeyError as error: raise RuntimeError('no shard') from error
+                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+RuntimeError: no shard
+
+During handling of the above exception, another exception occurred:
+
+  + Exception Group Traceback (most recent call last):
+  |   File "/code/train.py", line 5, in <module>
+  |     except RuntimeError as error: raise ExceptionGroup('many', [TypeError('x'), error])
+  |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  | ExceptionGroup: many (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | TypeError: x
+    +---------------- 2 ----------------
+    | Traceback (most recent call last):
+    |   File "/code/train.py", line 2, in load
+    |     try: {}['gone']
+    |          ~~^^^^^^^^
+    | KeyError: 'gone'
+    |\x20
+    | The above exception was the direct cause of the following exception:
+    |\x20
+    | Traceback (most recent call last):
+    |   File "/code/train.py", line 4, in <module>
+    |     try: load()
+    |          ~~~~^^
+    |   File "/code/train.py", line 3, in load
+    |     except KeyError as error: raise RuntimeError('no shard') from error
+    |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    | RuntimeError: no shard
+    +------------------------------------
+"""
+"""Python 3.13 and the backport print a cause there, and not again outside of the group."""
+IN_A_THREAD = CAUSE_IN_THE_GROUP.replace("in <module>", "in run").replace(
+    "Traceback", "Exception in thread Thread-1 (run):\nTraceback", 1
+)
 
 
-@pytest.mark.parametrize("text", [BACKPORT, COLOURED], ids=["the backport", "colours"])
+@pytest.mark.parametrize(
+    "text",
+    [BACKPORT, COLOURED, CAUSE_IN_THE_GROUP],
+    ids=["the backport", "colours", "Python 3.13"],
+)
 def test_groups_of_other_pythons_are_read(text):
     told = explained(failure(text.splitlines()))
     assert (blame(told), told.said) == (Blame.OWN, "KeyError: 'gone'")
+
+
+def test_all_of_a_group_with_a_history_in_a_thread_is_an_aside():
+    told = failure([*IN_A_THREAD.splitlines(), *output("raise SystemExit(1)")])
+    assert blame(told) is Blame.UNKNOWN
+    assert not any("KeyError" in line for line in words_of(told).lines)
 
 
 @BUILT_IN
