@@ -75,6 +75,7 @@ class WorkerGroup:
             self._start(spec, output, tasks)
             await anyio.lowlevel.checkpoint()
         tasks.start_soon(self._watch_memory)
+        tasks.start_soon(self._nested.look_early)
         with self._runtime.children.spare_descriptor():
             import_late()
 
@@ -323,9 +324,8 @@ class WorkerGroup:
         seen = 0
         while True:
             await whole_second()
-            written = sum(process.output.activity.bytes for process in self._processes)
-            if written != seen:
-                seen = written
+            if (now := sum(one.output.activity.bytes for one in self._processes)) != seen:
+                seen = now
                 self._memory.look()
 
     def look_for_nested_ranks(self) -> None:

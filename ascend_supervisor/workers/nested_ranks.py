@@ -15,6 +15,11 @@ from ascend_supervisor.workers.process import Process
 
 YOUNG_SECONDS = 3600.0
 """Ranks that start ranks fail early, at the latest when HCCL gives up (HCCL_CONNECT_TIMEOUT)."""
+EARLY_LOOKS = (1.0, 3.0, 9.0)
+"""Seconds after the start: a launcher may end only after its ranks.
+
+They see ranks that live for a second and for twice the time that it took to start them.
+"""
 MOST_PROCESSES = 2048
 PLACES = (b"RANK", b"LOCAL_RANK", b"RANK_ID", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"SLURM_PROCID")
 """The variables that launchers set, for each rank another value."""
@@ -24,21 +29,35 @@ class NestedRanks:
     """What was seen of them below ``processes``, which may grow."""
 
     def __init__(self, processes: Sequence[Process], children: Children, clock: Clock) -> None:
-        self.sentence = ""
-        """What was seen, and what to do; empty if nothing was."""
+        self._seen = ""
         self._processes = processes
         self._children = children
         self._clock = clock
         self._began = clock.now()
 
+    @property
+    def sentence(self) -> str:
+        """What was seen, and what to do; empty if nothing was, or if all that is long ago."""
+        return self._seen if self._is_young else ""
+
+    @property
+    def _is_young(self) -> bool:
+        return self._clock.now() - self._began <= YOUNG_SECONDS
+
+    async def look_early(self) -> None:
+        """To be called when all have started."""
+        for seconds in EARLY_LOOKS:
+            await self._clock.sleep(self._began + seconds - self._clock.now())
+            self.look()
+
     def look(self) -> None:
         """Look before anything is told to stop; takes milliseconds."""
         ranks = {one.pid: one for one in self._processes if one.spec.rank is not None}
-        if self.sentence or not ranks or self._clock.now() - self._began > YOUNG_SECONDS:
+        if self._seen or not ranks or not self._is_young:
             return
         with suppress(OSError), self._children.spare_descriptor():
             found = starting_ranks(proc.descendants(os.getpid())[:MOST_PROCESSES], ranks)
-            self.sentence = _sentence(ranks[min(found)]) if found else ""
+            self._seen = _sentence(ranks[min(found)]) if found else ""
 
 
 def starting_ranks(pids: Sequence[int], ranks: Collection[int]) -> set[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 
 import pytest
 
@@ -47,6 +48,37 @@ def test_ranks_that_start_ranks_and_hang_are_told_so(supervised, tmp_path):
     job = supervised("--standalone", "2", *ASIDE, *limits, "--", *command)
     assert job.end() == 124
     assert "start it once, with --method once -- bash start.sh ..." in job.events[-1]["reason"]
+
+
+WAITS = {
+    "bash": """\
+for ((rank = 0; rank < 2; rank++)); do
+    WORLD_SIZE=2 RANK=$rank LOCAL_RANK=$rank sleep 7 &
+done
+wait
+exit 3
+""",
+    sys.executable: """\
+import os, subprocess, sys
+places = [{"RANK": str(rank)} for rank in range(2)]
+ranks = [subprocess.Popen(["sleep", "7"], env={**os.environ, **place}) for place in places]
+for rank in ranks:
+    rank.wait()
+sys.exit(3)
+""",
+}
+"""Their ranks have ended, all of them, when they end themselves."""
+
+
+@pytest.mark.parametrize("program", WAITS, ids=["bash", "python"])
+def test_ranks_that_start_ranks_are_told_where_these_are_gone_at_the_end(
+    supervised, tmp_path, program
+):
+    (tmp_path / "start").write_text(WAITS[program])
+    job = supervised("--standalone", "2", *ASIDE, "--", program, "start")
+    assert job.end() == 3
+    said = f"start it once, with --method once -- {program} start ..."
+    assert said in job.events[-1]["reason"]
 
 
 WORKERS = """
