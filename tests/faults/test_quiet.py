@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.cluster.conversion import standalone
+from ascend_supervisor.workers.nested_ranks import EARLY_LOOKS
 from tests.running import DEADLINE_SECONDS, Running, wait_until
 
 QUIET_SECONDS = float(os.environ.get("QUIET_SECONDS", "10"))
@@ -168,6 +169,7 @@ def test_the_files_of_the_cluster_are_watched_without_a_read_or_a_write(bad_day,
     follow = ("--follow-cluster", "--rank-table", str(table), "--reset-file", str(reset))
     job = bad_day(*follow, *SILENT[2:])
     ours = silent(job)
+    time.sleep(EARLY_LOOKS[-1])  # until then, what the ranks have started is looked for
     before, slept, began = counted(ours, WRITTEN + READ), switches(ours), time.monotonic()
     time.sleep(QUIET_SECONDS)
     slept, took = switches(ours) - slept, time.monotonic() - began
