@@ -81,11 +81,13 @@ class MpirunLauncher(Struct, frozen=True):
         title, testimony, explanation = "mpirun", None, None
         if here.node_rank:
             words += hosts(table)[:1]
+            own_words = len(words)
             title = "the wait for mpirun"
         else:
             slots = self._slots(here)
             hostfile = directory / "hostfile"
             words += ["--slots", slots, "--hostfile", str(hostfile), *hosts(table), "--"]
+            own_words = len(words)
             words += self._mpirun(len(table.entries) * int(slots), hostfile)
             testimony, explanation = MpirunTestimony(directory), LostServer()
         return ProcessSpec(
@@ -97,6 +99,7 @@ class MpirunLauncher(Struct, frozen=True):
             title=title,
             testimony=testimony,
             explanation=explanation,
+            own_words=own_words,
             relays_ranks=here.node_rank == 0,
         )
 
@@ -111,7 +114,7 @@ class MpirunLauncher(Struct, frozen=True):
         yield from ("-map-by", "slot", "-x", "NCCL_DEBUG=INFO")
         yield from ("-x", f"NCCL_SOCKET_IFNAME={self.boot.inherited(INTERFACES, 'eth0,bond0')}")
         yield from ("-x", "NCCL_SOCKET_FAMILY=AF_INET", "-x", "HOROVOD_MPI_THREADS_DISABLE=1")
-        if "LD_LIBRARY_PATH" in self.boot.environ:  # or it warns
+        if "LD_LIBRARY_PATH" in {*self.boot.environ, *self.boot.handed_on}:  # or it warns
             yield from ("-x", "LD_LIBRARY_PATH")
         yield from ("-mca", "pml", "ob1", "-mca", "btl", "^openib")
         yield from ("-mca", "plm_rsh_no_tree_spawn", "true")
@@ -138,8 +141,10 @@ class MpirunLauncher(Struct, frozen=True):
         directory = job_directory(here.place) / "mpirun"
         config = directory / f"sshd_config.node_{here.node_rank}"
         text = self.tools.sshd_config.replace(PORT_MARK, self._port)
+        words = (self.tools.sshd, "-D", "-e", "-f", str(config), "-p", self._port)
         return ProcessSpec(
-            argv=(self.tools.sshd, "-D", "-e", "-f", str(config), "-p", self._port),
+            argv=words,
+            own_words=len(words),
             cwd=other_directory(self.boot, here.place),
             log=launcher_log_path(here.place, "sshd", here.node_rank),
             environ=common_environ(self.boot, here, generation),

@@ -38,6 +38,8 @@ class ProcessSpec(Struct, frozen=True):
     ``environ`` holds changes to our own environment; None removes a variable.
     ``directories`` are made before the start, ``cwd`` and the log's parent too; then ``files`` are
     written, readable only to us. It inherits the ``descriptors``.
+    The first ``own_words`` of ``argv`` start a program that serves the ranks, with our libraries
+    (``LD_LIBRARY_PATH`` and the like); the command behind them gets those of ``environ``.
     A generation is complete when its ``significant`` processes have ended with 0, and what
     ``outlasts_ranks`` has then ended, too: ranks of other servers need it, and it ends by itself
     after them.
@@ -79,6 +81,7 @@ class ProcessSpec(Struct, frozen=True):
     worker_logs: tuple[WorkerLog, ...] = ()
     files: Mapping[PurePath, bytes] = field(default_factory=dict)
     descriptors: tuple[int, ...] = ()
+    own_words: int = 0
     leads_ranks: bool = False
     relays_ranks: bool = False
     host_names: tuple[HostName, ...] = ()

@@ -108,17 +108,21 @@ class Children:
         output: int,
         errors: int | None = None,
         descriptors: Sequence[int] = (),
+        own_words: int = 0,
     ) -> Child:
         """Start a process in a session of its own, with ``output`` as its stdout and stderr.
 
         Raises OSError when it cannot be started. Signal handlers, ignored signals and the mask are
         back to their defaults in it; its stdin is /dev/null. ``errors`` is its stderr if that is to
         be another one. Of other descriptors it inherits only ``descriptors``, with their numbers.
+        With the first ``own_words`` of ``argv``, a program starts that gets our own libraries; the
+        command behind them gets those that ``environ`` names.
         """
-        prefix, environ = self._wrapped(argv, environ)
+        before, command = (*self._prefix, *argv[:own_words]), argv[own_words:]
+        words, environ = self._wrapped(before, command, environ)
         with self._marking(environ):
             popen = subprocess.Popen(
-                (*prefix, *argv),
+                words,
                 env=environ,
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
@@ -133,23 +137,24 @@ class Children:
         return child
 
     def _wrapped(
-        self, argv: Sequence[str], environ: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """The words before a command, and the environment in which the first of them starts.
+        self, before: Sequence[str], command: Sequence[str], environ: Mapping[str, str]
+    ) -> tuple[Sequence[str], Mapping[str, str]]:
+        """The words to start, and the environment in which the first of them starts.
 
-        The wrapper gets our own libraries, and the command those that ``environ`` names.
+        What is ``before`` a command gets our own libraries, and the command those of ``environ``.
         """
-        if not self._prefix or "=" in argv[0]:  # env would take such a word for a variable
-            return self._prefix, environ
-        changes = library_changes(self._environ, environ)
-        env = shutil.which("env") if changes else None
-        if env is None:
-            return self._prefix, environ
-        unset = [f"--unset={name}" for name, value in changes.items() if value is None]
-        words = [f"{name}={value}" for name, value in changes.items() if value is not None]
+        changes = library_changes(self._environ, environ) if before else {}
+        setting: list[str] = []
+        if changes and command:
+            env = shutil.which("env")
+            if env is None or "=" in command[0]:  # env would take such a word for a variable
+                return (*before, *command), environ
+            unset = (f"--unset={name}" for name, value in changes.items() if value is None)
+            words = (f"{name}={value}" for name, value in changes.items() if value is not None)
+            setting = [env, *unset, *words]
         ours = {name: self._environ[name] for name in changes if name in self._environ}
         others = {name: value for name, value in environ.items() if name not in changes}
-        return (*self._prefix, env, *unset, *words), {**others, **ours}
+        return (*before, *setting, *command), {**others, **ours}
 
     def _marking(self, environ: Mapping[str, str]) -> AbstractContextManager[None]:
         mark = self._mark

@@ -206,6 +206,7 @@ def start(
                 cwd=str(spec.cwd),
                 output=write_end,
                 descriptors=spec.descriptors,
+                own_words=spec.own_words,
             )
     except OSError as error:
         raise _refusal(spec, error) from error

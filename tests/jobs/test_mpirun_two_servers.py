@@ -9,7 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,16 +89,17 @@ def cluster(
 ) -> Iterator[Cluster]:
     """``start(script, *options)`` starts a supervisor with two ranks on each of both servers."""
     script = tmp_path / "rank.py"
+    run = (sys.executable, str(script))
     with two_servers() as servers:
 
-        def start(source: str, *options: str) -> list[Running]:
+        def start(source: str, *options: str, command: Sequence[str] = run) -> list[Running]:
             script.write_text(RANK + source)
             return on_each(
                 servers,
                 supervised,
                 tmp_path,
                 *("--method", "mpirun", "--work-dir", str(tmp_path / "work"), *options),
-                *("--", sys.executable, str(script)),
+                *("--", *command),
                 deadline=60.0,
                 environ={
                     **account,
@@ -124,6 +126,24 @@ def test_a_job_that_ends_well_ends_well_on_both(cluster):
         f"told {TOLD!r}",
     }
     assert not head.survivors() + other.survivors()
+
+
+def not_for_us(tmp_path: Path) -> str:
+    """A directory with files where sshd and Python have a library, and mpirun and ranks none."""
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    for name in ("libcap-ng.so.0", str(sysconfig.get_config_var("INSTSONAME"))):
+        (libraries / name).write_text("no library")
+    return str(libraries)
+
+
+def test_libraries_that_the_user_names_are_those_of_mpirun_and_its_ranks(cluster, tmp_path):
+    """Our own programs around it, and sshd, keep ours: they could not start with these."""
+    libraries = not_for_us(tmp_path)
+    shows = ("sh", "-c", 'echo "rank $OMPI_COMM_WORLD_RANK: ${LD_LIBRARY_PATH##*/usr/lib:}"')
+    head, other = cluster.start("", "--rank-env", f"LD_LIBRARY_PATH={libraries}", command=shows)
+    assert [head.end(), other.end()] == [0, 0]
+    assert lines(head) >= {f"rank {rank}: {libraries}" for rank in range(4)}
 
 
 def test_a_failure_is_that_of_the_rank_and_the_exit_code_of_both(cluster):
@@ -187,6 +207,16 @@ def test_a_second_job_at_the_same_port_is_told_which_one_and_how_to_get_another(
     assert reason.startswith("sshd failed first")
     assert f"port {port} is in use by another process, " in reason
     assert "give this job another port with MY_SSHD_PORT, the same on all its servers" in reason
+
+
+def test_libraries_that_a_file_names_are_not_those_of_what_starts_mpirun(supervised, tmp_path):
+    libraries = not_for_us(tmp_path)
+    (tmp_path / "set_env.sh").write_text(f"export LD_LIBRARY_PATH={libraries}:$LD_LIBRARY_PATH\n")
+    words = ("--standalone", "2", "--method", "mpirun", "--env-from", "set_env.sh")
+    shows = ("sh", "-c", 'echo "${LD_LIBRARY_PATH##*/usr/lib:}"')  # mpirun has put its own first
+    job = supervised(*words, "--", *shows, environ={"LD_LIBRARY_PATH": "/ours"})
+    assert job.end() == 0
+    assert lines(job) >= {f"{libraries}:/ours"}
 
 
 def test_two_jobs_of_one_server_share_a_machine_and_a_name(supervised, account, tmp_path):
