@@ -11,18 +11,22 @@ from msgspec.structs import replace
 from ascend_supervisor.evidence.communication import watchdog_fired
 from ascend_supervisor.evidence.last_words import words_of
 from ascend_supervisor.evidence.speakers import lines_of
-from ascend_supervisor.evidence.statement import statement
+from ascend_supervisor.evidence.statement import last_line, statement
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 MOST_RANKS = 64
 
 
 class Other(Struct, frozen=True):
-    """Another rank of this server: how it ended, and its last lines."""
+    """Another rank of this server: how it ended, and its last lines.
+
+    It ``is_unasked`` if it ended by itself while nobody was told to stop yet.
+    """
 
     rank: int
     status: ExitStatus
     last_lines: tuple[str, ...]
+    is_unasked: bool = False
 
 
 def compared(failure: Failure, others: Sequence[Other], *, of_job: bool) -> Failure:
@@ -67,7 +71,11 @@ def _with_silent(failure: Failure, silent: set[int]) -> Failure:
 
 
 def _is_alike(other: Other, failure: Failure) -> bool:
-    """Whether it said the same of its end; it may have been told to stop before it could exit."""
+    """Whether it said the same of its end; it may have been told to stop before it could exit.
+
+    Last words that are no statement, such as those of sys.exit("text"), count only if it was not:
+    what is told to stop often ends with the status of the others.
+    """
     if other.status.ok or (other.status != failure.status and other.status.signal is None):
         return False
     same = replace(
@@ -77,8 +85,11 @@ def _is_alike(other: Other, failure: Failure) -> bool:
         last_lines=other.last_lines,
         exception=None,
     )
-    told = statement(same, words_of(same))
-    mine = statement(failure, words_of(failure))
+    words, my_words = words_of(same), words_of(failure)
+    told, mine = statement(same, words), statement(failure, my_words)
+    is_same_end = other.is_unasked and other.status == failure.status
+    if told is None and mine is None and is_same_end:
+        told, mine = last_line(same, words), last_line(failure, my_words)
     return told is not None and mine is not None and _plain(told) == _plain(mine)
 
 

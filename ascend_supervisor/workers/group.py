@@ -61,6 +61,7 @@ class WorkerGroup:
         self._nested = NestedRanks(self._processes, runtime.children, runtime.clock)
         self._noted: set[Process] = set()
         self._dismissed: set[Process] = set()
+        self._unasked: set[Process] = set()
         self._untold: ProcessExited | None = None
         self._telling: OrderedSignal | None = None
 
@@ -229,10 +230,9 @@ class WorkerGroup:
 
     async def silent(self) -> None:
         """Return when every rank has ended, or none has ended for a moment."""
-        known = -1
-        while (ended := sum(one.status is not None for one in self._ranks)) != known:
-            known = ended
-            if ended == len(self._ranks):
+        while len(ended := {one for one in self._ranks if one.status}) > len(self._unasked):
+            self._unasked = ended
+            if len(ended) == len(self._ranks):
                 return
             await self._runtime.clock.sleep(SILENT_SECONDS)
 
@@ -310,7 +310,7 @@ class WorkerGroup:
             age=self._runtime.clock.elapsed() - death.process.started_at,
             nested=self.nested,
             others=[
-                Other(one.spec.rank, one.status, one.output.last_lines)
+                Other(one.spec.rank, one.status, one.output.last_lines, one in self._unasked)
                 for one in self._processes
                 if one is not death.process and one.spec.rank is not None and one.status
             ],

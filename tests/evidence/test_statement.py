@@ -125,6 +125,26 @@ def test_ranks_that_fail_alike_are_counted(others, alike):
     assert compared(failure(IMPORT), told, of_job=False).alike == here
 
 
+@pytest.mark.parametrize(
+    ("first", "other", "code", "is_unasked", "is_alike"),
+    [
+        ("no such data: /data/3", "no such data: /data/4", 1, True, True),
+        ("no data", "no data", 1, False, False),
+        ("no data", "no memory", 1, True, False),
+        ("no data", "", 1, True, False),
+        ("no data", "no data", 3, True, False),
+        ("no data", "no data", -15, True, False),
+        ("no data", "ValueError: no data", 1, True, False),
+        ("", "", 1, True, False),
+        ("no data", "no data", 0, True, False),
+    ],
+)
+def test_last_words_are_alike_if_nobody_was_told_to_stop(first, other, code, is_unasked, is_alike):
+    told = [Other(1, ExitStatus.of(code), tuple(other.splitlines()), is_unasked)]
+    found = compared(failure(first.splitlines()), told, of_job=True)
+    assert found.alike == ("all 2 ranks" if is_alike else "")
+
+
 WATCHDOG = (
     "[rank{0}]:[E614 11:14:03.086 ProcessGroupHCCL.cpp:1319] [Rank {0}] Watchdog caught collective "
     "operation timeout: WorkHCCL(SeqNum=880, OpType=BROADCAST, Timeout(ms)=1800000)"

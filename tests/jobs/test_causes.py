@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -63,6 +64,31 @@ def test_ranks_that_fail_alike_at_the_start_are_told_together(supervised):
     assert reason(job).startswith("all 4 ranks failed alike, first rank ")
     assert ": ModuleNotFoundError: No module named 'no_such_module'; " in reason(job)
     assert job.events[-1]["root_cause"].startswith("all 4 ranks failed alike, first rank ")
+
+
+def test_ranks_that_end_with_the_same_text_are_told_together(supervised):
+    job = supervised("--standalone", "4", *python("raise SystemExit('no such directory: /data')"))
+    assert job.end() == 1
+    assert re.match("(all|[23] of) 4 ranks failed alike, first rank ", reason(job))
+    assert ": its last line is: no such directory: /data; " in reason(job)
+
+
+def test_ranks_that_end_alike_because_they_are_told_to_stop_are_not_told_together(
+    supervised, tmp_path
+):
+    source = (
+        "import os, pathlib, signal, sys, time\n"
+        "end = lambda *_: sys.exit('no such directory: /data')\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "pathlib.Path(sys.argv[1], os.environ['RANK']).touch()\n"
+        "while os.environ['RANK'] != '0': time.sleep(0.01)\n"
+        "while len(os.listdir(sys.argv[1])) < 4: time.sleep(0.01)\n"
+        "end()"
+    )
+    (tmp_path / "ready").mkdir()
+    job = supervised("--standalone", "4", *python(source), str(tmp_path / "ready"))
+    assert job.end() == 1
+    assert reason(job).startswith("rank 0 failed first, ")
 
 
 @pytest.mark.parametrize(
