@@ -192,21 +192,27 @@ def ranks_of(mpirun: int) -> set[int]:
 
 
 def is_rank(pid: str) -> bool:
-    """Not an ssh to another server, and not mpirun's own fork before it becomes a rank."""
-    is_told = any(word.startswith(b"OMPI_COMM_WORLD_RANK=") for word in environ(pid).split(b"\0"))
+    """Not an ssh to another server, and not mpirun's own fork before it becomes a rank.
+
+    A rank may have overwritten its environment, as setproctitle does; then it still has words.
+    """
+    variables = content(pid, "environ").split(b"\0")
+    is_told = any(word.startswith(b"OMPI_COMM_WORLD_RANK=") for word in variables)
+    if not is_told and (any(b"=" in word for word in variables) or not content(pid, "cmdline")):
+        return False
     with suppress(OSError):
-        return is_told and os.getpgid(int(pid)) == int(pid)
+        return os.getpgid(int(pid)) == int(pid)
     return False
 
 
-def environ(pid: str) -> bytes:
-    """As it was started; if its main thread has ended, the others show it."""
+def content(pid: str, name: str) -> bytes:
+    """Of its file in /proc; if its main thread has ended, the others show it."""
     own = Path("/proc", pid)
     with suppress(OSError):  # it has ended meanwhile
         for place in chain((own,), own.glob("task/*")):
             with suppress(OSError):
-                if content := (place / "environ").read_bytes():
-                    return content
+                if found := (place / name).read_bytes():
+                    return found
     return b""
 
 

@@ -23,6 +23,7 @@ from tests.faults.ways import NOBODY, ORDINARY, PID_1, Way, unprivileged
 from tests.running import (
     DEADLINE_SECONDS,
     END_MAIN_THREAD,
+    HIDE,
     Running,
     begins_in_python,
     python,
@@ -268,23 +269,16 @@ def test_of_a_process_whose_main_thread_has_ended_nothing_is_left_by_a_killed_su
         assert again.wait_for("orphans.killed")["earlier_start"]
 
 
-DAEMON = """
-import ctypes, os, pathlib, sys, time
+DAEMON = f"""
+import os, pathlib, sys, time
 heard, told = os.pipe()
-
-
-def hide():  # as setproctitle does: /proc shows another environment from now on
-    fields = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, end = map(int, fields[47:49])
-    ctypes.memset(start, 0, end - start)
-
-
+hide = compile({HIDE!r}, "hide", "exec")
 if sys.argv[1] == "first":
-    hide()
+    exec(hide)
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        hide()
+        exec(hide)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 1)
         os.dup2(null, 2)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.settings.options import METHODS as ALL
-from tests.running import Event, Running, wait_until
+from tests.running import HIDE, Event, Running, wait_until
 
 SCRIPT = """\
 import os, signal, subprocess, sys, time
@@ -243,8 +243,9 @@ while True: time.sleep(0.05)  # a signal just before a sleep does not end it
 )
 
 
-def test_told_to_stop_ranks_have_the_grace(train, method):
-    job = train(SAVES)
+@pytest.mark.parametrize("hides", [False, True], ids=["", "as setproctitle does"])
+def test_told_to_stop_ranks_have_the_grace(train, method, hides):
+    job = train(SAVES.replace("def save", f"{HIDE}\n\ndef save") if hides else SAVES)
     for rank in method.ranks:
         wait_for_line(job, f"rank {rank} is ready")
     job.send(signal.SIGTERM)
