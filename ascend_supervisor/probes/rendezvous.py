@@ -58,6 +58,8 @@ class Rendezvous(Probe):
 
 NAME_OF_PORT = "ascend-supervisor/port/"
 """What the name of a kept port begins with, an abstract address of unix(7)."""
+FREE_PORTS_TRIED = 64
+"""The kernel may offer one that another job keeps: at the port itself nobody may listen yet."""
 
 
 class OwnPort:
@@ -76,7 +78,8 @@ class OwnPort:
     def __call__(self) -> int | None:
         """The same at each call."""
         if self._port is None and self._usual is not None:
-            self._port = self._take(self._usual) or self._take(0)
+            tries = (self._usual, *[0] * FREE_PORTS_TRIED)
+            self._port = next(filter(None, map(self._take, tries)), None)
         return self._port
 
     def _take(self, port: int) -> int | None:

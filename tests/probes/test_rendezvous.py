@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
 
@@ -18,6 +21,7 @@ from ascend_supervisor.probes.rendezvous import MOST_SECONDS, OwnPort, Rendezvou
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock
 from tests.probes.lives import life
+from tests.running import DEADLINE_SECONDS
 
 
 def listener(*, reuses: bool, port: int = 0) -> socket.socket:
@@ -133,6 +137,26 @@ def test_of_many_jobs_that_start_at_once_each_gets_a_port_of_its_own():
         own.close()
     assert len({*ports}) == len(ports)
     assert usual in ports
+
+
+FEW_PORTS = """\
+import socket
+from pathlib import Path
+from ascend_supervisor.probes.rendezvous import OwnPort
+Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("50000 50007")
+kept = [OwnPort(50000 + number) for number in range(4)]
+assert [own() for own in kept] == [50000, 50001, 50002, 50003]
+for _ in range(40):
+    another = OwnPort(50000)
+    assert another() in range(50004, 50008)
+    another.close()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
+def test_a_port_that_another_job_keeps_is_no_free_one():
+    command = ("unshare", "--net", sys.executable, "-c", FEW_PORTS)
+    subprocess.run(command, check=True, timeout=DEADLINE_SECONDS)
 
 
 def test_a_method_without_a_usual_port_keeps_none():
