@@ -131,7 +131,13 @@ def _chosen(spoken: Sequence[_Spoken], failure: Failure) -> tuple[_Spoken, Raise
     if named is not None:  # its launcher knows who failed, and only others have lost a peer
         mine = [each for each in spoken if each.rank in {None, named}]
         return max(mine, key=lambda each: each.rank is not None, default=_heard(())), None
-    return max(spoken, key=lambda each: len(each.lines)), None
+    return max(spoken, key=_telling), None
+
+
+def _telling(spoken: _Spoken) -> tuple[bool, bool, int]:
+    """Without exceptions a code of CANN tells most, then a lost peer, then the number of lines."""
+    lines = spoken.texts
+    return spoken_code(lines) is not None, loss(_latest(lines)) is not None, len(lines)
 
 
 def _follows(raised: Raised) -> int:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.evidence.communication import watchdog_fired
 from ascend_supervisor.evidence.last_words import words_of
-from ascend_supervisor.evidence.speakers import lines_of
+from ascend_supervisor.evidence.speakers import Line, lines_of
 from ascend_supervisor.evidence.statement import last_line, statement
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 MOST_RANKS = 64
+_MARK = re.compile(r"\[rank(\d{1,7})\]:", re.ASCII)
+"""That of torch, also where it follows a progress bar on one line."""
+_OF_WATCHDOG = re.compile(r"\[Rank (\d{1,7})\] Watchdog caught", re.ASCII)
 
 
 class Other(Struct, frozen=True):
@@ -48,26 +51,47 @@ def compared(failure: Failure, others: Sequence[Other], *, of_job: bool) -> Fail
 
 
 def among_workers(failure: Failure, ranks: Collection[int]) -> Failure:
-    """The same for ``ranks`` that write to one output, where each line is marked with its rank."""
-    said: dict[int, list[str]] = {}
-    for line in lines_of(failure.last_lines):
-        if line.rank is not None:
-            said.setdefault(line.rank, []).append(line.text)
-    silent = _silent(said, ranks)
-    return _with_silent(failure, silent) if len(silent) == 1 < len(ranks) else failure
+    """The same for ranks that write to one output; if not all ``ranks`` are known, by their marks.
+
+    Without a mark a watchdog names its rank in its own process group, which counts only if it fits
+    those that are known.
+    """
+    fired, marked, in_words = _heard(lines_of(failure.last_lines))
+    where = "here"
+    if len(ranks) < 2 or not fired | in_words <= {*ranks}:  # noqa: PLR2004
+        if in_words - marked or len(fired) < 2:  # noqa: PLR2004
+            return failure
+        low, high = min(marked), max(marked)
+        ranks = range(0 if low == 1 else low, high + 1)
+        where = f"of ranks {ranks[0]} to {high}"
+    silent = {*ranks} - fired - in_words
+    return _with_silent(failure, silent, where) if len(silent) == 1 < len(ranks) else failure
 
 
-def _silent(said: Mapping[int, Sequence[str]], ranks: Collection[int]) -> set[int]:
-    return {rank for rank in ranks if not watchdog_fired(said.get(rank, ()))}
+def _heard(lines: Sequence[Line]) -> tuple[set[int], set[int], set[int]]:
+    """The ranks whose watchdog fired, and all that are marked; those that only the words name."""
+    fired, marked, in_words = set(), set(), set()
+    for line in lines:
+        mark = _MARK.search(line.text) if line.rank is None else None
+        rank = int(mark[1]) if mark else line.rank
+        if rank is not None:
+            marked.add(rank)
+        if not watchdog_fired([line.text]):
+            continue
+        if rank is not None:
+            fired.add(rank)
+        elif named := _OF_WATCHDOG.search(line.text):
+            in_words.add(int(named[1]))
+    return fired, marked, in_words
 
 
-def _with_silent(failure: Failure, silent: set[int]) -> Failure:
+def _with_silent(failure: Failure, silent: set[int], where: str = "here") -> Failure:
     """A watchdog fires in a rank that waits, and not in the one that never came."""
     words = words_of(failure)
     if words.loss is None or words.is_own:
         return failure
-    where = f"rank {min(silent)}, the only one here whose watchdog did not fire"
-    return replace(failure, meaning=f"a consequence: {words.loss.what}; look at {where}")
+    named = f"rank {min(silent)}, the only one {where} whose watchdog did not fire"
+    return replace(failure, meaning=f"a consequence: {words.loss.what}; look at {named}")
 
 
 def _is_alike(other: Other, failure: Failure) -> bool:

@@ -37,7 +37,8 @@ class Circumstances(Struct, frozen=True):
     """What is known of the generation besides the death.
 
     ``heard`` are the last lines of all processes, ``ranks`` those of a launcher's workers by pid,
-    ``environ`` our own environment, ``age`` the seconds since the start of the process that failed.
+    ``local_ranks`` those of this server in the rank table, ``environ`` our own environment, ``age``
+    the seconds since the start of the process that failed.
     ``nested`` is a sentence if ranks have started ranks.
     ``others`` are the other ranks that we have started here. All ranks of the job are here if it is
     ``of_job``; it ``is_alone`` if there is one only.
@@ -47,6 +48,7 @@ class Circumstances(Struct, frozen=True):
     ranks: Mapping[int, int]
     environ: Mapping[str, str]
     age: float
+    local_ranks: Sequence[int] = ()
     nested: str = ""
     others: Sequence[Other] = ()
     of_job: bool = False
@@ -79,7 +81,7 @@ def _with_plog(failure: Failure, plogs: Plogs, known: Circumstances) -> Failure:
 def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str] = ()) -> Failure:
     found = explained(failure, plog)
     if found.is_shared:
-        return among_workers(found, set(known.ranks.values()))
+        return among_workers(found, set(known.ranks.values()) or set(known.local_ranks))
     return compared(found, known.others, of_job=known.of_job)
 
 

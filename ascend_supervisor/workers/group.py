@@ -302,10 +302,10 @@ class WorkerGroup:
             )
 
         start = self._life.plan.start
-        world = start.found.table.world_size
         known = Circumstances(
             heard=[line for one in self._processes for line in one.output.last_lines],
             ranks=self._ranks_of_workers,
+            local_ranks=start.local_ranks,
             environ=self._runtime.environ,
             age=self._runtime.clock.elapsed() - death.process.started_at,
             nested=self.nested,
@@ -315,7 +315,7 @@ class WorkerGroup:
                 if one is not death.process and one.spec.rank is not None and one.status
             ],
             of_job=start.holds_all_ranks,
-            is_alone=world == 1 and death.process.spec.rank is not None,
+            is_alone=start.found.table.world_size == 1 and death.process.spec.rank is not None,
         )
         return await examination(death, known)
 

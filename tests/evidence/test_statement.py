@@ -9,6 +9,7 @@ from ascend_supervisor.evidence.others import Other, among_workers, compared
 from ascend_supervisor.evidence.statement import unheeded
 from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.evidence.programs import ASIDES, ending_with, output
+from tests.evidence.test_shared_output import command
 
 
 def failure(lines, code: int = 1, rank: int = 0, **more) -> Failure:
@@ -174,6 +175,45 @@ def test_the_silent_rank_is_named_where_all_write_to_one_output():
     assert among_workers(told, {0, 1, 2, 3}).meaning == SILENT
     assert among_workers(told, {0, 1, 2, 3, 4}).meaning == told.meaning
     assert among_workers(told, {0, 1, 3}).meaning == told.meaning
+
+
+UNMARKED = WATCHDOG.split(" ", 1)[1]
+ON_TEE = "[default{0}]:[E614 11:14:03.086 ProcessGroupNCCL.cpp:475] " + UNMARKED.split("] ", 1)[1]
+BEHIND_A_BAR = " 1%|▏         | 24/1752 [01:08<1:22:56,  2.88s/it]" + WATCHDOG
+
+
+@pytest.mark.parametrize("line", [WATCHDOG, UNMARKED, ON_TEE, BEHIND_A_BAR])
+def test_a_watchdog_names_its_rank_in_one_output(line):
+    told = explained(command([line.format(rank) for rank in (0, 1, 3)]))
+    assert among_workers(told, {0, 1, 2, 3}).meaning == SILENT
+    assert among_workers(told, {0, 1, 2, 3, 4}).meaning == told.meaning
+
+
+@pytest.mark.parametrize("line", [WATCHDOG, BEHIND_A_BAR])
+@pytest.mark.parametrize(
+    ("fired", "more", "said"),
+    [
+        ((0, 1, 3), [], "rank 2, the only one of ranks 0 to 3"),
+        ((1, 2, 3), [], "rank 0, the only one of ranks 0 to 3"),
+        ((8, 9, 11), [], "rank 10, the only one of ranks 8 to 11"),
+        ((0, 1, 2), ["[rank3]: saving"], "rank 3, the only one of ranks 0 to 3"),
+        ((0, 1, 2, 3), [], None),
+        ((0, 3), [], None),
+        ((0,), ["[rank1]: saving"], None),
+        ((0, 1, 3), [UNMARKED.format(7)], None),
+    ],
+)
+def test_where_no_ranks_are_known_the_marks_tell_which_is_silent(line, fired, more, said):
+    told = explained(command([*more, *(line.format(rank) for rank in fired)]))
+    where = f"look at {said} whose watchdog did not fire"
+    found = among_workers(told, set())
+    assert (where in str(found.meaning)) if said else (found.meaning == told.meaning)
+
+
+def test_the_rank_in_a_process_group_is_none_of_the_job():
+    told = explained(command([UNMARKED.format(rank) for rank in (0, 1, 3)]))
+    assert among_workers(told, set()).meaning == told.meaning
+    assert among_workers(told, {4, 5, 6, 7}).meaning == told.meaning
 
 
 def test_a_death_in_the_output_of_a_success_is_found():

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.evidence.programs import ASIDES, AT_THE_END, RAISES_LOSS, TRACEBACK_FAR_BACK, ending_with
+from tests.rank_tables import WITHOUT_ADDRESSES as TABLE
+from tests.rank_tables import data
 from tests.running import Running, python
 
 QUICK = ("--release-delay", "0", "--restart-delay", "0")
@@ -139,6 +141,28 @@ IN_ONE_LOG = (
     "for one in lost: print('[rank0]:', one)\n"
     "sys.exit(1)"
 )
+
+
+WATCHDOGS = (
+    "import sys\n"
+    "for rank in (0, 1, 3):\n"
+    "    print(f'{mark}[E614 11:14:03.086 ProcessGroupHCCL.cpp:1319] [Rank {{rank}}] Watchdog '\n"
+    "          'caught collective operation timeout: WorkHCCL(SeqNum=880)')\n"
+    "sys.exit(1)"
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "mark", "where"), [(None, "[rank{rank}]:", "of ranks 0 to 3"), (TABLE, "", "here")]
+)
+def test_the_rank_of_a_command_whose_watchdog_did_not_fire_is_named(
+    supervised, tmp_path, table, mark, where
+):
+    options = () if table is None else ("--rank-table", str(tmp_path / "hccl.json"))
+    (tmp_path / "hccl.json").write_bytes(data(TABLE))
+    job = supervised("--method", "once", *options, *python(WATCHDOGS.format(mark=mark)))
+    assert job.end() == 1
+    assert f"look at rank 2, the only one {where} whose watchdog did not fire" in reason(job)
 
 
 def test_in_one_log_of_many_ranks_the_cause_is_no_consequence(supervised):
