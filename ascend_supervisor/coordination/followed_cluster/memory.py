@@ -79,9 +79,12 @@ class Memory(Struct, frozen=True):
 
     @property
     def confirmed(self) -> int | None:
-        """A RetryTime that has confirmed the last incident; None if there is none."""
-        is_confirmed = self.confirmed_from is not None and self.incident is None
-        return self.retry_time if is_confirmed else None
+        """The RetryTime that belongs to the latest start; None while there is an incident.
+
+        It was seen before that start, even if only a moment before, or has confirmed it since.
+        """
+        is_answered = bool(self.running) and self.incident is None
+        return self.retry_time if is_answered else None
 
     @property
     def wrong_since(self) -> float | None:

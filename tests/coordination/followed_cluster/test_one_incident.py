@@ -105,6 +105,9 @@ def incidents(draw: st.DrawFn) -> tuple[str, list[Sights]]:
 @some
 @given(incidents(), st.sampled_from([0, 2, 20]))
 @example(("two, 10 s apart", [((0, R(1)), (0, T("A"))), ((10, R(1)), (10, T("A")))]), 2)
+@example(  # both have table B from second 20 on, in which one of them sees RetryTime, too
+    ("RetryTime at the start", [((20, T("B")), (80, R(1))), ((0, T("B")), (20, R(1)))]), 0
+)
 def test_one_incident_is_one_restart_in_every_order_and_at_every_distance(
     told: tuple[str, list[Sights]], ending: int
 ) -> None:
