@@ -1,4 +1,8 @@
-"""Runs calls that may block in threads; raises NoThread if no thread can be started."""
+"""Runs calls that may block in threads; raises NoThread if no thread can be started.
+
+All our threads start in ``start_thread``: Thread.start waits until the new thread says that it
+runs, for ever if that has no memory for it.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,26 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Generic, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 
 import anyio.to_thread
 
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.thread_obstacle import thread_obstacle
+from ascend_supervisor.tasks.thread_obstacle import is_memory_short, thread_obstacle
 
 T = TypeVar("T")
 
 ANSWER_SECONDS = 2.0
 """How long a disk may take to answer whether a file or a directory exists."""
+MOST_IDLE = 4
+"""So many threads wait for the next call: it may come when there is no room for another thread."""
 
 
 def start_thread(run: Callable[[], object], name: str) -> threading.Thread:
     """Call ``run`` in a daemon thread; the end of the program does not wait. Raises NoThread."""
+    if is_memory_short():
+        raise NoThread(thread_obstacle())
     thread = threading.Thread(target=run, name=name, daemon=True)
     try:
         thread.start()
@@ -65,19 +74,45 @@ async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | 
     Raises NoThread, or what ``function`` raises.
     """
     answer: Future[T] = Future()
-    call = partial(_call, function, answer)
-    try:
-        await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
-    except RuntimeError as error:  # not the function's: the thread could not be started
-        raise NoThread(thread_obstacle()) from error
-    return answer.result()
+    async with limiter or anyio.to_thread.current_default_thread_limiter():
+        caller = _idle.pop() if _idle else _Caller()
+        caller.calls.put((function, answer))
+        return await asyncio.wrap_future(answer)
+
+
+class _Caller:
+    """A thread that makes one call after the other. Making one raises NoThread."""
+
+    def __init__(self) -> None:
+        self.calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        start_thread(self._run, "calls")
+
+    def _run(self) -> None:
+        is_idle = True
+        while is_idle:
+            function, answer = self.calls.get()
+            tell = _result_of(function, answer) if answer.set_running_or_notify_cancel() else None
+            is_idle = len(_idle) < MOST_IDLE
+            if is_idle:  # before anybody can ask for more
+                _idle.append(self)
+            if tell is not None:
+                tell()
+            del function, answer, tell
+
+
+_idle: list[_Caller] = []
 
 
 def _call(function: Callable[[], T], answer: Future[T]) -> None:
+    _result_of(function, answer)()
+
+
+def _result_of(function: Callable[[], T], answer: Future[T]) -> Callable[[], None]:
+    """Call ``function``; returns what gives its result as ``answer``."""
     try:
-        answer.set_result(function())
+        return partial(answer.set_result, function())
     except BaseException as error:  # noqa: BLE001  (raised where the answer is taken)
-        answer.set_exception(error)
+        return partial(answer.set_exception, error)
 
 
 class Errand(Generic[T]):

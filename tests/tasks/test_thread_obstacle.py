@@ -35,6 +35,45 @@ except NoThread as error:
 """
 
 
+NARROW = """
+import anyio, ctypes, os, resource, signal, sys
+from ascend_supervisor.scarcity import NoThread
+from ascend_supervisor.tasks.threads import in_thread, start_thread
+
+field, limit, way = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+
+def bound(pages):
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    size = (int(lines[field].split()[0]) << 10) + (8 << 20) + pages * 4096
+    resource.setrlimit(limit, (size, size))
+
+async def in_loop(pages):
+    bound(pages)
+    assert await in_thread(lambda: 5) == 5
+
+def there(pages):
+    bound(pages)
+    start_thread(lambda: 5, "a thread").join()
+
+def child(pages):
+    signal.alarm(60)
+    try:
+        there(pages) if way == "start" else anyio.run(in_loop, pages)
+    except (NoThread, MemoryError):
+        os._exit(1)
+    os._exit(0)
+
+resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+for arenas in 0, 1, 2:
+    for pages in range(9):
+        pid = os.fork() or child((arenas << 14) + pages)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        print(status, flush=True)
+        assert status in (0, 1), (arenas, pages)
+"""
+"""Leaves room for a stack of 8 MiB, for what malloc takes at most, and for some pages more."""
+
+
 def said(*before: str, words: tuple[str, ...] = ()) -> str:
     ended = subprocess.run(
         (*before, sys.executable, "-c", TRIES, *words),
@@ -52,6 +91,22 @@ def test_a_limit_of_memory_is_told_as_such(name, field):
     assert sentence.startswith("there is no memory for the stack of another thread (")
     assert f": raise {name} (" in sentence
     assert "pids" not in sentence
+
+
+@pytest.mark.parametrize("way", ["start", "call"])
+@pytest.mark.parametrize(("name", "field"), [("ulimit -v", "VmSize"), ("ulimit -d", "VmData")])
+def test_a_thread_that_has_its_stack_and_nothing_more_is_not_waited_for(name, field, way):
+    """It fails before it has said that it runs; threading.Thread.start waits for that."""
+    ended = subprocess.run(
+        (sys.executable, "-c", NARROW, field, str(LIMITS[name]), way),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert set(ended.stdout.split()) <= {"0", "1"}
+    assert len(ended.stdout.split()) == 27
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES + 1000])
