@@ -63,17 +63,20 @@ class NestedRanks:
 def starting_ranks(pids: Sequence[int], ranks: Collection[int]) -> set[int]:
     """Those of ``ranks`` below which several others have started, as their environments say.
 
-    What a rank starts inherits its place: a launcher gives each process another one. An orphan is
-    known by its session. Raises OSError at EMFILE and the like.
+    What a rank starts inherits its place: a launcher gives each process another one. A program may
+    have overwritten the first variables of its own (setproctitle does), so one that is missing says
+    nothing. An orphan is known by its session. Raises OSError at EMFILE and the like.
     """
     stats = {pid: found for pid in pids if (found := proc.stat(pid)) is not None}
-    places: dict[int, set[tuple[bytes | None, ...]]] = {}
+    values: dict[tuple[int, bytes], set[bytes]] = {}
     for pid in stats.keys() - {*ranks}:
         is_readable = stats[pid].state != "D"  # else the answer may take a second
         owner = _owner(pid, stats, ranks) if is_readable else None
-        if owner is not None and any(place := _place(pid)):
-            places.setdefault(owner, set()).add(place)
-    return {owner for owner, several in places.items() if len(several) > 1}
+        if owner is None:
+            continue
+        for name, value in _place(pid).items():
+            values.setdefault((owner, name), set()).add(value)
+    return {owner for (owner, _), several in values.items() if len(several) > 1}
 
 
 def _owner(pid: int, stats: Mapping[int, proc.Stat], ranks: Collection[int]) -> int | None:
@@ -85,9 +88,9 @@ def _owner(pid: int, stats: Mapping[int, proc.Stat], ranks: Collection[int]) -> 
     return None
 
 
-def _place(pid: int) -> tuple[bytes | None, ...]:
+def _place(pid: int) -> Mapping[bytes, bytes]:
     environ = proc.environ(pid)
-    return tuple(environ.get(name) for name in PLACES)
+    return {name: environ[name] for name in PLACES if name in environ}
 
 
 def _sentence(process: Process) -> str:

@@ -83,13 +83,16 @@ def test_ranks_that_start_ranks_are_told_where_these_are_gone_at_the_end(
 
 WORKERS = """
 import os, subprocess, sys
-children = [subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE) for _ in range(4)]
+shown = {name: os.environ[name] for name in os.environ if name not in sys.argv}
+children = [subprocess.Popen(["sleep", "60"], env=env) for env in (None, None, shown)]
 sys.exit(5)
 """
 
 
-def test_helpers_of_a_rank_are_no_ranks(supervised):
-    job = supervised("--standalone", "2", *ASIDE, *python(WORKERS))
+@pytest.mark.parametrize("hidden", ["", "LOCAL_RANK", "RANK"])
+def test_helpers_of_a_rank_are_no_ranks(supervised, hidden):
+    """Some overwrite variables when they give themselves a title, as those of Ray do."""
+    job = supervised("--standalone", "2", *ASIDE, *python(WORKERS), hidden)
     assert job.end() == 5
     assert "--method once" not in job.events[-1]["reason"]
 
