@@ -44,9 +44,10 @@ _NUMBER = re.compile(r"\[?(\d{1,7})\]?:? ", re.ASCII)
 _MARK_CHARACTERS = 120
 _NEAR = 64
 """So many lines of other ranks may come between two of one."""
-_STACK = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
+STACK = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
+_HEADS = re.compile(rf"{HEADER.pattern}|{STACK.pattern}")
 _C_STACK = re.compile(r"Current thread's C stack trace|Extension modules: ")
-_STACK_FRAME = re.compile(r"  (?:File |Binary file |\.\.\.|<)")
+_STACK_FRAME = re.compile(r" {1,2}(?:File |Binary file |\.\.\.|<)")
 
 _OF_PYTHON = r":\d+: \w*Warning: |^Object allocated at \(most recent call last\):"
 _WARNING = re.compile(rf"\[W\d*[ \]]|\[WARNING\]|\bWARN(?:ING)?\b|Warning:|{_OF_PYTHON}")
@@ -57,10 +58,14 @@ _MESSAGE_LINES = 20
 
 def lines_of(output: Iterable[str]) -> tuple[Line, ...]:
     """The lines of ``output``, each with its writer; stacks of faulthandler are left out."""
+    return tuple(_without_stacks(with_stacks(output)))
+
+
+def with_stacks(output: Iterable[str]) -> tuple[Line, ...]:
+    """The same with these stacks."""
     plain = [_COLOUR.sub("", line) for line in _last(output)]
     marked = [_marked(number, text) for number, text in enumerate(plain)]
-    found = tuple(_with_unknown_marks(marked))
-    return tuple(_without_stacks(found))
+    return tuple(_with_unknown_marks(marked))
 
 
 def _last(output: Iterable[str]) -> Sequence[str]:
@@ -90,14 +95,17 @@ def _marked(number: int, text: str) -> Line:
         if found := _RANK.match(text):
             rank = int(found[1] or found[2])
         elif found := _MARK.match(text):
-            mark = found[0]
+            mark = found[0].rstrip()
         else:
             return Line(number, text, rank, "" if rank is not None else mark)
         text = text[found.end() :]
 
 
 def _with_unknown_marks(lines: Sequence[Line]) -> Iterator[Line]:
-    """What stands before ``Traceback``, and before the frame after it, sets lines apart as well."""
+    """What stands before ``Traceback``, and before a frame after it, sets lines apart as well.
+
+    So does what stands before a stack of faulthandler.
+    """
     marks = tuple(_unknown_marks(lines))
     for line in lines:
         if not line.text.startswith(marks):
@@ -113,7 +121,7 @@ def _with_unknown_marks(lines: Sequence[Line]) -> Iterator[Line]:
 def _unknown_marks(lines: Sequence[Line]) -> set[str]:
     marks: set[str] = set()
     for at, line in enumerate(lines):
-        header = HEADER.search(line.text, 0, _MARK_CHARACTERS + 60)
+        header = _HEADS.search(line.text, 0, _MARK_CHARACTERS + 120)
         mark = _OF_GROUP.sub("", line.text[: header.start()]) if header else ""
         if not mark.strip("╭─ |+-") or len(mark) > _MARK_CHARACTERS or mark in marks:
             continue
@@ -129,7 +137,7 @@ def _without_stacks(lines: Iterable[Line]) -> Iterator[Line]:
     """Without faulthandler's stacks: up to 100 frames of each thread, after what was said."""
     is_inside = False
     for line in lines:
-        if _STACK.match(line.text) or _C_STACK.match(line.text):
+        if STACK.match(line.text) or _C_STACK.match(line.text):
             is_inside = True
         elif not (is_inside and _STACK_FRAME.match(line.text)):
             is_inside = False

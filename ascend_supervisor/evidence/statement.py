@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in, refused_script
+from ascend_supervisor.evidence.fatal_error import FatalError, fatal_error, signal_told_by
 from ascend_supervisor.evidence.last_words import Words
 from ascend_supervisor.evidence.speakers import by_speaker, lines_of, without_warnings
 from ascend_supervisor.outcome import Failure
@@ -14,7 +15,6 @@ _ERROR = re.compile(r"(?:[\w./-]{1,100}: ){0,2}(?:fatal )?error: \S", re.IGNOREC
 """argparse, click, and most other programs."""
 _DRAWN = re.compile(r"╭─+ Error ─")
 _BORDER = "│ "
-_AT = ", at "
 _SHELLS_WORD = re.compile(
     r"\S.{0,200}: line \d+: +\d+ (?:Segmentation fault|Killed|Aborted|Bus error|Illegal "
     r"instruction|Floating point exception)\b",
@@ -22,19 +22,15 @@ _SHELLS_WORD = re.compile(
 )
 _WORD = re.compile(r"\w")
 _NEAR_THE_END = 30
-_FATAL = re.compile(r"Fatal Python error: (.{1,100})")
-_FATAL_FRAME = re.compile(r'  File "(.{1,200})", line (\d+)(?: in (\S{1,100}))?')
-_FATAL_THREAD = re.compile(r"Current thread 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
 
 
 def statement(failure: Failure, words: Words) -> str | None:
     """What it says of its end, on one line; None if it says nothing that is known."""
-    worker = failure.worker
+    worker, fatal = failure.worker, fatal_error(failure)
     if worker is not None and worker.was_killed:
-        told = _fatal_error(failure.last_lines)
-        return f"{worker}: {told}" if told else str(worker)
-    if failure.status.signal is not None:
-        return _of_signal(failure, words.raised)
+        return f"{worker}: {fatal.text}" if fatal else str(worker)
+    if failure.status.signal is not None or (fatal is not None and worker is None):
+        return _of_signal(failure, words.raised, fatal)
     is_named = words.rank is None or (words.rank == failure.rank and worker is None)
     whose = "" if is_named else f"rank {words.rank}: "
     raised = raised_in(failure.exception) or words.raised
@@ -84,33 +80,10 @@ def _error(lines: Sequence[str]) -> str | None:
     return None
 
 
-def _of_signal(failure: Failure, raised: Raised | None) -> str | None:
+def _of_signal(failure: Failure, raised: Raised | None, fatal: FatalError | None) -> str | None:
     """Where the signal came; an exception, if it came after that, while Python shut down."""
-    is_abort = failure.status.signal_name == "SIGABRT"
-    told = _fatal_error(failure.last_lines)
-    if is_abort and raised is not None and raised.is_uncaught and not (told and _AT in told):
+    is_abort = signal_told_by(failure.status) == "SIGABRT"
+    has_frame = fatal is not None and fatal.has_frame
+    if is_abort and raised is not None and raised.is_uncaught and not has_frame:
         return None if raised.is_aside else raised.headline
-    return told
-
-
-def _fatal_error(lines: Sequence[str]) -> str | None:
-    """What faulthandler prints of a signal, and where the thread was that got it."""
-    last = next(filter(None, map(_FATAL.match, reversed(lines))), None)
-    if last is None:
-        return None
-    frame = next(_frames_of_current_thread(lines), None)
-    if frame is None:
-        return f"{last[1]}"
-    function = f", in {frame[3]}" if frame[3] else ""
-    return f"{last[1]}{_AT}{frame[1]}, line {frame[2]}{function}"
-
-
-def _frames_of_current_thread(lines: Sequence[str]) -> Iterator[re.Match[str]]:
-    is_inside = False
-    for line in lines[-4000:]:
-        if _FATAL_THREAD.match(line):
-            is_inside = True
-        elif is_inside and (frame := _FATAL_FRAME.match(line)):
-            yield frame
-        else:
-            is_inside = False
+    return None if fatal is None else fatal.text

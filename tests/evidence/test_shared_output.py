@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_supervisor.evidence.blame import Blame, blame, explained
+from ascend_supervisor.evidence.last_words import words_of
 from ascend_supervisor.launchers.once import CommandTestimony
 from ascend_supervisor.outcome import ExitStatus, Failure, Worker
 
@@ -72,6 +73,14 @@ def test_where_all_have_lost_a_peer_it_is_a_consequence(name):
     zero, one, _ = MARKS[name]
     told = explained(command(marked(zero, LOST) + marked(one, LOST) + REPORT))
     assert blame(told) is Blame.CONSEQUENCE
+
+
+@pytest.mark.parametrize("name", MARKS)
+def test_the_frames_of_an_exception_are_those_of_its_writer(name):
+    _, one, _ = MARKS[name]
+    raised = words_of(command(marked(one, BAD))).raised
+    assert raised is not None
+    assert raised.place == "train.py"
 
 
 def test_without_marks_the_exception_that_is_no_loss_is_the_cause_too():

@@ -126,6 +126,16 @@ def test_the_frame_of_a_segmentation_fault_is_told(supervised, method):
     assert "in step" in job.events[-1]["root_cause"]
 
 
+@pytest.mark.parametrize("mark", ["", "[default1]:"])
+def test_the_frame_of_a_segmentation_fault_is_told_through_a_shell(supervised, tmp_path, mark):
+    (tmp_path / "train.py").write_text(f"import faulthandler; faulthandler.enable()\n{SEGFAULT}")
+    program = f"{sys.executable} {tmp_path}/train.py 2>&1 | sed 's/^/{mark}/'"
+    job = supervised("--method", "once", "--", "bash", "-c", program + "; exit ${PIPESTATUS[0]}")
+    assert job.end() == 139
+    assert ": Segmentation fault, at " in reason(job)
+    assert ", in string_at; " in reason(job)
+
+
 def test_a_user_may_switch_faulthandler_off(supervised):
     job = supervised("--standalone", "1", *python(SEGFAULT), environ={"PYTHONFAULTHANDLER": ""})
     assert job.end() == 139
