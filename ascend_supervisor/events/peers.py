@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import ClassVar
 
 from ascend_supervisor.events import Event, Level
@@ -29,12 +30,14 @@ class PeersJoined(Event, frozen=True):
 class PeersWaiting(Event, frozen=True):
     """The other servers that are not ready for the next generation yet, if any is known.
 
-    The supervisors of those that are ``lost`` have not come, or not come back.
+    The supervisors of those that are ``lost`` have not come, or not come back. ``hosts`` names the
+    first MOST_TOLD of those that are ``missing`` to people, in the same order.
     """
 
     name: ClassVar[str] = "peers.waiting"
     missing: tuple[int, ...]
     lost: tuple[int, ...]
+    hosts: tuple[str, ...]
     reason: str
     waited_seconds: float
 
@@ -45,17 +48,17 @@ class PeersWaiting(Event, frozen=True):
             return f"waiting for the servers of the job: {self.reason}"
         lost = f"; no supervisor is there on {_servers(self.lost)}" if self.lost else ""
         more = f"; {known}" if (known := self.reason.partition(": ")[2]) else ""
-        return (
-            f"waiting for {_servers(self.missing)}, not ready for the next generation{lost}{more}"
-        )
+        missing = _servers(self.missing, self.hosts)
+        return f"waiting for {missing}, not ready for the next generation{lost}{more}"
 
     @property
     def sentence(self) -> str:
         return f"{self.what} ({self.waited_seconds:.0f} s so far)"
 
 
-def _servers(indices: tuple[int, ...]) -> str:
-    numbers = ", ".join(map(str, indices[:MOST_TOLD]))
+def _servers(indices: tuple[int, ...], hosts: tuple[str, ...] = ()) -> str:
+    named = zip_longest(map(str, indices[:MOST_TOLD]), hosts, fillvalue="")
+    numbers = ", ".join(f"{number} ({host})" if host else number for number, host in named)
     left = len(indices) - MOST_TOLD
     more = f" and {left} more" if left > 0 else ""
     return f"{'server' if len(indices) == 1 else 'servers'} {numbers}{more}"

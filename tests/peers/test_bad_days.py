@@ -48,6 +48,10 @@ def test_a_budget_that_is_used_up_ends_every_server_with_the_same_cause(job):
 def test_a_supervisor_that_is_killed_and_started_again_takes_its_place(job):
     job.start_all()
     job.servers[1].process.kill()
+    waiting = job.servers[0].wait_for("peers.waiting", lost=[1])
+    at = waiting["missing"].index(1)
+    assert f"1 ({waiting['hosts'][at]})" in waiting["msg"]
+    assert waiting["hosts"][at].startswith("pod job-test-0")
     job.servers[1] = job.start(1)
     job.all_up(1)
     (restart,) = job.servers[0].all("restart.scheduled")

@@ -100,8 +100,8 @@ def test_it_says_what_is_waited_for():
     ("event", "why"),
     [
         (
-            PeersWaiting((1,), (1,), "", 3.0),
-            "waiting for server 1, not ready for the next generation; no supervisor is there on",
+            PeersWaiting((1,), (1,), ("pod job-1",), "", 3.0),
+            "waiting for server 1 (pod job-1), not ready for the next generation; no supervisor",
         ),
         (EtcdWaiting("waiting for the etcd of the job", 3.0, 60.0), "waiting for the etcd of"),
         (PortWaiting(29500, 0.0, 75.0), "waiting for port 29500, where rank 0 is to listen"),

@@ -20,7 +20,8 @@ def did_not_come(case: Case) -> str:
     if strangers := _never_seen(case):
         return f"not all servers were ready {within}: {strangers}"
     missing = sorted(set(range(case.rules.servers)) - set(case.view.prepared))
-    return f"not ready {within}: {_listed([named(index) for index in missing])}"
+    names = [named(index, host_of(case, index)) for index in missing]
+    return f"not ready {within}: {_listed(names)}"
 
 
 def _never_seen(case: Case) -> str:
@@ -29,13 +30,17 @@ def _never_seen(case: Case) -> str:
     never = [named(index) for index in range(servers) if index not in members]
     if not never:
         return ""
-    known = [
-        named(index, one.host or ", ".join(one.addresses)) for index, one in sorted(members.items())
-    ]
+    known = [named(index, one.shown) for index, one in sorted(members.items())]
     return (
         f"this etcd knows {_listed(known)}, but has never seen {_listed(never)}, which may not "
         "have started, or may have another etcd (--peers) or another name of the job (--peers-job)"
     )
+
+
+def host_of(case: Case, index: int) -> str:
+    """What names the latest process with this index to people; empty if none was seen."""
+    member = case.view.members.get(index)
+    return member.shown if member is not None else ""
 
 
 def named(index: int, host: str = "") -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.absentees import did_not_come
+from ascend_supervisor.coordination.agreement.absentees import did_not_come, host_of, named
 from ascend_supervisor.coordination.agreement.acts import Act, Transaction
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
@@ -107,7 +107,9 @@ def give_up(case: Case) -> Act | None:
     if cause is None:
         return the_end(case, TABLE_NOT_READY, None, why=did_not_come(case))
     missing = tuple(sorted(set(range(case.rules.servers)) - set(case.view.prepared)))
-    return the_end(case, cause.exit_code, replace(cause, also_lost=missing))
+    hosts = tuple(host_of(case, index) for index in missing)
+    cause = replace(cause, also_lost=missing, hosts_lost=hosts)
+    return the_end(case, cause.exit_code, cause)
 
 
 def tables_differ(case: Case) -> bool:
@@ -121,5 +123,7 @@ def _differing_tables(case: Case) -> Cause:
     shared = Counter(digests.values())
     apart = min(digests, key=lambda index: (shared[digests[index]], -index))
     other = next(index for index in digests if digests[index] != digests[apart])
-    told = ", ".join(f"server {one} has {digests[one]}" for one in sorted((apart, other)))
+    told = ", ".join(
+        f"{named(one, host_of(case, one))} has {digests[one]}" for one in sorted((apart, other))
+    )
     return Cause(apart, BAD_TABLE, f"the rank tables differ: {told}")

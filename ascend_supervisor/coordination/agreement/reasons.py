@@ -46,7 +46,7 @@ def _without_index(case: Case) -> str:
     holder = case.view.members.get(given)
     if holder is None:
         return "no place is free"
-    where = holder.host or ", ".join(holder.addresses) or f"the place {holder.place}"
+    where = holder.shown or f"the place {holder.place}"
     held = f"the place of server {given} is held by another supervisor, on {where}"
     return f"{held}, which is lost; {_free_after(case)}" if given in _away(case) else held
 
@@ -60,7 +60,7 @@ def _of_spare(case: Case) -> str:
     if not away or case.view.epoch is None or case.view.epoch.phase is Phase.END:
         return "no place is free"
     members = case.view.members
-    lost = ", ".join(named(index, members[index].host) for index in away)
+    lost = ", ".join(named(index, members[index].shown) for index in away)
     return f"this is a spare; lost: {lost}; {_free_after(case)}"
 
 

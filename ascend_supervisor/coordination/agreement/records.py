@@ -83,6 +83,11 @@ class Member(Struct, frozen=True):
     has_left: bool = False
     host: str = ""
 
+    @property
+    def shown(self) -> str:
+        """What names it to people; empty if nothing is known."""
+        return self.host or ", ".join(self.addresses)
+
 
 class Mark(Struct, frozen=True):
     """What ``ready`` and ``done`` hold: whose it is, and the digest of its rank table.
@@ -107,7 +112,8 @@ class Seat(Struct, frozen=True):
 class Cause(Struct, frozen=True):
     """Why the last generation ended: the root cause of the job, and the server that it is on.
 
-    ``reason`` is a sentence. ``also_lost`` are servers that did not come back.
+    ``reason`` is a sentence. ``also_lost`` are servers that did not come back, and ``hosts_lost``
+    what names these to people, in the same order.
     """
 
     server: Number
@@ -115,6 +121,7 @@ class Cause(Struct, frozen=True):
     reason: str
     failure: Failure | None = None
     also_lost: tuple[Number, ...] = ()
+    hosts_lost: tuple[str, ...] = ()
 
 
 class Charges(Struct, frozen=True):

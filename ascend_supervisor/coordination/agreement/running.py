@@ -109,7 +109,7 @@ def _own_farewell(case: Case) -> Act | None:
     if stop is None or not case.in_roster or case.index is None or case.has_done(case.index):
         return None
     code = SIGNAL_BASE + stop
-    reason = f"server {case.index} was told to stop"
+    reason = f"server {case.index} was told to stop{_in_brackets(_host(case, case.index))}"
     cause = Cause(case.index, code, reason)
     return what_follows(case, Ended(Fault(reason, code, Remedy.FREE), _uptime(case)), cause)
 
@@ -118,8 +118,7 @@ def _loss(case: Case) -> Act | None:
     lost = loss(case)
     if lost is None:
         return None
-    host = _host(case, lost.index)
-    reason = f"server {lost.index} was lost{f' ({host})' if host else ''}"
+    reason = f"server {lost.index} was lost{_in_brackets(_host(case, lost.index))}"
     cause, lost_keys = Cause(lost.index, UNAVAILABLE, reason), case.view.unchanged(*lost.keys)
     if case.rules.verdict and not lost.is_free:
         return pending(case, _uptime(case), cause, lost_keys)
@@ -134,6 +133,10 @@ def _host(case: Case, index: int) -> str:
     if member is not None and member.incarnation == seat.incarnation and member.host:
         return member.host
     return ", ".join(seat.addresses)
+
+
+def _in_brackets(host: str) -> str:
+    return f" ({host})" if host else ""
 
 
 def _uptime(case: Case) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ascend_supervisor.coordination.agreement.absentees import named
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit
 from ascend_supervisor.coordination.agreement.causes import is_consequence
 from ascend_supervisor.coordination.agreement.memory import Memory
@@ -19,9 +20,14 @@ SUCCEEDED = "all ranks of all servers ended with 0"
 def told(cause: Cause) -> str:
     """The cause, with its server, as a sentence without its end."""
     server = f"server {cause.server}"
-    lost = "".join(f"; server {index} did not come back" for index in cause.also_lost)
     where = "" if server in cause.reason else f"{server}: "
-    return f"{where}{cause.reason}{lost}"
+    return "; ".join((f"{where}{cause.reason}", *_not_back(cause)))
+
+
+def _not_back(cause: Cause) -> tuple[str, ...]:
+    hosts = dict(zip(cause.also_lost, cause.hosts_lost, strict=False))
+    names = (named(index, hosts.get(index, "")) for index in cause.also_lost)
+    return tuple(f"{name} did not come back" for name in names)
 
 
 def fault_of(order: EndRanks | Exit, cause: Cause | None, patience: Patience) -> Fault:
@@ -66,7 +72,6 @@ def ended_by(order: Exit, memory: Memory) -> Stop:
             why = why[len(cause.reason) :].lstrip("; ")
         reason = f"{sentence}; {why}" if why else sentence
         return Stop(order.exit_code, reason, sentence, is_retryable, cause.server)
-    lost = (f"server {index} did not come back" for index in cause.also_lost)
-    told_beside = (f"the cause is on server {cause.server}", *lost, why)
+    told_beside = (f"the cause is on server {cause.server}", *_not_back(cause), why)
     reason = "; ".join(one for one in told_beside if one)
     return Stop(order.exit_code, reason, cause.failure, is_retryable, cause.server)

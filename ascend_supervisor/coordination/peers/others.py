@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.words import Listener, Words
 
@@ -40,6 +42,11 @@ class Others:
             return ()
         ready = set(self._latest.prepared) if self._latest is not None else set()
         return tuple(sorted(set(range(servers)) - ready - {own}))
+
+    def hosts(self, indices: Iterable[int]) -> tuple[str, ...]:
+        """What names each of them to people; empty for one that was not seen."""
+        members = self._latest.members if self._latest is not None else {}
+        return tuple(one.shown if (one := members.get(index)) else "" for index in indices)
 
     def lost(self, own: int | None, servers: int) -> tuple[int, ...]:
         """Those of them that have no supervisor: it was lost, or has not come yet."""

@@ -11,9 +11,11 @@ import anyio
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import WaitEnded
-from ascend_supervisor.events.peers import PeersWaiting
+from ascend_supervisor.events.peers import MOST_TOLD, PeersWaiting
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.intervals import CLUSTER
+
+_Indices = tuple[int, ...]
 
 FIRST_SECONDS = 2.0
 """Servers that start together need no words, and changes come together."""
@@ -53,5 +55,7 @@ async def _tell(session: Session, clock: Clock, report: Report) -> NoReturn:
         report(WaitEnded(round(clock.elapsed() - began, 3)))
 
 
-def _waited_for(session: Session) -> tuple[tuple[int, ...], tuple[int, ...], str]:
-    return session.members_missing, session.members_lost, session.waits_for
+def _waited_for(session: Session) -> tuple[_Indices, _Indices, tuple[str, ...], str]:
+    missing = session.members_missing
+    hosts = session.others.hosts(missing[:MOST_TOLD])
+    return missing, session.members_lost, hosts, session.waits_for

@@ -44,6 +44,7 @@ ROSTER = (Seat("A", "a"), Seat("B", "b"))
 ABOUT = About("w", "s")
 READY = Situation(table="t")
 RUNNING = Situation(Ranks.RUNNING, 0, table="t")
+STOPPED = replace(RUNNING, stop=15)
 FAILURE = Failure("rank 0", 0, 0, ExitStatus(3), 1.0)
 CRASH = Ended(Crashed(FAILURE), 1.0)
 
@@ -179,6 +180,35 @@ def test_tables_that_differ_start_nothing_and_are_both_named_in_the_end():
     assert cause is not None
     assert cause.reason == "the rank tables differ: server 0 has t, server 1 has u"
     assert cause.server == 1
+
+
+def test_who_did_not_come_back_is_named_in_the_end():
+    called = Member("job", "B", "b", host="pod job-1, node n2, address 10.0.0.2")
+    about = replace(ABOUT, cause=Cause(0, 7, "rank 0 exited with status 7"), roster=ROSTER)
+    seen = view(replace(GATHER, generation=1), about, ready__1__0=Mark("A", "t"), server__1=called)
+    memory = replace(known(seen), only_ready=100 - RULES.timeout)
+    cause = about_of(decide(seen, memory, Clocks(100, "new"), READY, RULES)).cause
+    assert cause is not None
+    assert (cause.also_lost, cause.hosts_lost) == ((1,), (called.host,))
+
+
+def test_tables_that_differ_are_told_with_the_names_of_their_servers():
+    called = Member("job", "B", "b", ("10.0.0.2",))
+    first, second = Mark("A", "t"), Mark("B", "u")
+    seen = view(GATHER, ready__0__0=first, ready__0__1=second, server__1=called)
+    memory = replace(known(seen), only_ready=100 - RULES.timeout)
+    cause = about_of(decide(seen, memory, Clocks(100, "new"), READY, RULES)).cause
+    assert cause is not None
+    assert cause.reason == "the rank tables differ: server 0 has t, server 1 (10.0.0.2) has u"
+
+
+def test_a_server_that_was_told_to_stop_is_named():
+    called = Member("job", "A", "a", host="pod job-0")
+    seen = view(RUN, replace(ABOUT, roster=ROSTER), server__0=called)
+    rules = replace(RULES, own=replace(RULES.own, host=called.host))
+    cause = about_of(act(seen, STOPPED, rules=rules)).cause
+    assert cause is not None
+    assert cause.reason == "server 0 was told to stop (pod job-0)"
 
 
 def test_the_server_whose_table_nobody_shares_is_blamed_whoever_writes_it():

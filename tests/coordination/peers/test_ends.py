@@ -80,6 +80,14 @@ def last_sentence(
             id="a failure, and a server that did not come back",
         ),
         pytest.param(
+            69,
+            Cause(1, 69, LOST, None, (1, 2), ("pod job-1, node n2", "")),
+            "",
+            f"{LOST}; server 1 (pod job-1, node n2) did not come back; server 2 did not come back; "
+            "ending with exit code 69",
+            id="a server with a name, and one without",
+        ),
+        pytest.param(
             143,
             None,
             "all servers were told to stop",
