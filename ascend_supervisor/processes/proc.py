@@ -22,6 +22,8 @@ from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import printable
 
 COMMAND_CHARACTERS = 200
+MASKED_BYTES = 4096
+"""So much of a command line is searched for secrets before it is cut: half a one is not known."""
 PROC = Path("/proc")
 MOST_RESIDENTS = 1024
 _DEAD = frozenset({"Z", "X"})
@@ -343,6 +345,6 @@ def _command(pid: int, proc: Path) -> str:
         return "its command line cannot be read now"
     if isinstance(content, OSError):
         return ""
-    words = content[:COMMAND_CHARACTERS].decode(errors="backslashreplace").split("\0")
+    words = content[:MASKED_BYTES].decode(errors="backslashreplace").split("\0")
     text = " ".join(masked_words(words)).strip()
     return printable(text[:COMMAND_CHARACTERS])[:COMMAND_CHARACTERS]

@@ -241,6 +241,15 @@ def test_a_description_keeps_secrets(start):
     assert text.endswith(" --token=*** --password ***")
 
 
+@pytest.mark.parametrize("secret", ["https://me:ghijkl{}@host/", "hf_ghijkl{}", "--token=ghijkl{}"])
+def test_a_secret_that_is_cut_in_two_is_kept(start, secret):
+    """Each word ends after what is shown of the command line, and its secret begins before."""
+    beside = len(f"{sys.executable} -c {WAIT} ") + len("https://me:ghijkl")
+    process = start(WAIT, "x" * (195 - beside), secret.format("m" * 200))
+    said(process)
+    assert "ghi" not in proc.description(process.pid)
+
+
 def test_a_description_is_one_line_that_can_be_printed(start):
     process = start(f"'two'\n{WAIT}", "\x1b[2J", "\udcff", "x" * 100_000)
     said(process)
