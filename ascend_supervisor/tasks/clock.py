@@ -50,7 +50,8 @@ class Clock(Protocol):
     def elapsed(self) -> float:
         """Monotonic seconds, including those while we were stopped: for reported durations."""
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float) -> None:
+        """Not at all if ``seconds`` is negative: the moment that was waited for has passed."""
 
 
 class MonotonicClock:
@@ -63,7 +64,7 @@ class MonotonicClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
+        await anyio.sleep(max(0.0, seconds))  # anyio 4.16 refuses what is negative
 
 
 class RunningTime:

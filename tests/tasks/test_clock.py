@@ -187,3 +187,8 @@ def test_who_waits_for_a_whole_second_wakes_up_together():
         assert len({int(moment) for moment in woken}) == 1
 
     run(RunningLoop(), wait)
+
+
+async def test_a_moment_that_has_passed_is_not_waited_for():
+    with anyio.fail_after(1):
+        await MonotonicClock().sleep(-60)
