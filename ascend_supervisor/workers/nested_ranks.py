@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
@@ -21,6 +23,8 @@ EARLY_LOOKS = (1.0, 3.0, 9.0)
 They see ranks that live for a second and for twice the time that it took to start them.
 """
 MOST_PROCESSES = 2048
+LOOK_SECONDS = 0.25
+"""Where a process does not answer, it takes a second more."""
 PLACES = (b"RANK", b"LOCAL_RANK", b"RANK_ID", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"SLURM_PROCID")
 """The variables that launchers set, for each rank another value."""
 
@@ -51,7 +55,7 @@ class NestedRanks:
             self.look()
 
     def look(self) -> None:
-        """Look before anything is told to stop; takes milliseconds."""
+        """Look before anything is told to stop; takes milliseconds, at most 1.5 s."""
         ranks = {one.pid: one for one in self._processes if one.spec.rank is not None}
         if self._seen or not ranks or not self._is_young:
             return
@@ -60,21 +64,25 @@ class NestedRanks:
             self._seen = _sentence(ranks[min(found)]) if found else ""
 
 
-def starting_ranks(pids: Sequence[int], ranks: Collection[int]) -> set[int]:
+def starting_ranks(pids: Sequence[int], ranks: Collection[int], root: Path = proc.PROC) -> set[int]:
     """Those of ``ranks`` below which several others have started, as their environments say.
 
     What a rank starts inherits its place: a launcher gives each process another one. A program may
     have overwritten the first variables of its own (setproctitle does), so one that is missing says
-    nothing. An orphan is known by its session. Raises OSError at EMFILE and the like.
+    nothing. An orphan is known by its session. After LOOK_SECONDS no environment is read any more.
+    Raises OSError at EMFILE and the like.
     """
-    stats = {pid: found for pid in pids if (found := proc.stat(pid)) is not None}
+    until = time.monotonic() + LOOK_SECONDS
+    stats = {pid: found for pid in pids if (found := proc.stat(pid, root)) is not None}
     values: dict[tuple[int, bytes], set[bytes]] = {}
     for pid in stats.keys() - {*ranks}:
+        if time.monotonic() >= until:
+            break
         is_readable = stats[pid].state != "D"  # else the answer may take a second
         owner = _owner(pid, stats, ranks) if is_readable else None
         if owner is None:
             continue
-        for name, value in _place(pid).items():
+        for name, value in _place(pid, root).items():
             values.setdefault((owner, name), set()).add(value)
     return {owner for (owner, _), several in values.items() if len(several) > 1}
 
@@ -88,8 +96,8 @@ def _owner(pid: int, stats: Mapping[int, proc.Stat], ranks: Collection[int]) -> 
     return None
 
 
-def _place(pid: int) -> Mapping[bytes, bytes]:
-    environ = proc.environ(pid)
+def _place(pid: int, root: Path) -> Mapping[bytes, bytes]:
+    environ = proc.environ(pid, root)
     return {name: environ[name] for name in PLACES if name in environ}
 
 

@@ -68,8 +68,16 @@ def test_ranks_that_fail_alike_at_the_start_are_told_together(supervised):
     assert job.events[-1]["root_cause"].startswith("all 4 ranks failed alike, first rank ")
 
 
-def test_ranks_that_end_with_the_same_text_are_told_together(supervised):
-    job = supervised("--standalone", "4", *python("raise SystemExit('no such directory: /data')"))
+def test_ranks_that_end_with_the_same_text_are_told_together(supervised, tmp_path):
+    """They wait for each other: it is the end that comes at once, not the start of a Python."""
+    source = (
+        "import os, pathlib, sys, time\n"
+        "pathlib.Path(sys.argv[1], os.environ['RANK']).touch()\n"
+        "while len(os.listdir(sys.argv[1])) < 4: time.sleep(0.001)\n"
+        "sys.exit('no such directory: /data')"
+    )
+    (tmp_path / "ready").mkdir()
+    job = supervised("--standalone", "4", *python(source), str(tmp_path / "ready"))
     assert job.end() == 1
     assert re.match("(all|[23] of) 4 ranks failed alike, first rank ", reason(job))
     assert ": its last line is: no such directory: /data; " in reason(job)
