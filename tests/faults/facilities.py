@@ -86,7 +86,7 @@ def mounted(target: Path, uid: int, *words: str) -> Iterator[Path]:
         os.chown(target, uid, -1)
         yield target
     finally:
-        _run("umount", "--lazy", str(target))
+        _unmount(target)
 
 
 def small_disk(target: Path, uid: int, size: str = "16m") -> AbstractContextManager[Path]:
@@ -153,7 +153,7 @@ class Hanging:
         assert self._daemon.stderr is not None
         self._daemon.stderr.close()
         for mount in (self.target, self._connections):
-            _run("umount", "--lazy", str(mount))
+            _unmount(mount)
 
     def _frozen_in_silence(self) -> bool:
         self._daemon.send_signal(signal.SIGSTOP)
@@ -177,6 +177,16 @@ def hanging(place: Path, uid: int, *names: str) -> Iterator[list[Hanging]]:
     finally:
         for one in made:
             one.remove()
+
+
+def _unmount(target: Path) -> None:
+    """More than once: umount may overlook an entry of mountinfo while others mount and unmount."""
+
+    def gone() -> bool:
+        _run("umount", "--lazy", str(target))
+        return f" {target} " not in Path("/proc/self/mountinfo").read_text()
+
+    wait_until(gone)
 
 
 def _run(*words: str) -> subprocess.CompletedProcess[str]:
