@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -77,7 +78,8 @@ class MpirunLauncher(Struct, frozen=True):
         directory = job_directory(place) / "mpirun" / generation_name(place, generation)
         program = self.tools.node if here.node_rank else self.tools.head
         words = [*program, "--port", self._port]
-        words += ["--wait", f"{self.tools.wait:g}", "--job", place.job_id]
+        words += ["--wait", f"{self.tools.wait:g}"]
+        words += ["--job", unique_name(place.job_id, hosts(table)[0], self._port)]
         title, testimony, explanation = "mpirun", None, None
         if here.node_rank:
             words += hosts(table)[:1]
@@ -176,6 +178,15 @@ def hosts(table: RankTable) -> list[str]:
                 "known; set VC_WORKER_HOSTS, or MA_VJ_NAME and MA_TASK_NAME"
             )
     return [name for name in names if name]
+
+
+def unique_name(job_id: str, first_server: str, port: str) -> str:
+    """The name of the job's files in a home that other jobs of the same name may use.
+
+    Only one sshd listens there; two machines may share the home.
+    """
+    address = f"{first_server}:{port}".encode(errors="surrogateescape")
+    return f"{job_id}-{sha256(address).hexdigest()[:8]}"
 
 
 def _whole(name: str, text: str, most: int) -> str:

@@ -1,16 +1,17 @@
 """What node 0 of an mpirun job does around mpirun; a program of its own.
 
-    python -I -S mpirun_head.py --port P --wait S --job ID --slots N --hostfile F HOST...
+    python -I -S mpirun_head.py --port P --wait S --job NAME --slots N --hostfile F HOST...
         -- MPIRUN...
 
 It waits until the sshd of every HOST answers, writes the hostfile, runs mpirun, stores its exit
-code for the other nodes to fetch (mpirun_node), and exits with it. If a host does not answer, it
-prints a sentence and exits with 69.
+code for the other nodes to fetch (mpirun_node), in files whose names begin with NAME, and exits
+with it. If a host does not answer, it prints a sentence and exits with 69.
 """
 
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 import pwd
 import signal
@@ -241,7 +242,7 @@ def leave(code_file: Path, code: int, others: int, seconds: float) -> None:
     written.write_text(str(code))
     written.replace(code_file)
     end = time.monotonic() + seconds
-    fetched = f"{code_file.name}.fetched.*"
+    fetched = f"{glob.escape(code_file.name)}.fetched.*"
     while len(list(code_file.parent.glob(fetched))) < others and time.monotonic() < end:
         time.sleep(0.05)
     for file in (code_file, *code_file.parent.glob(fetched)):

@@ -1,9 +1,10 @@
 """What the other nodes of an mpirun job do while mpirun runs on node 0; a program of its own.
 
-    python -I -S mpirun_node.py --port P --wait S --job ID HOST
+    python -I -S mpirun_node.py --port P --wait S --job NAME HOST
 
-It waits for the exit code of mpirun on HOST, over ssh, and exits with it (mpirun_head stores it).
-If HOST does not let us in, or the connection is lost, it prints a sentence and exits with 69.
+It waits for the exit code of mpirun on HOST, over ssh, and exits with it (mpirun_head stores it,
+in files whose names begin with NAME). If HOST does not let us in, or the connection is lost, it
+prints a sentence and exits with 69.
 """
 
 from __future__ import annotations

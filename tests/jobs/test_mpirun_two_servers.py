@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.launchers.choice import PROGRAMS
+from ascend_supervisor.programs import mpirun_head
 from tests.running import Running, wait_until
 from tests.two_servers import Server, on_each, two_servers
 
@@ -92,19 +93,26 @@ def cluster(
     run = (sys.executable, str(script))
     with two_servers() as servers:
 
-        def start(source: str, *options: str, command: Sequence[str] = run) -> list[Running]:
+        def start(
+            source: str,
+            *options: str,
+            command: Sequence[str] = run,
+            root: Path = tmp_path,
+            port: str = "36666",
+        ) -> list[Running]:
             script.write_text(RANK + source)
             return on_each(
                 servers,
                 supervised,
-                tmp_path,
-                *("--method", "mpirun", "--work-dir", str(tmp_path / "work"), *options),
+                root,
+                *("--method", "mpirun", "--work-dir", str(root / "work"), *options),
                 *("--", *command),
                 deadline=60.0,
                 environ={
                     **account,
                     "MA_NUM_GPUS": "2",
                     "MA_TOLD": TOLD,
+                    "MY_SSHD_PORT": port,
                     "MA_VJ_NAME": f"ma-job-{os.getpid()}",  # it names files in our home
                 },
             )
@@ -223,7 +231,7 @@ def test_libraries_that_a_file_names_are_not_those_of_what_starts_mpirun(supervi
 
 def test_two_jobs_of_one_server_share_a_machine_and_a_name(supervised, account, tmp_path):
     """They need no sshd, so no port, and leave nothing for other servers to fetch."""
-    name = f"ma-job-{os.getpid()}"
+    name = f"ma-job-{os.getpid()}-alone"
     environ = {**account, "MA_NUM_HOSTS": "1", "MA_NUM_GPUS": "2", "MA_VJ_NAME": name}
     gate = tmp_path / "gate"
     wait = f"echo up; while [ ! -e {gate} ]; do sleep 0.1; done"
@@ -236,9 +244,31 @@ def test_two_jobs_of_one_server_share_a_machine_and_a_name(supervised, account, 
     for job in jobs:
         job.wait_for("output", msg="up")
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    assert not list(home.glob(f".ascend_supervisor/*{os.getpid()}*"))
+    assert not list(home.glob(f".ascend_supervisor/*{os.getpid()}-alone*"))
     gate.touch()
     assert [job.end() for job in jobs] == [0, 0]
+
+
+def test_two_jobs_of_two_servers_share_a_home_and_a_name(cluster, tmp_path):
+    """The end of the second is not that of the first, on any server."""
+    gate = tmp_path / "gate"
+    waits = ("sh", "-c", f"echo up; while [ ! -e {gate} ]; do sleep 0.1; done; exit 3")
+    first = cluster.start("", command=waits)
+    first[0].wait_for("output", msg="up")
+    first[1].wait_for("output", msg=f"ascend_supervisor: {cluster.servers[0].address} has begun")
+    second = cluster.start(
+        "", command=("sh", "-c", "exit 9"), root=tmp_path / "second", port="36667"
+    )
+    assert [job.end() for job in second] == [9, 9]
+    gate.touch()
+    assert [job.end() for job in first] == [3, 3]
+
+
+def test_a_name_with_a_pattern_in_it_is_no_pattern(tmp_path):
+    code_file, fetched = (tmp_path / f"job-[1].exit_code{end}" for end in ("", ".fetched.w-1.7"))
+    fetched.touch()
+    mpirun_head.leave(code_file, 0, others=1, seconds=0.0)
+    assert not list(tmp_path.iterdir())
 
 
 @dataclass(frozen=True)

@@ -523,7 +523,8 @@ def test_mpirun_on_the_first_of_two_servers():
     hostfile = f"{home}/generation_1/hostfile"
     assert main.argv == (
         *("python3", "mpirun_head.py", "--port", "36666", "--wait", "60"),
-        *("--job", "modelarts-job-7", "--slots", "3", "--hostfile", hostfile, "w-0.j", "w-1.j"),
+        *("--job", "modelarts-job-7-0949ee80", "--slots", "3", "--hostfile", hostfile),
+        *("w-0.j", "w-1.j"),
         *("--", "/bin/mpirun", "-np", "6", "-hostfile", hostfile),
         *("-mca", "plm_rsh_args", "-p 36666", "-bind-to", "none", "-map-by", "slot"),
         *("-x", "NCCL_DEBUG=INFO", "-x", "NCCL_SOCKET_IFNAME=eth0,bond0"),
@@ -582,9 +583,20 @@ def test_mpirun_on_the_other_server_waits_for_the_first():
     assert not main.speaks_for_ranks  # what its ranks write comes out of mpirun, on the first
     assert main.argv == (
         *("python3", "mpirun_node.py", "--port", "7022", "--wait", "60"),
-        *("--job", "modelarts-job-7", "w-0.j"),
+        *("--job", "modelarts-job-7-ab4b7c8a", "w-0.j"),
     )
     assert sshd.argv[-1] == "7022"
+
+
+def test_all_servers_of_mpirun_name_the_files_of_the_job_alike_and_other_jobs_otherwise():
+    def names(**changed: str) -> set[str]:
+        mains = [plan(mpirun(), {**TWO_SERVERS, **changed}, node)[1].argv for node in (0, 1)]
+        return {argv[argv.index("--job") + 1] for argv in mains}
+
+    usual, other_port = names(), names(MY_SSHD_PORT="7022")
+    other_machines = names(VC_WORKER_HOSTS="v-0.j,v-1.j")
+    assert len(usual) == len(other_port) == len(other_machines) == 1
+    assert len(usual | other_port | other_machines) == 3
 
 
 def test_mpirun_alone_needs_no_sshd():
