@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import stat as stat_bits
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
+from math import inf
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +21,11 @@ from ascend_supervisor.processes import proc
 
 MOST_DESCRIPTORS = 1024
 """How many descriptors of a process are looked at in search of pipes: some hold a million."""
+LOOK_SECONDS = 0.25
+"""How long the pipes of many processes are searched for: a descriptor takes up to 30 µs."""
+KEEP_SHARED_MEMORY = {"torch_shm_manager": 3.0}
+"""Programs that serve processes until these have ended, and then remove their shared memory; and
+how many seconds later at most. PyTorch's waits 2 s for another process to serve."""
 _BOTH_WAYS = stat_bits.S_IRUSR | stat_bits.S_IWUSR
 
 
@@ -48,23 +55,39 @@ def standard_pipes(pid: int, root: Path = proc.PROC) -> PipeEnds:
     return _pipe_ends(place, ("0", "1", "2"))
 
 
-def all_pipes(pid: int, root: Path = proc.PROC) -> PipeEnds:
-    """All of them, among its first MOST_DESCRIPTORS descriptors; raises OSError at EMFILE."""
-    numbers = _descriptors(f"{root}/{pid}")
-    if not numbers and (other := proc.in_place_of_main_thread(pid, root)):
-        return _pipe_ends(other, _descriptors(other))
-    return _pipe_ends(f"{root}/{pid}", numbers)
+def all_pipes(pid: int, until: float = inf, root: Path = proc.PROC) -> PipeEnds:
+    """All of them, among its first MOST_DESCRIPTORS descriptors; raises OSError at EMFILE.
 
-
-def only_reads(number: int) -> bool:
-    """Whether it reads a pipe, and apart from its output holds none that others may read.
-
-    Such a process may only wait for the end of the others. Python's resource tracker reads a pipe
-    until all ranks have closed it, and then removes what they have left in shared memory.
+    None is found any more from ``until`` on, a moment of time.monotonic.
     """
-    ends = all_pipes(number)
-    reads = any(map(is_anonymous, ends.reads)) or bool(standard_pipes(number).reads)
-    return reads and not any(map(is_anonymous, ends.writes))
+    if time.monotonic() >= until:
+        return PipeEnds()
+    return _pipe_ends(*_first_descriptors(pid, root))
+
+
+def only_waits(number: int, until: float = inf) -> bool:
+    """Whether it may only wait for the end of the others.
+
+    It reads a pipe, and apart from its output holds none that others may read: Python's resource
+    tracker reads a pipe until all ranks have closed it, and then removes what they have left in
+    shared memory. To be asked before the others are killed: it closes the pipe first. False from
+    ``until`` on, a moment of time.monotonic.
+    """
+    if proc.program(number) in KEEP_SHARED_MEMORY:
+        return True
+    ends = all_pipes(number, until)
+    reads = {pipe for pipe in ends.reads if is_anonymous(pipe)}
+    reads |= ends.reads & standard_pipes(number).reads
+    return bool(reads) and not any(map(is_anonymous, ends.writes))
+
+
+def _first_descriptors(pid: int, root: Path) -> tuple[str, list[str]]:
+    """Where they are shown, and their numbers, the lowest first."""
+    place = f"{root}/{pid}"
+    numbers = _descriptors(place)
+    if not numbers and (other := proc.in_place_of_main_thread(pid, root)):
+        return other, _descriptors(other)
+    return place, numbers
 
 
 def _descriptors(place: str) -> list[str]:
@@ -85,8 +108,10 @@ def _pipe_ends(place: str, numbers: Sequence[str]) -> PipeEnds:
         with suppress(OSError):
             link = f"{place}/fd/{number}"
             target = os.readlink(link)  # noqa: PTH115
+            if not is_anonymous(target) and not _has_a_name(target):
+                continue
             mode = os.lstat(link).st_mode
-            if not is_anonymous(target) and not _may_be_a_fifo(target, mode, place, number):
+            if not is_anonymous(target) and not _may_be_a_fifo(mode, place, number):
                 continue
             if mode & stat_bits.S_IRUSR:
                 reads.add(target)
@@ -95,10 +120,13 @@ def _pipe_ends(place: str, numbers: Sequence[str]) -> PipeEnds:
     return PipeEnds(frozenset(reads), frozenset(says), frozenset(writes))
 
 
-def _may_be_a_fifo(target: str, mode: int, place: str, number: str) -> bool:
-    """Whether it has a name, one direction and no position: stat(2) may hang on a lost server."""
-    is_named = target.startswith("/") and not target.startswith("/dev/")
-    if not is_named or mode & _BOTH_WAYS == _BOTH_WAYS:
+def _has_a_name(target: str) -> bool:
+    return target.startswith("/") and not target.startswith("/dev/")
+
+
+def _may_be_a_fifo(mode: int, place: str, number: str) -> bool:
+    """Whether it has one direction and no position: stat(2) may hang on a lost server."""
+    if mode & _BOTH_WAYS == _BOTH_WAYS:
         return False
     return proc.read(f"{place}/fdinfo/{number}").split()[:2] == [b"pos:", b"0"]
 
@@ -113,6 +141,10 @@ def _open_files(pid: int, root: Path) -> Iterator[str]:
     numbers = proc.listed(f"{place}/fd")
     if not numbers and (other := proc.in_place_of_main_thread(pid, root)):
         place, numbers = other, proc.listed(f"{other}/fd")
+    return _targets(place, numbers)
+
+
+def _targets(place: str, numbers: Iterable[str]) -> Iterator[str]:
     for number in numbers:
         with suppress(OSError):
             yield os.readlink(f"{place}/fd/{number}")  # noqa: PTH115  (a str is what is compared)

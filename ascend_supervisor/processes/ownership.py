@@ -82,12 +82,14 @@ def _int(digits: str) -> int:
 class Known(Struct, frozen=True):
     """Processes that are ours, living or dead, and the pipes they write to (``pipe:[4026]``).
 
-    ``groups`` are the process groups that are signalled together with them.
+    ``groups`` are the process groups that are signalled together with them. ``waiting`` may only
+    wait for the end of the others, some of which were killed.
     """
 
     pids: frozenset[Pid] = frozenset()
     pipes: frozenset[str] = frozenset()
     groups: frozenset[int] = frozenset()
+    waiting: frozenset[Pid] = frozenset()
 
 
 class Ownership(Struct, frozen=True):

@@ -6,6 +6,8 @@
   told when it has ended, or when it has had its head start.
 * What reads the output of others (tee, cat, a logger, a wrapper) is told when they have ended, and
   when it has had time to read the rest: they would die of a broken pipe while they save.
+* What keeps the shared memory of others is told when what has started it has ended, and when it has
+  had time to remove that memory.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from math import inf
 
 from msgspec import Struct
 
+from ascend_supervisor.processes.descriptors import KEEP_SHARED_MEMORY
 from ascend_supervisor.processes.pid import Pid
 
 READ_REST_SECONDS = 1.0
@@ -68,7 +71,7 @@ class StopOrder:
         self._head_start = head_start
         self._told: dict[Pid, float] = {}
         self._only_wait: frozenset[Pid] | None = None
-        self._reads_rest: dict[Pid, float] = {}
+        self._rests: dict[Pid, float] = {}
         self._has_read_below: set[Pid] = set()
         self.waits_for: frozenset[Pid] = frozenset()
         """If one of these has ended, or at ``next_at``, others may be due."""
@@ -109,8 +112,13 @@ class StopOrder:
         if any(member in family.above(writer) for writer in writers):
             self._has_read_below.add(member.pid)
         goes_on = member.program in SHELLS and member.pid in self._has_read_below
-        if member.reads and not writers and not member.minds and not goes_on:
-            yield member, self._reads_rest.setdefault(member.pid, now) + READ_REST_SECONDS
+        keeps = member.program in KEEP_SHARED_MEMORY
+        starter = next(family.above(member), None) if keeps else None
+        if starter is not None:
+            yield starter, inf
+        elif keeps or (member.reads and not writers and not member.minds and not goes_on):
+            rest = KEEP_SHARED_MEMORY.get(member.program, READ_REST_SECONDS)
+            yield member, self._rests.setdefault(member.pid, now) + rest
 
     def _start_of(self, head: Member) -> float:
         """How long the head start of ``head`` is, in seconds."""

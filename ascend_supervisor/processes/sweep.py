@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.descriptors import KEEP_SHARED_MEMORY, LOOK_SECONDS, only_waits
 from ascend_supervisor.processes.left import LeftReports, TellLeft
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.pid import Pid
@@ -21,6 +23,8 @@ from ascend_supervisor.tasks.threads import aside
 LOOK_AGAIN_SECONDS = 0.001
 LOOK_AGAIN_SECONDS_AT_MOST = 0.05
 """The death of a process that is not our child causes no event: poll, at growing intervals."""
+SPARED_SECONDS = 1.0
+"""How long what may only wait for the end of the others is left alone; see KEEP_SHARED_MEMORY."""
 FREEZE_ROUNDS = 100
 QUIET_LOOKS = 3
 """How many scans in a row must find nothing if there may be foreign children: a scan can miss a
@@ -38,6 +42,30 @@ class Swept(Struct, frozen=True):
     left: tuple[str, ...] = ()
 
 
+class Spared:
+    """Those that may only wait for the end of the others, for as long as they may need then.
+
+    Some are known before.
+    """
+
+    def __init__(self, known: Iterable[Pid] = ()) -> None:
+        self._began = time.monotonic()
+        self._known = dict.fromkeys(known, True)
+
+    def apart_from(self, pids: Iterable[Pid]) -> list[Pid]:
+        """All others; raises OSError at EMFILE and the like."""
+        now = time.monotonic()
+        return [pid for pid in pids if not self._has(pid, now)]
+
+    def _has(self, pid: Pid, now: float) -> bool:
+        seconds = KEEP_SHARED_MEMORY.get(proc.program(pid.number), SPARED_SECONDS)
+        if now >= self._began + seconds:
+            return False
+        if pid not in self._known:
+            self._known[pid] = only_waits(pid.number, now + LOOK_SECONDS)
+        return self._known[pid]
+
+
 async def sweep_descendants(
     children: Children,
     ownership: Ownership,
@@ -46,6 +74,8 @@ async def sweep_descendants(
     tell_left: TellLeft,
 ) -> Swept:
     """Kill all descendants that are ours, in any session; give up after ``seconds``.
+
+    What may only wait for the end of the others, such as Python's resource tracker, is killed last.
 
     What ``children`` has started itself is killed, too, and what a program has started that serves
     us, such as py-spy. But these are not among those that are returned as killed: no rank has left
@@ -63,10 +93,10 @@ async def sweep_descendants(
         children.reap()
         return [pid for pid in ownership.ours(known) if pid.number not in children.kept]
 
-    async def end() -> Found:
+    async def end(spared: Spared) -> Found:
         # Before they are reaped: then nobody can tell any more whose the others were.
         started.update(children.started)
-        found, killed = _end(remaining)
+        found, killed = _end(remaining, spared)
         serving = started - {pid.number for pid in known.pids}
         return found, [
             pid
@@ -77,7 +107,7 @@ async def sweep_descendants(
     started: set[int] = set()
     looks = QUIET_LOOKS if ownership.takes_in_strangers else 1
     with children.spare_descriptor():
-        return await _sweep(end, looks, seconds, tell_left)
+        return await _sweep(end, looks, seconds, tell_left, known.waiting)
 
 
 def _belongs(pid: Pid, sessions: Collection[int], groups: Collection[int]) -> bool:
@@ -89,7 +119,10 @@ def _belongs(pid: Pid, sessions: Collection[int], groups: Collection[int]) -> bo
 
 
 async def sweep_leftovers(mark: Mark, seconds: float, tell_left: TellLeft) -> Swept:
-    """Kill the processes of dead supervisors with our state file (by ``mark``)."""
+    """Kill the processes of dead supervisors with our state file (by ``mark``).
+
+    What may only wait for the end of the others is killed last.
+    """
     seen: set[Pid] = set()
 
     def remaining() -> list[Pid]:
@@ -101,7 +134,9 @@ async def sweep_leftovers(mark: Mark, seconds: float, tell_left: TellLeft) -> Sw
         return [pid for pid in seen if pid.lives]
 
     # Not in the event loop: reading the environment of a process in a driver may block.
-    return await _sweep(lambda: aside(partial(_end, remaining)), 1, seconds, tell_left)
+    return await _sweep(
+        lambda spared: aside(partial(_end, remaining, spared)), 1, seconds, tell_left
+    )
 
 
 def _leftover(mark: Mark, number: int) -> Pid | None:
@@ -121,21 +156,23 @@ def _is_left_by_another(mark: Mark, pid: int) -> bool:
 
 
 async def _sweep(
-    end_all: Callable[[], Awaitable[Found]],
+    end_all: Callable[[Spared], Awaitable[Found]],
     looks: int,
     seconds: float,
     tell_left: TellLeft,
+    waiting: Iterable[Pid] = (),
 ) -> Swept:
     """Repeat until ``looks`` scans in a row find nothing."""
     killed: set[int] = set()
     quiet = 0
     pause = LOOK_AGAIN_SECONDS
     telling = LeftReports(seconds, tell_left)
+    spared = Spared(waiting)
     while True:
         found: list[Pid] = []
         blind: tuple[str, ...] = ()
         try:
-            found, ended = await end_all()
+            found, ended = await end_all(spared)
             killed.update(pid.number for pid in ended)
         except OSError as error:  # no file can be opened to read /proc
             blind = (f"whoever is left, which cannot be seen: {error.strerror}",)
@@ -156,12 +193,18 @@ async def _descriptions(pids: Iterable[Pid]) -> tuple[str, ...]:
     return await aside(lambda: tuple(proc.description(pid.number) for pid in pids))
 
 
-def _end(remaining: Callable[[], list[Pid]]) -> Found:
+def _end(remaining: Callable[[], list[Pid]], spared: Spared) -> Found:
     """Freeze, then kill, without an await: a cancellation must not leave frozen processes."""
-    found = _freeze(remaining)
-    alive = [pid for pid in found if pid.lives]
+    found: set[Pid] = set()
+
+    def doomed() -> list[Pid]:
+        seen = remaining()
+        found.update(seen)
+        return spared.apart_from(seen)
+
+    alive = [pid for pid in _freeze(doomed) if pid.lives]
     _send(alive, signal.SIGKILL)
-    return found, alive
+    return sorted(found), alive
 
 
 def _freeze(remaining: Callable[[], list[Pid]]) -> list[Pid]:

@@ -20,7 +20,8 @@ has lost the other servers of the job for too long and has not ended its ranks, 
 or stuck. Then everything is killed, and the guardian goes on: the supervisor may come back.
 
 What may only wait for the end of the others, such as Python's resource tracker, has a second for
-it: else the next start would find what the killed ranks had in shared memory.
+it: else the next start would find what the killed ranks had in shared memory. In a large family not
+all are looked at.
 
 It stays until nothing is left. It holds /proc/PID/stat open for every process that does not end
 within a second, so that the next supervisor can see which ones.
@@ -43,6 +44,12 @@ QUIET_LOOKS = 3
 """How many scans in a row must find nothing: during an exec a process has no environment."""
 SPARED_LOOKS = 20
 """For so many scans, what may only wait for the end of the others is left alone."""
+DESCRIPTOR_SECONDS = 0.25
+"""How long a scan may look for what only waits: a descriptor takes up to 30 µs."""
+KEEP_SHARED_MEMORY = ("/torch_shm_manager",)
+"""Programs that serve processes until these have ended, and then remove their shared memory."""
+KEEP_LOOKS = 60
+"""The same for these: PyTorch's waits 2 s for another process to serve."""
 TELL_LOOKS = 20
 MOST_LOOKS = 600
 """A process that is left after these is inside a driver, or foreign: then scan seldom."""
@@ -174,9 +181,10 @@ def end_all(marks: Marks, sessions: Sessions, quiet_looks: int) -> None:
     """Repeat until this many scans in a row find nothing."""
     quiet = looks = 0
     held: dict[Process, int] = {}
+    spared: set[Process] = set()
     while True:
         found = marked(marks) | sessions.members()
-        spared = {one for one in found if may_wait(one[0])} if looks < SPARED_LOOKS else set()
+        spared = waiting(found, spared, looks)
         for number in (signal.SIGSTOP, signal.SIGKILL):  # a stopped process cannot fork
             for process in found - spared:
                 send(process, number)
@@ -189,11 +197,33 @@ def end_all(marks: Marks, sessions: Sessions, quiet_looks: int) -> None:
         time.sleep(LOOK_AGAIN_SECONDS if looks < MOST_LOOKS else SELDOM_SECONDS)
 
 
+def waiting(found: set[Process], before: set[Process], looks: int) -> set[Process]:
+    """Those that may only wait for the end of the others, and those that did so ``before``.
+
+    Python's resource tracker closes its pipe before it removes anything.
+    """
+    until = time.monotonic() + DESCRIPTOR_SECONDS
+    return {
+        one
+        for one in found
+        if looks < (KEEP_LOOKS if keeps_memory(one[0]) else SPARED_LOOKS)
+        and (one in before or (time.monotonic() < until and may_wait(one[0])))
+    }
+
+
+def keeps_memory(pid: int) -> bool:
+    with suppress(OSError):
+        return os.readlink(f"/proc/{pid}/exe").endswith(KEEP_SHARED_MEMORY)  # noqa: PTH115
+    return False
+
+
 def may_wait(pid: int) -> bool:
     """Whether it may only wait for the end of the others, as Python's resource tracker does.
 
     It reads a pipe, and apart from its output it holds none that others may read.
     """
+    if keeps_memory(pid):
+        return True
     reads = False
     for place in descriptors(pid):
         with suppress(OSError):  # it has closed this one since

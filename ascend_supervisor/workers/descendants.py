@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.descriptors import LOOK_SECONDS, only_waits
 from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import stat
@@ -47,10 +49,15 @@ class Kin:
                 with suppress(OSError), self._children.spare_descriptor():
                     process.take_in(self._descendants())
 
-    def escaped(self) -> set[Pid]:
-        """Those in none of the groups that are signalled; raises OSError at EMFILE and the like."""
+    def waiting_elsewhere(self) -> set[Pid]:
+        """Those in none of the groups that are signalled, and that may only wait for the others.
+
+        Raises OSError at EMFILE and the like.
+        """
         groups = self.known.groups
-        return {pid for pid in self._descendants() if _group(pid) not in {None, *groups}}
+        until = time.monotonic() + LOOK_SECONDS
+        escaped = [pid for pid in self._descendants() if _group(pid) not in {None, *groups}]
+        return {pid for pid in escaped if only_waits(pid.number, until)}
 
     def _descendants(self) -> list[Pid]:
         """All that is ours, without py-spy and the like; raises OSError at EMFILE and the like.

@@ -16,6 +16,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit, Testimony, raised
 from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import ExitStatus, Failure, Worker
+from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.process import Process
 
 HEAD_BYTES = 64 * 1024
@@ -108,7 +109,18 @@ def _within_rank(lines: Sequence[str]) -> Culprit | None:
 
 
 def unheeded_death(spec: ProcessSpec, lines: Sequence[str]) -> str | None:
-    """What is wrong in the output of a process that ended with 0; None if nothing is."""
+    """Tells what is wrong in the output of a process that ended with 0; None if nothing is."""
+    found = _unheeded(spec, lines)
+    if found is None:
+        return None
+    return (
+        f"{spec.name} ended with 0, and its output holds {printable(found)}; a pipeline of a shell "
+        "ends as its last command does: write set -o pipefail, or leave tee out, because "
+        f"{spec.log} has the same lines"
+    )
+
+
+def _unheeded(spec: ProcessSpec, lines: Sequence[str]) -> str | None:
     if not any(_OF_DEATH.search(line) for line in lines):
         return None
     from ascend_supervisor.evidence.statement import unheeded  # noqa: PLC0415  (see late_imports)

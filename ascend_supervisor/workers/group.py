@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
 from ascend_supervisor.events.supervisor import Diagnostic
@@ -16,11 +16,9 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.output.rank_output import RankOutput
-from ascend_supervisor.processes.descriptors import only_reads
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.clock import whole_second
-from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.descendants import Kin
 from ascend_supervisor.workers.failure import unheeded_death
 from ascend_supervisor.workers.late_imports import import_late
@@ -63,6 +61,7 @@ class WorkerGroup:
         self._dismissed: set[Process] = set()
         self._unasked: set[Process] = set()
         self._untold: ProcessExited | None = None
+        self._waiting: set[Pid] = set()
         self._telling: OrderedSignal | None = None
 
     async def start(self, tasks: TaskGroup) -> None:
@@ -135,29 +134,28 @@ class WorkerGroup:
         self.tell_failure()
 
     async def kill(self, seconds: float) -> None:
-        """Kill all; what only waits for the end of the others has so many ``seconds`` for its own.
+        """Kill all but what may only wait for the end of the others: the sweep ends that.
 
-        What has left its group is none of those that are killed.
+        What we have started has so many ``seconds`` to end.
         """
         self._verdict.stop()
         self._kin.note()
         self._kin.take_in_ranks()
-        with suppress(OSError), self._runtime.children.spare_descriptor():
-            waiting = kill_first(self._processes)
-            waiting |= {pid for pid in self._kin.escaped() if only_reads(pid.number)}
-            self.tell_failure()
-            await self._ended(waiting, seconds)
-        for process in self._processes:
-            process.send(signal.SIGKILL)
+        self._kill(self._processes)
         self.tell_failure()
-
-    async def _ended(self, waiting: set[Pid], seconds: float) -> None:
-        """Wait for these and for the processes that we have started, at most ``seconds``."""
         with anyio.move_on_after(seconds):
             for process in self._processes:
                 await process.ended()
-            while any(pid.lives for pid in waiting):
-                await self._look_again()
+        self.tell_failure()
+
+    def _kill(self, processes: Sequence[Process]) -> None:
+        """Note what may only wait for the end of the others, and kill the rest."""
+        try:
+            with self._runtime.children.spare_descriptor():
+                self._waiting |= self._kin.waiting_elsewhere() | kill_first(processes)
+        except OSError:
+            for process in processes:
+                process.send(signal.SIGKILL)
 
     def ended_by_itself(self, pid: int) -> bool:
         """Whether it is one that we have started, and that SIGKILL did not end."""
@@ -177,12 +175,7 @@ class WorkerGroup:
     def kill_ranks(self, ranks: frozenset[int]) -> None:
         """Kill these ranks, and a launcher with all of its workers."""
         chosen = [one for one in self._ranks if one.spec.rank is None or one.spec.rank in ranks]
-        try:
-            with self._runtime.children.spare_descriptor():
-                kill_first(chosen)
-        except OSError:
-            for process in chosen:
-                process.send(signal.SIGKILL)
+        self._kill(chosen)
 
     def _dismiss(self) -> None:
         for process in self._processes:
@@ -207,7 +200,7 @@ class WorkerGroup:
     @property
     def known(self) -> Known:
         """The processes that were started, those seen below them, their pipes and groups."""
-        return self._kin.known
+        return replace(self._kin.known, waiting=frozenset(self._waiting))
 
     @property
     def is_empty(self) -> bool:
@@ -280,14 +273,9 @@ class WorkerGroup:
     def tell_unheeded(self) -> None:
         """After a success: report a death that the status of a process, 0, does not show."""
         for process in self._ranks:
-            found = unheeded_death(process.spec, process.output.last_lines)
-            if found is not None:
-                message = (
-                    f"{process.spec.name} ended with 0, and its output holds {printable(found)}; a "
-                    "pipeline of a shell ends as its last command does: write set -o pipefail, "
-                    f"or leave tee out, because {process.spec.log} has the same lines"
-                )
-                self._runtime.report(Diagnostic("exit status", message, None))
+            told = unheeded_death(process.spec, process.output.last_lines)
+            if told is not None:
+                self._runtime.report(Diagnostic("exit status", told, None))
 
     async def failure(self) -> Failure | None:
         """The first failure, after all processes have ended; a worker's if its launcher says so."""

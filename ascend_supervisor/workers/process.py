@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from ascend_supervisor.errors import (
@@ -81,17 +81,25 @@ class Process:
     def members(self, family: Mapping[Pid, Stat]) -> list[Pid]:
         """Those of ``family`` that are signalled together with it; raises OSError.
 
-        A rank's session belongs to it: ``timeout`` and job control make groups of their own there.
+        What is in the session of a rank that lives, or below it in another one (setsid), belongs to
+        it: ``timeout`` and job control make groups of their own, too. ``family`` holds parents
+        before their children.
         """
         self.note_end()
-        if self._leads and self.spec.rank is not None:
-            its = [pid for pid, found in family.items() if found.session == self.pid]
-            self._groups.add_groups_of(its, apart_from=self.pid)
+        if self._leads and (self.spec.rank is not None or self.spec.workers):
+            self._groups.add_groups_of(self._below(family), apart_from=self.pid)
         self._groups.add(self.workers())
         numbers = self._groups.inhabited()
         if self._leads:
             numbers |= {self.pid}
         return [pid for pid, found in family.items() if found.group in numbers]
+
+    def _below(self, family: Mapping[Pid, Stat]) -> Iterator[Pid]:
+        numbers = {self.pid}
+        for pid, found in family.items():
+            if found.session == self.pid or found.parent in numbers:
+                numbers.add(pid.number)
+                yield pid
 
     @property
     def group_is_empty(self) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ascend_supervisor.processes.children import Children
-from ascend_supervisor.processes.descriptors import only_reads
+from ascend_supervisor.processes.descriptors import LOOK_SECONDS, only_waits
 from ascend_supervisor.processes.proc import description, stat
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.workers.process import Process
@@ -34,6 +35,7 @@ async def left_by_command(processes: Sequence[Process], children: Children) -> t
     with suppress(OSError), children.spare_descriptor():
         ended = [one for one in processes if one.spec.leads_ranks and one.status is not None]
         behind = [pid.number for process in ended for pid in process.left_behind]
-        left = [number for number in behind if not only_reads(number)]
+        until = time.monotonic() + LOOK_SECONDS
+        left = [number for number in behind if not only_waits(number, until)]
         return await aside(lambda: tuple(map(description, left)))
     return ()

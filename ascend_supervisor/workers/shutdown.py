@@ -39,8 +39,8 @@ MOST_ALIKE_SECONDS = 1.0
 """For the other ranks to fail as the first one did, at the start."""
 HEAD_START = 0.5
 """The part of the grace in which a process may end its own children, before we tell them."""
-LAST_SECONDS = 1.0
-"""How long what waits for the end of the ranks has for its own: Python's resource tracker does."""
+DEATH_SECONDS = 1.0
+"""How long ranks may take to end after SIGKILL before the rest is swept."""
 COMPLAINT_LINES = 20
 _COMPLAINT = re.compile(r"error|exception|no such|not found|cannot|can't", re.IGNORECASE)
 """Words of a rank that says why it ended; without one there is nothing to compare."""
@@ -94,7 +94,7 @@ class Shutdown:
             await self._wait(self._group_is_empty, self._interrupts.hurry, _grace, "SIGKILL")
             await self._kill(self._runtime.clock.elapsed() - began)
         else:
-            await self._group.kill(LAST_SECONDS)
+            await self._group.kill(DEATH_SECONDS)
         return await self._sweep(patience.kill)
 
     async def _hear_the_others(self) -> None:
@@ -110,7 +110,7 @@ class Shutdown:
             remaining = {} if self._group.is_empty else await self._group.remaining()
         with suppress(OSError), self._runtime.children.spare_descriptor():
             remaining = {pid: text for pid, text in remaining.items() if is_alive(pid)}
-        await self._group.kill(LAST_SECONDS)
+        await self._group.kill(DEATH_SECONDS)
         killed = [text for pid, text in remaining.items() if not self._group.ended_by_itself(pid)]
         if killed:
             self._runtime.report(GraceEnded(tuple(killed), round(seconds, 3), option))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
+
+from msgspec import Struct
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.descriptors import (
+    LOOK_SECONDS,
     PipeEnds,
     all_pipes,
-    only_reads,
+    only_waits,
     standard_pipes,
 )
 from ascend_supervisor.processes.pid import Pid
@@ -25,7 +28,7 @@ MOST_LOOKS = 10
 """A process that was forked meanwhile is told in the next look."""
 
 Family = Mapping[Pid, proc.Stat]
-"""Our descendants that live."""
+"""Our descendants that live, parents before their children."""
 
 
 class OrderedSignal:
@@ -72,10 +75,11 @@ class OrderedSignal:
                 self._tell()
 
     def _tell(self) -> None:
+        until = time.monotonic() + LOOK_SECONDS
         for _ in range(MOST_LOOKS):
             family = living_descendants(self._seen)
             groups = {one: one.members(family) for one in self._processes}
-            members = self._members(groups, family)
+            members = self._members(groups, family, until)
             self._seen = [member.pid for member in members]
             due = frozenset(self._order.due(members, self._clock.now()))
             numbers = {member.pid: member.number for member in members}
@@ -83,19 +87,22 @@ class OrderedSignal:
             if all(sent):
                 break
 
-    def _members(self, groups: Mapping[Process, Sequence[Pid]], family: Family) -> Sequence[Member]:
+    def _members(
+        self, groups: Mapping[Process, Sequence[Pid]], family: Family, until: float
+    ) -> Sequence[Member]:
         """All that live of the processes: how they take the signal, and who reads of whom."""
         lone = [one.pid for one, pids in groups.items() if pids == [one.identity]]
         ours = {process.pid for process in groups}
-        roots = ours.union(pid.number for one in groups for pid in one.workers())
+        roots = frozenset(ours.union(pid.number for one in groups for pid in one.workers()))
         pids = [pid for pids in groups.values() for pid in pids]
         ends = {pid: standard_pipes(pid.number) for pid in pids if pid.number not in lone}
         self._said.update(*(one.says for one in ends.values()))
         self._said -= self._outputs
+        around = _Around(frozenset(self._said), roots, until)
         return [
             Member(pid, 0, self._number)
             if pid not in ends
-            else _member(pid, family[pid], self._number, ends[pid], self._said, roots)
+            else _member(pid, family[pid], self._number, ends[pid], around)
             for pid in pids
         ]
 
@@ -121,23 +128,31 @@ class OrderedSignal:
         return due.isdisjoint(pids)
 
 
+class _Around(Struct, frozen=True):
+    """What counts for all members of one look; after ``until`` no pipes are searched for."""
+
+    said: frozenset[str]
+    roots: frozenset[int]
+    until: float
+
+
 def _member(
     pid: Pid,
     found: proc.Stat,
     number: int,
     ends: PipeEnds,
-    said: AbstractSet[str],
-    roots: Collection[int],
+    around: _Around,
 ) -> Member:
     """What does not expect SIGQUIT is asked to end by SIGTERM, unless we have started it."""
     takes = proc.dispositions(pid.number)
     if number not in FOR_THE_GROUP and not takes.catches(number):
-        is_root = pid.number in roots and not takes.ignores(number)
+        is_root = pid.number in around.roots and not takes.ignores(number)
         number = number if is_root else signal.SIGTERM
-    heard = all_pipes(pid.number).reads & said if said else frozenset()
+    said = around.said
+    heard = all_pipes(pid.number, around.until).reads & said if said else frozenset[str]()
     return Member(
         pid,
-        0 if pid.number in roots else found.parent,
+        0 if pid.number in around.roots else found.parent,
         number,
         proc.program(pid.number),
         takes.handles(number),
@@ -171,10 +186,12 @@ def kill_first(processes: Sequence[Process]) -> set[Pid]:
     Raises OSError at EMFILE and the like.
     """
     family = living_descendants(living_descendants(()))
+    until = time.monotonic() + LOOK_SECONDS
     spared: set[Pid] = set()
     for process in processes:
         pids = process.members(family)
-        waiting = {pid for pid in pids if pid != process.identity and only_reads(pid.number)}
+        helpers = [pid for pid in pids if pid != process.identity]
+        waiting = {pid for pid in helpers if only_waits(pid.number, until)}
         spared |= waiting
         if not waiting:
             process.send(signal.SIGKILL)

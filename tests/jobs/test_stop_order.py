@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from tests.control.asking import ask_job
-from tests.running import Running, python, wait_until
+from tests.running import Running, begins_in_python, python, wait_until
 
 SAVES = """\
 import os, signal, subprocess, sys, time
@@ -74,6 +77,14 @@ CARRIERS = {
     "behind timeout": "timeout 60 {python} train.py 2>&1 | tee log",
     "a trap": "trap 'echo leaving' EXIT; {python} train.py 2>&1 | tee log",
 }
+AWAY = {
+    "setsid and tee": "setsid {python} train.py 2>&1 | tee log",
+    "nohup": "nohup setsid {python} train.py > log 2>&1 & wait",
+    "setsid that waits": "setsid --wait {python} train.py 2>&1 | tee log; true",
+    "timeout": "setsid timeout 60 {python} train.py 2>&1 | tee log",
+    "two sessions": "setsid bash -c 'setsid {python} train.py; true' 2>&1 | tee log",
+}
+"""They leave the session of their rank."""
 QUICK = ("--release-delay", "0", "--restart-delay", "0", "--min-uptime", "0", "--grace", "15")
 
 Script = Callable[..., Running]
@@ -113,6 +124,11 @@ def said(job: Running) -> list[str]:
     return [event["msg"] for event in job.all("output")]
 
 
+def up_from(job: Running, processes: int) -> None:
+    """Wait until so many have said so."""
+    assert len(list(islice(job.each("output", msg="up"), processes))) == processes
+
+
 @pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_what_carries_the_output_outlives_those_who_write_it(script, carrier, rank):
@@ -125,6 +141,31 @@ def test_what_carries_the_output_outlives_those_who_write_it(script, carrier, ra
     assert "has saved" in (job.root / "log").read_text()
     assert time.monotonic() - began < 10
     assert not job.all("grace.ended")
+    assert not job.survivors()
+
+
+@pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
+@pytest.mark.parametrize("text", AWAY)
+def test_what_left_the_session_of_its_rank_may_save(script, text, rank):
+    job = script(AWAY[text], rank=rank)
+    up(job)
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert (job.root / "saved").exists()
+    assert not job.all("orphans.killed")
+    assert not job.all("grace.ended")
+    assert not job.survivors()
+
+
+@pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
+def test_a_daemon_is_told_where_all_belongs_to_one_command(script, rank):
+    """Its parent has ended, so nothing says whose it is."""
+    job = script("( setsid {python} train.py > log 2>&1 & ); sleep 600", rank=rank)
+    up(job)
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert (job.root / "saved").exists() is not rank
+    assert len(job.all("orphans.killed")) == rank
     assert not job.survivors()
 
 
@@ -407,6 +448,124 @@ def test_shared_memory_of_killed_ranks_is_removed(supervised, shared, tmp_path, 
     assert not job.survivors()
 
 
+TORCHRUN = """\
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+words = [sys.executable, sys.argv[-1]]
+for rank in "0", "1":
+    subprocess.Popen(words, start_new_session=True, env={**os.environ, "RANK": rank})
+while True:
+    os.wait()
+"""
+"""Its workers lead sessions."""
+STOPS = {
+    "SIGQUIT": ("--standalone", "2"),
+    "hang": ("--standalone", "1", "--hang-timeout", "1", "--startup-timeout", "60"),
+    "once": ("--method", "once"),
+    "torchrun": ("--standalone", "2", "--method", "torchrun"),
+}
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_shared_memory_of_killed_ranks_is_removed_however_they_are_stopped(
+    supervised, shared, tmp_path, how
+):
+    program = tmp_path / "bin" / "torchrun"
+    program.parent.mkdir()
+    program.write_text(f"{begins_in_python()}\n{TORCHRUN}")
+    program.chmod(0o755)
+    job = supervised(
+        *STOPS[how],
+        *("--grace", "0.5", "--", sys.executable, f"{tmp_path}/shared.py"),
+        environ={"PATH": f"{program.parent}:{os.environ['PATH']}"},
+    )
+    up_from(job, 1 if how in {"once", "hang"} else 2)
+    if how != "hang":
+        job.send(signal.SIGQUIT if how == "SIGQUIT" else signal.SIGTERM)
+    assert job.end() == {"SIGQUIT": 131, "hang": 124}.get(how, 143)
+    assert job.all("grace.ended")
+    assert not shared()
+    assert not job.survivors()
+
+
+LEAVES_A_DAEMON = """\
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+"""
+
+
+def test_a_daemon_that_holds_the_pipe_of_the_tracker_does_not_keep_it(supervised, shared, tmp_path):
+    program = tmp_path / "shared.py"
+    source = program.read_text()
+    program.write_text(source.replace('print("up"', f'{LEAVES_A_DAEMON}print("up"'))
+    job = supervised("--standalone", "1", "--grace", "0.5", "--", sys.executable, str(program))
+    up_from(job, 2)
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert not shared()
+    assert job.wait_for("orphans.killed")["count"] == 1
+
+
+def test_shared_memory_is_removed_by_the_next_start(supervised, shared, tmp_path):
+    """Where the guardian was killed, too: the kernel ends only what we have started ourselves."""
+    below = f"{sys.executable} {tmp_path}/shared.py & wait"
+    job = supervised("--standalone", "1", "--", "bash", "-c", below)
+    job.wait_for("output", msg="up")
+    job.kill_guardians()
+    job.send(signal.SIGKILL)
+    job.end()
+    assert shared()
+    assert supervised("--standalone", "1", *python("print('again')")).end() == 0
+    assert not shared()
+    assert not job.survivors()
+
+
+MANAGER_OF_MEMORY = """\
+exec {nothing}<> <(:)
+while [ -e /proc/$1/exe ]; do read -t 0.1 -u $nothing; done
+read -t 2 -u $nothing
+> removed
+read -u $nothing
+"""
+"""PyTorch's daemon for its strategy file_system removes what its client had 2 s after the end of
+that. It reads no pipe that others hold, and has no children."""
+HAS_A_MANAGER = """\
+words = ["./torch_shm_manager", "-c", "MANAGER", "-", str(os.getpid())]
+subprocess.Popen(words, start_new_session=True)
+below = subprocess.Popen(["sleep", "600"])
+
+
+def save(*_):
+    below.wait()  # until what is below us is told
+    open("saved", "w").close()
+    sys.exit(0)
+
+
+if "ignores" in sys.argv:
+    save = signal.SIG_IGN
+signal.signal(signal.SIGTERM, save)
+"""
+
+
+@pytest.mark.parametrize("carrier", ["", " 2>&1 | tee log"], ids=["", "tee"])
+@pytest.mark.parametrize("how", ["saves", "ignores"])
+@pytest.mark.parametrize("rank", [False, True], ids=["once", "rank"])
+def test_a_manager_of_shared_memory_outlives_the_ranks(script, tmp_path, how, rank, carrier):
+    shutil.copy(shutil.which("bash") or "", tmp_path / "torch_shm_manager")
+    source = HAS_A_MANAGER.replace('"MANAGER"', repr(MANAGER_OF_MEMORY))
+    (tmp_path / "train.py").write_text(SAVES + source + STAY)
+    grace = "8" if how == "saves" else "0.5"
+    job = script(f"{{python}} train.py {how}{carrier}", "--grace", grace, rank=rank)
+    wait_until((tmp_path / "ready").exists)
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+    assert (tmp_path / "saved").exists() is (how == "saves")
+    assert (tmp_path / "removed").exists()
+    assert not job.survivors()
+
+
 def test_shared_memory_is_removed_where_the_supervisor_is_killed(supervised, shared, tmp_path):
     job = supervised("--method", "once", "--", sys.executable, f"{tmp_path}/shared.py")
     job.wait_for("output", msg="up")
@@ -414,6 +573,38 @@ def test_shared_memory_is_removed_where_the_supervisor_is_killed(supervised, sha
     job.end()
     wait_until(lambda: not job.survivors())
     assert not shared()
+
+
+CLEANS_UP = """\
+import os, sys, time
+open("tracked", "w").close()
+sys.stdin.read()
+os.close(0)
+time.sleep(0.2)
+os.remove("tracked")
+"""
+"""Like Python's resource tracker, and slower: it closes its pipe before it removes anything."""
+IS_TRACKED = """\
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "cleans_up.py"], stdin=subprocess.PIPE, start_new_session=True)
+while not os.path.exists("tracked"): time.sleep(0.02)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
+def test_what_has_closed_its_pipe_may_still_clean_up(script, tmp_path, number):
+    """The rank is below a shell: what we have started itself is killed by the kernel, too."""
+    (tmp_path / "cleans_up.py").write_text(CLEANS_UP)
+    (tmp_path / "train.py").write_text(IS_TRACKED)
+    job = script("{python} train.py; true", "--grace", "0.5", rank=True)
+    up(job)
+    job.send(number)
+    assert job.end() == 128 + number
+    wait_until(lambda: not job.survivors())
+    assert not (tmp_path / "tracked").exists()
 
 
 def test_who_ended_by_itself_is_not_among_the_killed(supervised):

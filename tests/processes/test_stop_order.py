@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_supervisor.processes.descriptors import PipeEnds, all_pipes, only_reads, standard_pipes
+from ascend_supervisor.processes.descriptors import (
+    KEEP_SHARED_MEMORY,
+    PipeEnds,
+    all_pipes,
+    only_waits,
+    standard_pipes,
+)
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import dispositions
 from ascend_supervisor.processes.stop_order import (
@@ -110,6 +117,16 @@ def test_timeout_would_tell_all_at_once():
     assert found.due((one(1, program="timeout", handles=True),), 1.0) == [Pid(1, 1)]
 
 
+def test_what_keeps_shared_memory_is_told_some_time_after_the_end_of_what_has_started_it():
+    manager = one(3, 2, program="torch_shm_manager")
+    found, first = order(SHELL, TRAINS, manager)
+    assert first == [1, 2]
+    assert found.due((TRAINS, manager), HEAD_START + 1) == []
+    assert found.due((manager,), 20.0) == []
+    assert found.next_at == 20.0 + KEEP_SHARED_MEMORY["torch_shm_manager"]
+    assert found.due((manager,), found.next_at) == [manager.pid]
+
+
 def test_those_that_read_each_other_are_told_at_once():
     both = one(1, says="a", reads="b", handles=True), one(2, says="b", reads="a", ignores=True)
     assert order(*both)[1] == [1, 2]
@@ -122,7 +139,7 @@ MEMBERS = st.lists(
         st.integers(0, 8),
         says=st.text("abc", max_size=2),
         reads=st.text("abc", max_size=2),
-        program=st.sampled_from(("bash", "timeout", "python3")),
+        program=st.sampled_from(("bash", "timeout", "python3", "torch_shm_manager")),
         handles=st.booleans(),
         ignores=st.booleans(),
     ),
@@ -156,6 +173,7 @@ def test_the_pipes_of_a_process_are_known():
         pipe = frozenset({str(Path(f"/proc/self/fd/{write_end}").readlink())})
         assert standard_pipes(child.pid) == PipeEnds(reads=pipe, says=pipe)
         assert all_pipes(child.pid) == PipeEnds(reads=pipe, says=pipe, writes=pipe)
+        assert all_pipes(child.pid, time.monotonic()) == PipeEnds()
     finally:
         child.kill()
         child.wait()
@@ -169,7 +187,8 @@ def test_what_waits_for_the_end_of_others_may_read_a_fifo(tmp_path):
     for stdin, expected in ((fifo, True), (subprocess.DEVNULL, False)):
         child = subprocess.Popen(("sleep", "60"), stdin=stdin)
         try:
-            assert only_reads(child.pid) is expected
+            assert only_waits(child.pid) is expected
+            assert not only_waits(child.pid, time.monotonic())
         finally:
             child.kill()
             child.wait()

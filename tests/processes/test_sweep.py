@@ -171,6 +171,29 @@ async def test_forty_descendants_of_all_kinds_leave_no_survivor():
     assert child.returncode is not None
 
 
+CLEANS_UP = "import time; print(flush=True); time.sleep(0.1); print('done')"
+
+
+def cleaning_up() -> subprocess.Popen[bytes]:
+    return subprocess.Popen((sys.executable, "-c", CLEANS_UP), stdout=subprocess.PIPE)
+
+
+async def test_what_was_seen_to_wait_for_the_others_is_swept_last():
+    become_subreaper()
+    children = Children()
+    ownership = Ownership.from_now_on(Mark.ours(OWNER, "/nowhere"))
+    with cleaning_up() as cleans_up:
+        assert cleans_up.stdout is not None
+        assert cleans_up.stdout.readline() == b"\n"
+        pid = Pid.of(cleans_up.pid)
+        assert pid is not None
+        with anyio.fail_after(30):
+            known = Known(frozenset({pid}), waiting=frozenset({pid}))
+            swept = await sweep_descendants(children, ownership, known, 20, lambda _: None)
+        assert swept.killed == ()
+        assert cleans_up.stdout.read() == b"done\n"
+
+
 async def test_what_serves_the_whole_job_is_not_swept():
     become_subreaper()
     children = Children()
