@@ -21,6 +21,8 @@ from ascend_supervisor.processes import proc
 
 MOST_DESCRIPTORS = 1024
 """How many descriptors of a process are looked at in search of pipes: some hold a million."""
+STANDARD = 3
+"""How many of them are stdin, stdout and stderr, which most processes have open."""
 LOOK_SECONDS = 0.25
 """How long the pipes of many processes are searched for: a descriptor takes up to 30 µs."""
 KEEP_SHARED_MEMORY = {"torch_shm_manager": 3.0}
@@ -63,6 +65,17 @@ def all_pipes(pid: int, until: float = inf, root: Path = proc.PROC) -> PipeEnds:
     if time.monotonic() >= until:
         return PipeEnds()
     return _pipe_ends(*_first_descriptors(pid, root))
+
+
+def holds_pipe(pid: int, pipes: frozenset[str], until: float = inf, root: Path = proc.PROC) -> bool:
+    """Whether one of ``pipes`` is among its first MOST_DESCRIPTORS descriptors.
+
+    From ``until`` on, a moment of time.monotonic, only stdin, stdout and stderr are looked at.
+    Raises OSError at EMFILE and the like.
+    """
+    place, numbers = _first_descriptors(pid, root)
+    seen = numbers if time.monotonic() < until else numbers[:STANDARD]
+    return any(path in pipes for path in _targets(place, seen))
 
 
 def only_waits(number: int, until: float = inf) -> bool:

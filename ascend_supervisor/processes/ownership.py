@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from zlib import crc32
@@ -10,7 +11,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.descriptors import holds_file
+from ascend_supervisor.processes.descriptors import LOOK_SECONDS, holds_pipe
 from ascend_supervisor.processes.pid import Pid
 
 PID_BITS, START_BITS, PLACE_BITS = 22, 20, 20
@@ -123,6 +124,7 @@ class Ownership(Struct, frozen=True):
     def _below_us(self, known: Known, root: Path) -> Iterator[Pid]:
         """Descendants of our processes are ours; not recursive, because a tree may be very deep."""
         parents = [(os.getpid(), not self.takes_in_strangers)]
+        until = time.monotonic() + LOOK_SECONDS
         while parents:
             parent, parent_is_ours = parents.pop()
             for number in proc.children(parent, root):
@@ -138,19 +140,19 @@ class Ownership(Struct, frozen=True):
                     if not proc.is_below(number, os.getpid(), root):
                         continue
                     certain = not self.takes_in_strangers
-                is_ours = certain or self._shows_it(pid, stat, known)
+                is_ours = certain or self._shows_it(pid, stat, known, until)
                 if is_ours:
                     yield pid
                 parents.append((number, is_ours))
 
-    def _shows_it(self, pid: Pid, stat: proc.Stat, known: Known) -> bool:
+    def _shows_it(self, pid: Pid, stat: proc.Stat, known: Known, until: float) -> bool:
         if pid in known.pids or _is_in_session_of(known.pids, stat):
             return True
         if stat.is_dead:
             return False
-        if holds_file(pid.number, known.pipes):
-            return True
         if proc.limit_of_locks(pid.number) == self.mark.number:
+            return True
+        if holds_pipe(pid.number, known.pipes, until):
             return True
         # Do not read the environment of a process stuck in a driver: the read would hang, too.
         return stat.state != "D" and self.mark.is_on(proc.environ(pid.number))

@@ -15,6 +15,7 @@ from ascend_supervisor.processes.descriptors import (
     KEEP_SHARED_MEMORY,
     PipeEnds,
     all_pipes,
+    holds_pipe,
     only_waits,
     standard_pipes,
 )
@@ -193,6 +194,27 @@ def test_what_waits_for_the_end_of_others_may_read_a_fifo(tmp_path):
             child.kill()
             child.wait()
     os.close(fifo)
+
+
+def test_a_pipe_elsewhere_than_at_the_standard_descriptors_is_searched_for_a_while():
+    said, held = os.pipe(), os.pipe()
+    child = subprocess.Popen(
+        ("sleep", "600"), stdin=subprocess.DEVNULL, stdout=said[1], pass_fds=held
+    )
+    try:
+        at_stdout, elsewhere = (
+            frozenset({str(Path(f"/proc/self/fd/{one[1]}").readlink())}) for one in (said, held)
+        )
+        assert holds_pipe(child.pid, at_stdout)
+        assert holds_pipe(child.pid, elsewhere)
+        assert not holds_pipe(child.pid, frozenset())
+        assert holds_pipe(child.pid, at_stdout, time.monotonic())
+        assert not holds_pipe(child.pid, elsewhere, time.monotonic())
+    finally:
+        child.kill()
+        child.wait()
+        for end in (*said, *held):
+            os.close(end)
 
 
 def test_what_a_process_does_with_a_signal_is_known():
