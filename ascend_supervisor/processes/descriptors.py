@@ -60,7 +60,7 @@ def standard_pipes(pid: int, root: Path = proc.PROC) -> PipeEnds:
 def all_pipes(pid: int, until: float = inf, root: Path = proc.PROC) -> PipeEnds:
     """All of them, among its first MOST_DESCRIPTORS descriptors; raises OSError at EMFILE.
 
-    None is found any more from ``until`` on, a moment of time.monotonic.
+    Empty from ``until`` on, a time of time.monotonic.
     """
     if time.monotonic() >= until:
         return PipeEnds()
@@ -70,7 +70,7 @@ def all_pipes(pid: int, until: float = inf, root: Path = proc.PROC) -> PipeEnds:
 def holds_pipe(pid: int, pipes: frozenset[str], until: float = inf, root: Path = proc.PROC) -> bool:
     """Whether one of ``pipes`` is among its first MOST_DESCRIPTORS descriptors.
 
-    From ``until`` on, a moment of time.monotonic, only stdin, stdout and stderr are looked at.
+    From ``until`` on, a time of time.monotonic, only stdin, stdout and stderr are looked at.
     Raises OSError at EMFILE and the like.
     """
     place, numbers = _first_descriptors(pid, root)
@@ -83,8 +83,8 @@ def only_waits(number: int, until: float = inf) -> bool:
 
     It reads a pipe, and apart from its output holds none that others may read: Python's resource
     tracker reads a pipe until all ranks have closed it, and then removes what they have left in
-    shared memory. To be asked before the others are killed: it closes the pipe first. False from
-    ``until`` on, a moment of time.monotonic.
+    shared memory. To be asked before the others are killed: it closes the pipe first. From
+    ``until`` on, a time of time.monotonic, only programs in KEEP_SHARED_MEMORY are recognized.
     """
     if proc.program(number) in KEEP_SHARED_MEMORY:
         return True

@@ -16,6 +16,11 @@ from ascend_supervisor.processes.pid import Pid
 
 PID_BITS, START_BITS, PLACE_BITS = 22, 20, 20
 """Of a mark as a number: a pid, the lowest bits of its start and of a checksum of its place."""
+ENVIRON_SECONDS = 1.0
+"""For how long a look reads environments. Where a process does not answer, it takes a second more.
+
+That process is not waited for again, so the next look gets further.
+"""
 
 
 class Mark(Struct, frozen=True):
@@ -124,7 +129,7 @@ class Ownership(Struct, frozen=True):
     def _below_us(self, known: Known, root: Path) -> Iterator[Pid]:
         """Descendants of our processes are ours; not recursive, because a tree may be very deep."""
         parents = [(os.getpid(), not self.takes_in_strangers)]
-        until = time.monotonic() + LOOK_SECONDS
+        began = time.monotonic()
         while parents:
             parent, parent_is_ours = parents.pop()
             for number in proc.children(parent, root):
@@ -140,22 +145,25 @@ class Ownership(Struct, frozen=True):
                     if not proc.is_below(number, os.getpid(), root):
                         continue
                     certain = not self.takes_in_strangers
-                is_ours = certain or self._shows_it(pid, stat, known, until)
+                is_ours = certain or self._shows_it(pid, stat, known, began, root)
                 if is_ours:
                     yield pid
                 parents.append((number, is_ours))
 
-    def _shows_it(self, pid: Pid, stat: proc.Stat, known: Known, until: float) -> bool:
+    def _shows_it(self, pid: Pid, stat: proc.Stat, known: Known, began: float, root: Path) -> bool:
+        """``began`` is when the look began, a time of time.monotonic."""
         if pid in known.pids or _is_in_session_of(known.pids, stat):
             return True
         if stat.is_dead:
             return False
-        if proc.limit_of_locks(pid.number) == self.mark.number:
+        if proc.limit_of_locks(pid.number, root) == self.mark.number:
             return True
-        if holds_pipe(pid.number, known.pipes, until):
+        if holds_pipe(pid.number, known.pipes, began + LOOK_SECONDS, root):
             return True
         # Do not read the environment of a process stuck in a driver: the read would hang, too.
-        return stat.state != "D" and self.mark.is_on(proc.environ(pid.number))
+        if stat.state == "D" or time.monotonic() >= began + ENVIRON_SECONDS:
+            return False
+        return self.mark.is_on(proc.environ(pid.number, root))
 
 
 def _is_in_session_of(known: frozenset[Pid], stat: proc.Stat) -> bool:

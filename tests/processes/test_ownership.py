@@ -6,6 +6,7 @@ import inspect
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -154,6 +155,19 @@ def test_a_number_that_was_given_to_a_stranger_since_it_was_listed_is_not_ours(t
     fake_proc.make(tmp_path, parents, {me: "7 8 9", 7: "10 11"})
     ours = Ownership(MARK, before=frozenset()).ours(Known(), tmp_path)
     assert sorted(pid.number for pid in ours) == [7, 10]  # 10 was adopted by us
+
+
+def test_processes_that_do_not_answer_cost_a_second_together(tmp_path):
+    """Nobody writes to the pipes in place of their environments."""
+    me, strangers = os.getpid(), range(1_000_001, 1_000_021)
+    listed = {me: " ".join(map(str, strangers))}
+    fake_proc.make(tmp_path, {1: 0, me: 1, **dict.fromkeys(strangers, me)}, listed)
+    for stranger in strangers:
+        os.mkfifo(tmp_path / str(stranger) / "environ")
+    ownership = Ownership(MARK, before=frozenset({Pid(1, 0)}))
+    began = time.monotonic()
+    assert ownership.ours(Known(), tmp_path) == []
+    assert time.monotonic() - began < len(strangers) / 2
 
 
 def test_who_had_no_child_inherits_only_from_its_own(family):
