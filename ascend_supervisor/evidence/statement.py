@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in, refused_script
 from ascend_supervisor.evidence.fatal_error import FatalError, fatal_error, signal_told_by
 from ascend_supervisor.evidence.last_words import Words
+from ascend_supervisor.evidence.log_records import is_quiet
 from ascend_supervisor.evidence.speakers import by_speaker, lines_of, without_warnings
 from ascend_supervisor.outcome import Failure
 
@@ -45,13 +46,18 @@ def statement(failure: Failure, words: Words) -> str | None:
 
 
 def last_line(failure: Failure, words: Words) -> str | None:
-    """The last line that has a word and is no warning: whether it says why, is unknown."""
+    """The last line that has a word and is no warning: whether it says why, is unknown.
+
+    What a logger prints at the end of a process, after its last words, does not.
+    """
     is_of_others = failure.is_shared and (failure.rank is not None or failure.worker is not None)
     if failure.status.signal is not None or is_of_others:
         return None
-    spoken = reversed(without_warnings(words.lines))
-    last = next(filter(_WORD.search, spoken), None)
-    return None if last is None else f"its last line is: {last.strip()}"
+    spoken = list(filter(_WORD.search, without_warnings(words.lines)))
+    if not spoken:
+        return None
+    said = (line for line in reversed(spoken[-_NEAR_THE_END:]) if not is_quiet(line))
+    return f"its last line is: {next(said, spoken[-1]).strip()}"
 
 
 def unheeded(output: Sequence[str]) -> str | None:

@@ -76,3 +76,97 @@ def test_a_rule_without_a_word_is_not_the_last_line():
     assert explained(failure(["no data in /data", "-----", "", "+==+"])).said == (
         "its last line is: no data in /data"
     )
+
+
+QUIET = (
+    "INFO:root:bye",
+    "[INFO] bye",
+    "[   INFO] bye",
+    "INFO bye",
+    "INFO:     Shutting down",
+    "DEBUG:root:bye",
+    "train - INFO - bye",
+    "[train.py:12] INFO: bye",
+    "[INFO|trainer.py:123] 2026-01-02 03:04:05,123 >> bye",
+    "INFO 01-02 03:04:05 engine.py:12] bye",
+    "[INFO] HCCL(1234,python):2026-01-02-03:04:05.123.456 [main.cc:12][5678] bye",
+    "[DEBUG] ME(1234:5678,MainProcess):2026-01-02-03:04:05.123.456 [mindspore/a.py:12] bye",
+    "2026-01-02 03:04:05,123 INFO bye",
+    "2026-01-02T03:04:05.123Z INFO bye",
+    "2026-01-02 03:04:05,123 - train - INFO - bye",
+    "2026-01-02 03:04:05,123 apscheduler.scheduler INFO bye",
+    "2026-01-02 03:04:05,123 - mindformers[trainer.py:12] - INFO - bye",
+    "2026/01/02 03:04:05 - mmengine - INFO - bye",
+    "2026-01-02 03:04:05,123\tINFO worker.py:1642 -- bye",
+    "[2026-01-02 03:04:05,123] [INFO] [engine.py:12:destroy] [Rank 0] bye",
+    "[2026-01-02 03:04:05,123] torch.distributed.run: [INFO] bye",
+    "2026-01-02 03:04:05.123 | INFO     | __main__:<module>:3 - bye",
+    "2026-01-02 03:04:05.123 | SUCCESS  | __main__:<module>:3 - bye",
+    "2026-01-02 03:04:05 [info     ] bye                            key=1",
+    "03:04:05 [MainThread] INFO  train - bye",
+    "[01/02/26 03:04:05] INFO     bye                              train.py:3",
+    "                    INFO     bye                              train.py:3",
+    "I0102 03:04:05.123456 1234 main.cc:12] bye",
+    "I20260102 03:04:05.123456 1234 main.cc:12] bye",
+    "[I1127 11:14:03.086 ProcessGroupHCCL.cpp:12] bye",
+    "[2026-01-02 03:04:05,123 I 1234 1234] main.cc:12: bye",
+    "2026-01-02 03:04:05.123456: I tensorflow/core/platform/cpu.cc:12] bye",
+    "w-0:1234:5678 [0] NCCL INFO bye",
+    "level=info msg=bye",
+    "time=2026-01-02T03:04:05Z level=info msg=bye",
+    '{"time": 1, "level": "info", "message": "bye"}',
+)
+
+
+@pytest.mark.parametrize("line", QUIET)
+def test_a_record_of_a_logger_without_trouble_is_not_the_last_line(line):
+    assert explained(failure(["no data", line, line])).said == "its last line is: no data"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no data in /data",
+        "ERROR:root:no data with level INFO",
+        "[ERROR] INFO: x",
+        "2026-01-02 03:04:05,123 - train - ERROR - no INFO: x",
+        "2026-01-02 03:04:05,123 - train - CRITICAL - x",
+        "2026-01-02 03:04:05.123 | ERROR    | INFO",
+        "E0102 03:04:05.123456 1234 main.cc:12] x",
+        "level=error msg=INFO",
+        '{"level": "error", "message": "INFO"}',
+        "2026-01-02 03:04:05 cannot read the INFO file",
+        "no INFO in the header",
+        "no INFO: x",
+        "info about the job is missing",
+        "Information is missing",
+        "there is no [debug] in train.toml",
+        "cannot set level=info",
+        "IDs 12 and 13 are missing",
+    ],
+)
+def test_what_is_no_such_record_is_the_last_line(line):
+    bye = "INFO:root:bye"
+    assert explained(failure(["step 1", line, bye])).said == f"its last line is: {line}"
+
+
+def test_where_nothing_else_was_said_near_the_end_it_is_a_record():
+    records = [f"INFO:root:step {step}" for step in range(40)]
+    for lines in (records, ["begin", *records]):
+        assert explained(failure(lines)).said == "its last line is: INFO:root:step 39"
+
+
+@pytest.mark.parametrize("stream", ["sys.stderr", "sys.stdout"])
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("sys.exit('no data in /data')", "no data in /data"),
+        ("logging.error('no data'); sys.exit(1)", "ERROR:root:no data"),
+        ("print('no data'); logging.info('step'); sys.exit(1)", "no data"),
+        ("logging.info('step'); sys.exit(1)", "INFO:root:bye"),
+    ],
+)
+def test_a_logger_that_runs_after_the_last_words_does_not_hide_them(stream, end, said):
+    logs = f"logging.basicConfig(level=0, stream={stream}); atexit.register(logging.info, 'bye')\n"
+    lines = output(f"import atexit, logging, sys\n{logs}{end}", 1)
+    assert explained(failure(lines)).said == f"its last line is: {said}"
