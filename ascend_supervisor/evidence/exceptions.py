@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,7 +31,8 @@ class Raised(Struct, frozen=True):
 
     The first line of ``text`` begins with the type. ``place`` is its innermost frame, ``at`` the
     number of its line. It ``is_uncaught`` if it began in the script itself. It ``has_sequel`` if
-    others were raised while it was handled.
+    others were raised while it was handled. In its group it ``follows_hidden`` ones if Python has
+    not printed what came before it, because it was nested too deep.
     """
 
     kind: str
@@ -41,6 +43,7 @@ class Raised(Struct, frozen=True):
     is_aside: bool = False
     is_report: bool = False
     has_sequel: bool = False
+    follows_hidden: bool = False
 
     @property
     def headline(self) -> str:
@@ -135,6 +138,7 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
         is_aside=is_aside,
         is_report=bool(_REPORT.search(named.kind)),
         has_sequel=chain.inner is not outer,
+        follows_hidden=_follows_hidden(inner, chain.within),
     )
 
 
@@ -146,6 +150,14 @@ def _first_of(chain: Chain) -> Block:
             if block.is_sequel and block.is_same(first):
                 return _first_in(_history(group, at)) or first
     return first
+
+
+def _follows_hidden(first: Block, group: Sequence[Block]) -> bool:
+    """Whether a group before ``first`` was printed without the exceptions in it."""
+    return any(
+        one.is_group and after.depth <= one.depth and after.at <= first.at
+        for one, after in pairwise(group)
+    )
 
 
 def _first_in(group: Sequence[Block]) -> Block | None:

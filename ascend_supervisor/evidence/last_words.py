@@ -88,11 +88,15 @@ def _words_of(raised: Raised, spoken: _Spoken, rank: int | None) -> Words:
 
 
 def _weighed(failure: Failure, words: Words) -> Words:
-    """Without another rank none was lost. A loss or a clear code is no error of its own."""
+    """Without another rank none was lost. A loss or a clear code is no error of its own.
+
+    What was not printed before an exception may have been a loss.
+    """
     if failure.is_alone:
         words = replace(words, loss=None)
     clear = words.loss is not None or (words.code is not None and not is_inner(words.code))
-    return replace(words, is_own=words.is_own and not clear)
+    hidden = words.raised is not None and words.raised.follows_hidden
+    return replace(words, is_own=words.is_own and not (clear or hidden))
 
 
 def _spoken(failure: Failure) -> list[_Spoken]:

@@ -102,6 +102,32 @@ def test_a_lost_peer_in_a_group_is_never_the_ranks_own(first):
     assert blame(told) is expected
 
 
+def deep(error: str, depth: int) -> str:
+    return f"ExceptionGroup('', [{deep(error, depth - 1)}])" if depth else error
+
+
+@BUILT_IN
+@pytest.mark.parametrize(
+    ("error", "expected", "said"),
+    [
+        (deep("ValueError('nan')", 10), Blame.OWN, "ValueError: nan"),
+        (deep("ValueError('nan')", 11), Blame.UNKNOWN, "ExceptionGroup:  (1 sub-exception)"),
+        (f"ExceptionGroup('', [{deep('OSError(1)', 11)}, ValueError('nan')])", Blame.UNKNOWN,
+         "ValueError: nan"),
+        (deep(f"ExceptionGroup('', [{deep('OSError(1)', 5)}, ValueError('nan')])", 8),
+         Blame.UNKNOWN, "ValueError: nan"),
+        (f"ExceptionGroup('', [ValueError('nan'), {deep('OSError(1)', 11)}])", Blame.OWN,
+         "ValueError: nan"),
+        (f"ExceptionGroup('', [{deep('ValueError(1)', 3)}, TypeError('x')])", Blame.OWN,
+         "ValueError: 1"),
+    ],
+)  # fmt: skip
+def test_what_is_nested_too_deep_to_be_printed_may_be_the_cause(error, expected, said):
+    """Python prints 10 levels."""
+    told = explained(failure(output(f"raise {error}", 1)))
+    assert (blame(told), told.said) == (expected, said)
+
+
 BACKPORT = """\
   + Exception Group Traceback (most recent call last):
   |   File "/code/train.py", line 12, in <module>
