@@ -13,6 +13,8 @@ USAGE, UNAVAILABLE = 64, 69
 TERMINATION_LOG = "/dev/termination-log"
 MOST_BYTES = 4096
 """Kubernetes reads no more of it."""
+MARK = "user.ascend_supervisor.refused"
+"""The extended attribute of a termination log that tells a refusal."""
 QUESTIONS = {"--check", "--help", "-h", "--version"}
 LACKING = ("cannot allocate memory", "failed to map segment", "Too many open files")
 """What an error of the system says where a module is there, but there is no room for it."""
@@ -137,7 +139,10 @@ def _event(sentence: str, code: int) -> str:
 
 
 def _tell_kubelet(sentence: str) -> None:
-    """Write the termination log, if it is a regular file that nobody holds or has written to."""
+    """Write the termination log, if it is a regular file that nobody holds.
+
+    What it says of the end of a job stays; what it says of a refusal is replaced.
+    """
     import stat
 
     path = _termination_log()
@@ -151,10 +156,33 @@ def _tell_kubelet(sentence: str) -> None:
         number = os.open(path, flags, 0o644)
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         found = os.fstat(number)
-        if stat.S_ISREG(found.st_mode) and not found.st_size:
+        if stat.S_ISREG(found.st_mode) and (not found.st_size or tells_refusal(number)):
+            os.ftruncate(number, 0)
             _write(number, text.decode(errors="ignore"))
+            mark_refusal(number)
     except (ImportError, OSError):
         pass  # the sentence is on stderr
+
+
+def mark_refusal(number: int) -> None:
+    """Note at an open file that it says why a start was refused, where files can have notes."""
+    try:
+        os.setxattr(number, MARK, _last_change(number))
+    except OSError:
+        pass  # the next refusal will not replace it
+
+
+def tells_refusal(number: int) -> bool:
+    """Whether this was noted at an open file, and nothing was written to it since."""
+    try:
+        return os.getxattr(number, MARK) == _last_change(number)
+    except OSError:
+        return False
+
+
+def _last_change(number: int) -> bytes:
+    found = os.fstat(number)
+    return f"{found.st_size} bytes at {found.st_mtime_ns}".encode()
 
 
 def _termination_log() -> "str | None":

@@ -160,6 +160,18 @@ def test_without_our_packages_it_is_left_to_whom_it_belongs(tmp_path, words, tol
     assert log.read_text() == told
 
 
+def test_without_our_packages_it_replaces_an_earlier_refusal(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("the first failure")
+    with log.open("r+b") as file:
+        imports.mark_refusal(file.fileno())
+        if not imports.tells_refusal(file.fileno()):
+            pytest.skip("this file system has no extended attributes")
+    program = (sys.executable, "-S", "-m", "ascend_supervisor", "--termination-log", "log", "true")
+    run = ended(program, tmp_path, PYTHONPATH=str(ROOT))
+    assert log.read_text() == f"{last_event(run.stdout)['root_cause']}\n"
+
+
 @pytest.mark.parametrize("kind", ["directory", "link", "device", "nowhere", "held"])
 def test_where_it_cannot_be_written_the_sentence_is_told_all_the_same(tmp_path, kind):
     log = tmp_path / "log"

@@ -1,8 +1,8 @@
 """The root cause in the container's termination log, which kubelet reads.
 
 The file is the container's own. Of the starts in it the last one that ran a job counts: it empties
-the file and holds it, so that a second start that is refused leaves it alone. Everything here but
-the fold may block on the disk.
+the file and holds it, so that a second start that is refused leaves it alone. Where none has told
+the end of a job, the last refusal counts. Everything here but the fold may block on the disk.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
 from ascend_supervisor.files.regular_file import close_quietly, open_regular_file, open_to_write
+from ascend_supervisor.imports import mark_refusal, tells_refusal
 
 USUAL = Path("/dev/termination-log")
 MODE = 0o644
@@ -76,7 +77,8 @@ def write_termination_log(path: Path, text: bytes) -> None:
 def write_refusal(path: Path, text: bytes) -> None:
     """Write why a start was refused, unless somebody holds the file or has written to it.
 
-    Raises OSError.
+    What it says of an earlier refusal is replaced, where the file system lets us see that. Raises
+    OSError.
     """
     descriptor, _ = open_to_write(path, 0, MODE)
     with os.fdopen(descriptor, "wb") as file:
@@ -87,9 +89,12 @@ def write_refusal(path: Path, text: bytes) -> None:
                 return
             except OSError:  # no locks here: the size must do
                 pass
-            if os.fstat(descriptor).st_size:
+            if os.fstat(descriptor).st_size and not tells_refusal(descriptor):
                 return
+            file.truncate()
         file.write(text)
+        file.flush()
+        mark_refusal(descriptor)
 
 
 def _is_regular(descriptor: int) -> bool:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -285,6 +286,32 @@ def test_a_second_start_does_not_overwrite_what_the_first_has_told(supervised, t
     assert "exited with status 3" in told
     assert supervised(*words, "--restarts", "three", "--", "true").end() == 64
     assert log.read_text() == told
+
+
+def test_of_two_starts_that_are_refused_the_second_is_told(supervised, tmp_path):
+    """Its exit code is that of the container."""
+    log = tmp_path / "termination-log"
+    log.touch()
+    if not has_attributes(log):
+        pytest.skip("this file system has no extended attributes")
+    words = ("--standalone", "1", "--termination-log", str(log))
+    for wrong in (("--restarts", "three"), ("--log-dir", os.devnull), ("--grace", "x")):
+        job = supervised(*words, *wrong, "--", "true")
+        assert job.end() in {64, 73}
+        assert log.read_text() == f"{job.events[-1]['root_cause']}\n"
+    with log.open("a") as file:
+        file.write("the user's own words")
+    told = log.read_text()
+    assert supervised(*words, "--restarts", "three", "--", "true").end() == 64
+    assert log.read_text() == told
+
+
+def has_attributes(path: Path) -> bool:
+    try:
+        os.setxattr(path, "user.test", b"")
+    except OSError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("code", [64, 69])
