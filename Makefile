@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-cluster check test lint types tests parts
 .PHONY: frameworks test-e2e test-mindspore test-faults test-pythons
-.PHONY: bench compare pictures recordings terminals
+.PHONY: house bench compare pictures recordings terminals
 .PHONY: wheel portable requirements
 .PHONY: environment clean
 
@@ -116,6 +116,9 @@ terminals: environment ## docs/pictures/terminal-*.svg, from real runs in a real
 		$(PYTHON) scripts/terminals $$name /tmp/training >.terminal.svg && \
 			mv .terminal.svg docs/pictures/terminal-$$name.svg || { rm -f .terminal.svg; exit 1; }; \
 	done
+
+house: ## every file of the package, room by room, with its first sentence; figures
+	@python3 scripts/house
 
 wheel: environment ## dist/: the wheel, and the source distribution
 	@$(PYTHON) -m build --outdir dist .

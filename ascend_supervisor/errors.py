@@ -1,4 +1,4 @@
-"""What we refuse, each with its exit code; every message says what the reader can do."""
+"""What we refuse, each with its exit code; pure. Every message says what the reader can do."""
 
 from __future__ import annotations
 

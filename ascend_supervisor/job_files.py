@@ -1,4 +1,4 @@
-"""From the platform's variables: the job's name, our own, and where files go."""
+"""From the platform's variables: the job's name, our own, and where files go; pure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MOST_GENERATIONS = 10**9
 """No job has more: a record of etcd that names a later one is damaged."""
 
 MOST_STATUS = 255
-Status = Annotated[int, Meta(ge=0, le=MOST_STATUS)]
+StatusNumber = Annotated[int, Meta(ge=0, le=MOST_STATUS)]
 """Of a process, as the kernel keeps it."""
 Number = Annotated[int, Meta(ge=0, le=MOST_GENERATIONS)]
 """Of a rank, a generation, a server, or how many there are."""
@@ -29,7 +29,7 @@ MOST_SENT = 40
 class ExitStatus(Struct, frozen=True):
     """How a child ended: with a status of its own (0-255) or by a signal, never both."""
 
-    status: Status | None
+    status: StatusNumber | None
     signal: Annotated[int, Meta(ge=1, le=64)] | None = None
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What follows a generation: a restart or the end; a table of cases and nothing else."""
+"""What follows a generation: a restart or the end; a table of cases, pure."""
 
 from __future__ import annotations
 

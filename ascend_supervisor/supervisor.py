@@ -1,4 +1,4 @@
-"""The story: join, get ready, run, settle; then a restart or the end."""
+"""The story: join, get ready, run, settle; then a restart or the end, with its exit code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from ascend_supervisor.events.generations import (
 )
 from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.rank_table import RankTableReady
-from ascend_supervisor.exit import Exit, exit_by, refused
+from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
     Ended,
+    Failure,
     Fault,
     Interrupted,
     NotStarted,
@@ -37,11 +38,53 @@ from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop, stopped_by
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first
-from ascend_supervisor.workers.generation import Company, Look
+from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.workers.generation import Company, LastLook
 from ascend_supervisor.workers.root_cause import (
+    cause_first,
     cause_in_short,
+    failure_text,
     headline,
+    root_cause,
 )
+
+
+class End(Struct, frozen=True):
+    """The end: its event, and ``refusal``, a sentence, if the root cause is not a failed process.
+
+    The sentence also goes to stderr, for people who do not read events. ``is_retryable``: a
+    controller may try again. ``start`` is that of the last generation, None if there was none.
+    """
+
+    event: SupervisorExited
+    refusal: str | None = None
+    is_retryable: bool = False
+    start: Start | None = None
+
+    def with_retryable_code(self, code: int | None) -> End:
+        """The same end with the exit ``code`` of --retryable-exit-code, if it is retryable."""
+        own = self.event.exit_code
+        if code is None or code == own or not self.is_retryable:
+            return self
+        return replace(self, event=replace(self.event, exit_code=code, own_exit_code=own))
+
+
+def refused(refusal: Refusal, generations: int = 0) -> End:
+    """The end by a refusal: it is its own root cause."""
+    sentence = printable(str(refusal))
+    event = SupervisorExited(refusal.exit_code, sentence, generations, sentence)
+    return End(event, sentence, refusal.is_retryable)
+
+
+def exit_by(stop: Stop, generations: int, ended: Ended | None, start: Start | None) -> End:
+    """The end by a decision; ``ended`` and ``start`` are those of the last generation."""
+    cause = stop.cause or (None if ended is None else root_cause(ended))
+    text = failure_text(cause, stop.server) if isinstance(cause, Failure) else cause
+    reason = cause_first(cause, stop.reason)
+    event = SupervisorExited(stop.exit_code, reason, generations, text, peers_server=stop.server)
+    is_told = isinstance(cause, Failure) or not stop.exit_code
+    return End(event, None if is_told else text, stop.is_retryable, start)
+
 
 T = TypeVar("T")
 
@@ -60,7 +103,7 @@ class Job(Struct, frozen=True):
     plan: Callable[[Start], Plan]
     prepare: Callable[[Plan], Awaitable[Plan]]
     run: Callable[[Life, Company], Awaitable[Ended]]
-    look: Look
+    look: LastLook
     release: float
     interrupts: Interrupts
     clock: Clock
@@ -76,7 +119,7 @@ class Broken(Exception):
         self.generations = generations
 
 
-async def supervise(job: Job) -> Exit:
+async def supervise(job: Job) -> End:
     """Run the job to its end.
 
     No process is left, whatever the end is. A Refusal is an end like any other;

@@ -1,4 +1,4 @@
-"""Text from outside in our messages: on one line, with a suggestion for misspelt names."""
+"""Text from outside in our messages: on one line, with a suggestion for misspelt names; pure."""
 
 from __future__ import annotations
 

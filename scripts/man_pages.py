@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from shell_words import Word, ctl_commands, ctl_options, supervisor_groups
 
 from ascend_supervisor import errors
-from ascend_supervisor.settings.option import PREFIX
+from ascend_supervisor.settings.kinds import PREFIX
 
 NOTE = r".\" Made from the tables of options by scripts/shell-files; do not edit."
 

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartRanks
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
-from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks, Self
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.etcd.access import Access, Endpoint
@@ -51,7 +50,7 @@ class Members:
         """One member, until the job ends."""
         incarnation = f"{index:016x}"
         own = Self(incarnation, f"place-{index:026x}", index)
-        rules = Rules(own, self._servers, BUDGET, "same", self._ttl, 4 * self._ttl, TIMEOUT)
+        rules = JobRules(own, self._servers, BUDGET, "same", self._ttl, 4 * self._ttl, TIMEOUT)
         async with etcd_client(Access((self._endpoint,), deadline=self._ttl / 4)) as etcd:
             store = Store(etcd, "scale", incarnation, round(self._ttl))
             tell_trouble = partial(complain, index)

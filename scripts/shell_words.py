@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ascend_supervisor.ctl.arguments import command_line
-from ascend_supervisor.settings.option import Option
+from ascend_supervisor.settings.kinds import Option
 from ascend_supervisor.settings.options import GROUPS
 
 FILES = frozenset({"PATH", "FILE"})

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from ascend_supervisor.run import run
+from ascend_supervisor.program.run import run
 
 COMMAND = ("python", "/code/train.py")
 

@@ -12,8 +12,7 @@ import anyio
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.coordination import Coordinator
-from ascend_supervisor.coordination.alone import Alone
-from ascend_supervisor.coordination.restart_budget import Ledger
+from ascend_supervisor.coordination.alone import Alone, Ledger
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import GenerationStarted
 from ascend_supervisor.events.supervisor import SupervisorExited

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ascend_supervisor.settings.option import Option
+from ascend_supervisor.settings.kinds import Option
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.precedence import Settings, read_settings
 

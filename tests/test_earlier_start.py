@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.earlier_start import (
+from ascend_supervisor.job_files import Place, place_of
+from ascend_supervisor.processes.proc import start_time
+from ascend_supervisor.program.earlier_start import (
     CAUSE_CHARACTERS,
     SENTENCE_CHARACTERS,
     EarlierEnd,
     earlier_end,
 )
-from ascend_supervisor.job_files import Place, place_of
-from ascend_supervisor.processes.proc import start_time
 from ascend_supervisor.reporters.state_file import Status, as_json
 
 CAUSE = "rank 1 failed first, in generation 0: it exited with status 7 after 0.1 s\n  the last line"

@@ -15,7 +15,7 @@ from ascend_supervisor.errors import (
     Unavailable,
 )
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.exit import Exit, refused
+from ascend_supervisor.supervisor import End, refused
 from tests.plays import Stage, alone, crash, finish, train
 
 CODE = 200
@@ -60,7 +60,7 @@ async def test_success_is_success():
 
 
 def test_both_codes_are_told():
-    end = Exit(SupervisorExited(1, "no restarts were asked for", 1, "rank 3"), is_retryable=True)
+    end = End(SupervisorExited(1, "no restarts were asked for", 1, "rank 3"), is_retryable=True)
     event = end.with_retryable_code(137).event
     assert (event.exit_code, event.own_exit_code) == (137, 1)
     assert event.msg == (
@@ -71,5 +71,5 @@ def test_both_codes_are_told():
 
 @pytest.mark.parametrize("code", [None, 1])
 def test_without_another_code_nothing_is_said_of_it(code):
-    end = Exit(SupervisorExited(1, "no restarts were asked for", 1, None), is_retryable=True)
+    end = End(SupervisorExited(1, "no restarts were asked for", 1, None), is_retryable=True)
     assert end.with_retryable_code(code) == end

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.files.atomic import write_atomically
+from ascend_supervisor.files.regular_file import write_atomically
 from ascend_supervisor.job_files import (
     NAME_BYTES,
     Place,

@@ -12,20 +12,20 @@ import pytest
 
 from ascend_supervisor.coordination.followed_cluster.incident import HURRIED_SECONDS
 from ascend_supervisor.coordination.followed_cluster.incident_detection import (
+    LASTING_SECONDS,
     WITHDRAWN_PROJECTED_SECONDS,
     WITHDRAWN_SECONDS,
 )
 from ascend_supervisor.coordination.followed_cluster.memory import (
     CONFIRMED_SECONDS,
+    FORGOTTEN_SECONDS,
     MOST_RESTARTS,
     RESTARTS_SECONDS,
 )
-from ascend_supervisor.coordination.followed_cluster.observation import FORGOTTEN_SECONDS
 from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
     MOST_SECONDS,
     UNCHANGED_SECONDS,
 )
-from ascend_supervisor.coordination.followed_cluster.wrong_tables import LASTING_SECONDS
 from ascend_supervisor.events import cluster
 from tests.test_docs import CODES, TEST, between, chapter, differences, page, rows
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ascend_supervisor.end_of_run import exited
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE, USAGE, Unavailable
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import Defect
@@ -19,6 +18,7 @@ from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.ownership import Mark, Ownership
+from ascend_supervisor.program.end_of_run import exited
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.tasks.clock import MonotonicClock
@@ -84,7 +84,7 @@ async def test_without_room_for_a_thread_the_job_is_refused():
 
 NOT_PERMITTED = """
 import os, sys
-from ascend_supervisor.run import run
+from ascend_supervisor.program.run import run
 
 def listen(_):
     raise PermissionError(1, "Operation not permitted")

@@ -11,8 +11,13 @@ from msgspec.structs import replace
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.outcome import ExitStatus, Failure, Requester, StopSignal
-from ascend_supervisor.received_signals import STOPPING, Interrupts
-from ascend_supervisor.signal_meaning import explainable_until, explains, is_impatient
+from ascend_supervisor.received_signals import (
+    STOPPING,
+    Interrupts,
+    explainable_until,
+    explains,
+    is_impatient,
+)
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock
 

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ascend_supervisor.cluster.formats import Listed, check_count, listed_server
-from ascend_supervisor.cluster.rank_checker import Row, check_contiguous
+from ascend_supervisor.cluster.formats import (
+    Listed,
+    Row,
+    check_contiguous,
+    check_count,
+    listed_server,
+)
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, Once
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ascend_supervisor.cluster.from_environment.model_arts import DEVICES, HOSTS
 from ascend_supervisor.cluster.rank_table import NotReady
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import plain, shown
 

@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from ascend_supervisor.cluster.made_table import ServerDevice
 from ascend_supervisor.errors import SettingsRefused, TableRefused
-from ascend_supervisor.files.reasons import reason_of
-from ascend_supervisor.files.regular_file import read_regular_file
-from ascend_supervisor.settings.values import MOST_DEVICES
+from ascend_supervisor.files.regular_file import read_regular_file, reason_of
+from ascend_supervisor.settings.readers import MOST_DEVICES
 from ascend_supervisor.untrusted_text import plain
 
 MOST_BYTES = 1024 * 1024

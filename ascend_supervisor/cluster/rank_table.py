@@ -1,13 +1,28 @@
-"""Which ranks run where: the rank table, whatever format it came in; values."""
+"""Which ranks run where: the rank table, whatever format it came in; values.
+
+Two tables that agree in what ranks depend on are the same to them: writers rewrite a table with
+other spaces, another order of keys, another ``version`` or the time of writing. The order of
+servers matters only to ranks that start together: HCCL compares a checksum of the whole table
+between them, over its lists as they stand.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+import orjson
 from msgspec import Struct
 
 from ascend_supervisor.events.rank_table import NO_FILE
+from ascend_supervisor.untrusted_text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Format(Enum):
@@ -121,3 +136,101 @@ class FoundTable(Struct, frozen=True):
     def placement(self) -> str:
         """The same for two tables if they are the same to ranks that run."""
         return self.table.placement or self.sha256
+
+
+LISTS = ("server_list", "super_pod_list", "rank_list")
+"""What HCCL reads of a document: servers or ranks, and how they are connected."""
+
+
+def essence(layout: Format, entries: Sequence[Entry], document: Mapping[str, Any]) -> str:
+    """The sha256 of the format, the entries in rank order, and the lists of a ``document``.
+
+    ``document`` is what the ranks read themselves, empty if they get it converted. An entry has its
+    ranks, devices, their addresses in their order, and every name and address of its server or pod:
+    a pod that was replaced on the same server may have another address. In the lists every key and
+    value counts, at any depth, and the order of the elements; the order of keys does not. Of the
+    top level nothing else counts, so neither ``version`` nor ``status``, a count of what is listed,
+    nor a key that we do not know. Empty for a document that is nested too deep to be written: then
+    its bytes must be compared.
+    """
+    return _digest(layout, entries, _lists(document))
+
+
+def placement(layout: Format, entries: Sequence[Entry], document: Mapping[str, Any]) -> str:
+    """As ``essence``, in whatever order the servers and super pods are listed.
+
+    Ranks that run have the same place in both tables: rank ids are written in them.
+    """
+    try:
+        lists = {key: _in_one_order(listed) for key, listed in _lists(document).items()}
+    except orjson.JSONEncodeError:
+        return ""
+    return _digest(layout, entries, lists)
+
+
+def _lists(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: document[key] for key in LISTS if key in document}
+
+
+def _in_one_order(listed: Any) -> Any:
+    """The same whichever way it is listed; of a super pod, its servers, too."""
+    return sorted(map(_super_pod, listed), key=_written) if isinstance(listed, list) else listed
+
+
+def _super_pod(listed: Any) -> Any:
+    if not isinstance(listed, dict) or "server_list" not in listed:
+        return listed
+    return {**listed, "server_list": _in_one_order(listed["server_list"])}
+
+
+def _digest(layout: Format, entries: Sequence[Entry], lists: Mapping[str, Any]) -> str:
+    told = (layout.value, msgspec.to_builtins(entries), lists)
+    try:
+        return sha256(_written(told)).hexdigest()
+    except orjson.JSONEncodeError:
+        return ""
+
+
+def _written(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def warnings_about(layout: Format, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """A sentence for each doubt."""
+    servers: dict[str, list[int]] = {}
+    for node_rank, entry in enumerate(entries):
+        if entry.devices:
+            ranks = servers.setdefault(entry.server_id or f"node rank {node_rank}", [])
+            ranks += [device.rank for device in entry.devices]
+    using = [server.label for server in entries if _uses_nic(server)]
+    nics = _about_nics(using) if layout is Format.TEMPLATE_1 and len(servers) > 1 else ()
+    return (*nics, *_about_ranks(servers))
+
+
+def _uses_nic(server: Entry) -> bool:
+    return None in [device.device_ip for device in server.devices]  # faster than any()
+
+
+def _about_nics(using: Sequence[str]) -> Iterator[str]:
+    """Said of template 1 only: the chips of 1.2 can do this."""
+    if using:
+        yield (
+            f"{_first(using)} has devices without device_ip, so HCCL uses the NIC of host_ip: "
+            "Atlas A3 can do this, Atlas A2 refuses the table"
+        )
+
+
+def _about_ranks(servers: dict[str, list[int]]) -> Iterator[str]:
+    torn = [name for name, ranks in servers.items() if max(ranks) - min(ranks) >= len(ranks)]
+    if torn:
+        ranks = servers[torn[0]]
+        yield (
+            f"{_first(torn)} has {len(ranks)} ranks between {min(ranks)} and {max(ranks)}, and "
+            "other servers have the rest of these: HCCL does not support ranks that interleave, "
+            "so number them server by server"
+        )
+
+
+def _first(servers: Sequence[str]) -> str:
+    more = f" (and {len(servers) - 1} more)" if len(servers) > 1 else ""
+    return f"server {shown(servers[0])}{more}"

@@ -14,13 +14,14 @@ from ascend_supervisor.cluster.no_table import no_table
 from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.errors import CannotWrite, TableRefused, Unavailable
-from ascend_supervisor.files.atomic import remove_remnants, write_atomically
-from ascend_supervisor.files.reasons import reason_of
 from ascend_supervisor.files.regular_file import (
     NotRegular,
     TooLarge,
     content_of,
     read_regular_file,
+    reason_of,
+    remove_remnants,
+    write_atomically,
 )
 from ascend_supervisor.files.watch import Signature, signature
 from ascend_supervisor.job_files import TABLE_FILE
@@ -93,7 +94,7 @@ PROJECTED = "..data"
 """The symlink through which kubelet shows the files of a ConfigMap; it swaps it at each change."""
 
 
-class Seen(Struct, frozen=True):
+class SeenFile(Struct, frozen=True):
     """What is at ``path``; ``hint`` belongs to every reason for waiting, and says what to do.
 
     ``is_projected``: kubelet copies the file from a ConfigMap, so that changes show late.
@@ -105,7 +106,7 @@ class Seen(Struct, frozen=True):
     is_projected: bool = False
 
 
-def read_table(places: Sequence[Path], others: str = "", npus: int = 0) -> Seen:
+def read_table(places: Sequence[Path], others: str = "", npus: int = 0) -> SeenFile:
     """What is at the path that ``places`` lead to; may block.
 
     ``others`` are sources that were tried besides, and ``npus`` as in ``no_table``; both are told
@@ -115,18 +116,18 @@ def read_table(places: Sequence[Path], others: str = "", npus: int = 0) -> Seen:
     try:
         found = content_of(path, MAX_BYTES)
     except FileNotFoundError:
-        return Seen(path, no_table(_candidates(places), others, npus))
+        return SeenFile(path, no_table(_candidates(places), others, npus))
     except NotRegular as other:
-        return Seen(path, IS_DIRECTORY if other.is_directory else IS_NO_FILE)
+        return SeenFile(path, IS_DIRECTORY if other.is_directory else IS_NO_FILE)
     except TooLarge as large:
         raise TableRefused(
             f"{path}: expected a rank table of at most {MAX_BYTES} bytes, found {large.size}; it "
             "was not read"
         ) from large
     except OSError as error:
-        return Seen(path, _unreadable(error))
+        return SeenFile(path, _unreadable(error))
     is_projected = os.path.islink(path.with_name(PROJECTED))  # noqa: PTH114  (never raises)
-    return Seen(path, found.data, "" if found.has_name else DETACHED, is_projected)
+    return SeenFile(path, found.data, "" if found.has_name else DETACHED, is_projected)
 
 
 def _resolved(places: Sequence[Path]) -> Path:

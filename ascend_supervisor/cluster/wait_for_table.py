@@ -15,8 +15,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.conversion import standalone
-from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.parsing import parse, standalone
 from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
 from ascend_supervisor.cluster.table_file import read_table, signature_at, watched_path
 from ascend_supervisor.errors import TableRefused, TableTimeout
@@ -29,8 +28,7 @@ from ascend_supervisor.events.rank_table import (
 )
 from ascend_supervisor.files.watch import FileSystemTimeout, FileWatch, Signature, SlowFiles
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.intervals import TABLE
+from ascend_supervisor.tasks.clock import TABLE, Clock
 from ascend_supervisor.tasks.threads import in_thread
 
 CHANGES_SECONDS = 1.0

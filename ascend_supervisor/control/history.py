@@ -1,4 +1,4 @@
-"""What events have told of the job so far, with their times; a fold, as the state file is."""
+"""What events have told of the job so far, with their times; a fold, pure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 import anyio
 
 from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve, free_descriptors
 from ascend_supervisor.files.socket_file import ListeningSocket

@@ -1,4 +1,4 @@
-"""Where the job stands now: what the state file holds, and what is written nowhere."""
+"""Where the job stands now: what the state file holds, and what is written nowhere; pure."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""What the control socket's requests do."""
+"""What the control socket's requests do, and whether the ranks do their work, as a probe asks."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import anyio
+from msgspec import Struct
 
 from ascend_supervisor.control.chronicle import Chronicle
-from ascend_supervisor.control.current_generation import Current, Running
 from ascend_supervisor.control.live_status import Moment, live_status
 from ascend_supervisor.control.protocol import (
     DUMP_SECONDS,
@@ -20,18 +22,100 @@ from ascend_supervisor.control.protocol import (
     Dumped,
     Ping,
     Pong,
+    Readiness,
     Request,
 )
-from ascend_supervisor.control.readiness import readiness
 from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
-from ascend_supervisor.outcome import Requester
-from ascend_supervisor.probes.requests import Requests
+from ascend_supervisor.life import Life, Start
+from ascend_supervisor.outcome import Ended, Requester
+from ascend_supervisor.probes.requests import RestartRequests
 from ascend_supervisor.received_signals import Interrupts
+from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.workers.generation import Company
+
+Run = Callable[[Life, Company], Awaitable[Ended]]
+Dump = Callable[[Life], Awaitable[StacksTaken | NothingSeen]]
+"""Takes the stacks of a generation, and reports that."""
+
+
+class Running(Struct):
+    """A generation; ``can_restart`` says whether a request here may end it for another one."""
+
+    life: Life
+    dump: Dump
+    can_restart: bool
+
+
+class Current:
+    """``running`` is None between generations; ``latest`` stays after the end."""
+
+    def __init__(self) -> None:
+        self.running: Running | None = None
+        self.latest: Life | None = None
+
+    def watching(self, run: Run, dump: Dump, reaches_all: Callable[[Start], bool]) -> Run:
+        """``run``, seen from here; ``reaches_all``: whether a restart here restarts every rank."""
+
+        async def watched(life: Life, company: Company) -> Ended:
+            self.running = Running(life, dump, reaches_all(life.plan.start))
+            self.latest = life
+            try:
+                return await run(life, company)
+            finally:
+                self.running = None
+
+        return watched
+
+
+MOST_NAMED = 8
+"""How many ranks a sentence names."""
+
+
+def readiness(status: Status, life: Life | None, *, must_notify: bool) -> Readiness:
+    """``life`` is the generation that runs; ``must_notify``: its ranks are to say so themselves.
+
+    Ranks that are started from another server, by mpirun, cannot: they get no NOTIFY_SOCKET.
+    """
+    obstacle = _obstacle(status, life, must_notify=must_notify)
+    if obstacle is not None:
+        return Readiness(ready=False, reason=obstacle)
+    return Readiness(ready=True, reason=f"generation {status.generation} runs")
+
+
+def _obstacle(status: Status, life: Life | None, *, must_notify: bool) -> str | None:
+    if life is None or status.phase != "running":
+        return f"the job is {status.phase}" + (f": {status.why}" if status.why else "")
+    if life.is_ending:
+        return f"generation {life.generation} is being ended"
+    missing = len(life.plan.specs) - len(life.processes)
+    if missing:
+        return f"{missing} of {len(life.plan.specs)} processes have not been started"
+    ended = [living.spec.name for living in life.processes if living.activity.has_ended]
+    if ended:
+        return f"{ended[0]} has ended"
+    silent = [rank for rank in life.plan.start.local_ranks if not _has_notified(life, rank)]
+    starts_ranks = any(one.spec.speaks_for_ranks for one in life.processes)
+    if must_notify and starts_ranks and silent:
+        return f"{_ranks(silent)} sent neither READY=1 nor WATCHDOG=1"
+    return None
+
+
+def _has_notified(life: Life, rank: int) -> bool:
+    told = life.notified.get(rank)
+    return told is not None and (told.ready_at is not None or told.watchdog_at is not None)
+
+
+def _ranks(ranks: list[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]} has"
+    if len(ranks) > MOST_NAMED:
+        return f"{len(ranks)} ranks, rank {ranks[0]} first, have"
+    return f"ranks {', '.join(map(str, ranks))} have"
 
 
 class Operations:
@@ -51,7 +135,7 @@ class Operations:
         must_notify: bool,
     ) -> None:
         self.current = Current()
-        self.requests = Requests()
+        self.requests = RestartRequests()
         self.of_coordinator = ForOperators()
         self._chronicle = chronicle
         self._interrupts = interrupts

@@ -1,4 +1,4 @@
-"""Requests and answers of the control socket: one line of JSON each; docs/control.md shows them.
+"""Requests and answers of the control socket: a line of JSON each, as docs/control.md shows; pure.
 
 It imports nothing slow, because health probes ask with it every few seconds.
 """

@@ -1,4 +1,4 @@
-"""What an answer to ``status`` holds; docs/control.md shows it."""
+"""What an answer to ``status`` holds, as docs/control.md shows it; values."""
 
 from __future__ import annotations
 

@@ -1,23 +1,107 @@
-"""This server decides for itself: it holds every rank, or leaves the others to the scheduler."""
+"""This server decides for itself: it holds every rank, or leaves the others to the scheduler.
+
+It counts generations and what was spent of the restart budget.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 import anyio
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.coordination.barred_restarts import without_restarts
-from ascend_supervisor.coordination.restart_budget import Ledger
-from ascend_supervisor.life import Start
+from ascend_supervisor.life import Bar, Start
 from ascend_supervisor.outcome import Ended, Outcome
-from ascend_supervisor.restart_policy import Decision
+from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, decide
+from ascend_supervisor.tasks.clock import Clock
 
 if TYPE_CHECKING:
-    from typing_extensions import Self  # typing has it from Python 3.11 on
+    from typing_extensions import Self
+
+
+OTHER_SERVERS = Bar(
+    "other servers hold ranks of this job, and cannot be restarted from here, so the first failure "
+    "ends this server",
+    "with --follow-cluster the ranks restart when the cluster has replaced pods or reset NPUs; "
+    "with --peers the servers restart together; else --restarts applies where one server holds all "
+    "ranks",
+)
+OTHER_POD = Bar(
+    "the ranks need a process in another pod, which cannot be restarted from here, so the first "
+    "failure ends this server",
+    "--restarts applies where all processes of the job run in one pod",
+)
+
+FOLLOWED = Bar(
+    "other servers hold ranks of this job, and the cluster says when all of them start again",
+    "a restart that the cluster asks for is not charged; --restarts applies where one server holds "
+    "all ranks",
+)
+
+
+def without_restarts(
+    start: Start, limit: int, *, joins_others: bool, elsewhere: Bar = OTHER_SERVERS
+) -> Start:
+    """``start``, with no restarts left, and why, unless all that it needs is on this server.
+
+    ``limit`` is what was asked for: without any, there is nothing to explain. ``joins_others``:
+    the ranks need a process in another pod. ``elsewhere`` is why, where other servers hold ranks.
+    """
+    if not limit or (start.holds_all_ranks and not joins_others):
+        return start
+    bar = OTHER_POD if start.holds_all_ranks else elsewhere
+    return replace(start, restarts_left=0, bar=bar)
+
+
+class Ledger:
+    """``random`` gives numbers in [0, 1), for the back-off."""
+
+    def __init__(self, budget: RestartBudget, clock: Clock, random: Callable[[], float]) -> None:
+        self._budget = budget
+        self._clock = clock
+        self._random = random
+        self._numbers = count()
+        self.generation = next(self._numbers)
+
+    @property
+    def limit(self) -> int:
+        """How many restarts were asked for."""
+        return self._budget.limit
+
+    @property
+    def restarts_left(self) -> int:
+        return self._budget.left(self._clock.now())
+
+    def is_never_retried(self, status: int | None) -> bool:
+        """Whether the user has ruled out a restart after this exit status."""
+        return status in self._budget.never
+
+    def settle_recovered(self, ended: Ended) -> Decision:
+        """As ``settle``, after an incident of the cluster, which counts its restarts itself.
+
+        The restart is free however long the row of free ones is; its back-off still grows.
+        """
+        self._budget = replace(self._budget, free_since=self._clock.now())
+        return self.settle(ended, holds_all_ranks=True)
+
+    def settle(self, ended: Ended, *, holds_all_ranks: bool) -> Decision:
+        """What follows a generation; a restart is written down."""
+        decision = decide(
+            ended,
+            self._budget,
+            self._clock.now(),
+            jitter=self._random(),
+            holds_all_ranks=holds_all_ranks,
+        )
+        if isinstance(decision, Restart):
+            self._budget = decision.budget
+            self.generation = next(self._numbers)
+        return decision
 
 
 class Alone:

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.cluster_source import Cluster
+from ascend_supervisor.cluster.cluster_source import Cluster, identity, table_source
+from ascend_supervisor.cluster.from_environment.choice import index_told
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.cluster.servers_told import index_told
-from ascend_supervisor.cluster.table_source import identity, table_source
 from ascend_supervisor.coordination import Coordinator
-from ascend_supervisor.coordination.alone import Alone
+from ascend_supervisor.coordination.alone import Alone, Ledger
 from ascend_supervisor.coordination.for_operators import ForOperators
-from ascend_supervisor.coordination.own_etcd.machine import Machine
-from ascend_supervisor.coordination.restart_budget import Ledger
+from ascend_supervisor.coordination.own_etcd.process import Surroundings
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.choice import meeting_here
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
@@ -30,8 +28,8 @@ from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock
 
 if TYPE_CHECKING:
-    from ascend_supervisor.coordination.followed_cluster.cluster_files import Look
-    from ascend_supervisor.coordination.followed_cluster.rules import Rules
+    from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
+    from ascend_supervisor.coordination.followed_cluster.incident import FollowRules
     from ascend_supervisor.coordination.peers.tables import Tables
 
 
@@ -40,7 +38,7 @@ def coordinator_of(
     environ: Mapping[str, str],
     cluster: Cluster,
     state_file: PurePath,
-    machine: Machine,
+    machine: Surroundings,
     clock: Clock,
     report: Report,
     operators: ForOperators,
@@ -83,7 +81,7 @@ class _Run(Struct, frozen=True):
     def joins_others(self) -> bool:
         return joins_others(self.settings.method, meeting_here(self.settings, self.environ))
 
-    def followed(self) -> tuple[tuple[Look, ...], Rules]:
+    def followed(self) -> tuple[tuple[FileLook, ...], FollowRules]:
         from ascend_supervisor.coordination.followed_cluster.from_settings import looks_of, rules_of  # noqa: PLC0415
 
         looks = looks_of(self.settings, self.environ, self.cluster, self.clock, self.report)
@@ -91,16 +89,16 @@ class _Run(Struct, frozen=True):
 
 
 def _platform(run: _Run, operators: ForOperators) -> Coordinator:
-    from ascend_supervisor.coordination.followed_cluster.coordinator import Platform  # noqa: PLC0415  (seldom needed)
+    from ascend_supervisor.coordination.followed_cluster.coordinator import FollowedCluster  # noqa: PLC0415  (seldom needed)
 
     looks, rules = run.followed()
-    made = Platform(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)
+    made = FollowedCluster(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)
     operators.wait.ended_by(made.use_table_as_it_is)
     return made
 
 
 def _peers(
-    run: _Run, state_file: PurePath, machine: Machine, operators: ForOperators
+    run: _Run, state_file: PurePath, machine: Surroundings, operators: ForOperators
 ) -> Coordinator:
     from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
     from ascend_supervisor.coordination.peers.meeting import meeting_of  # noqa: PLC0415
@@ -109,7 +107,7 @@ def _peers(
     meeting = meeting_of(settings, run.environ, _budget(settings), state_file)
     fence, table = machine.guardian.fence, run.table
     if settings.peers is OwnEtcd.FIRST:
-        from ascend_supervisor.coordination.own_etcd.choice import (  # noqa: PLC0415  (seldom)
+        from ascend_supervisor.coordination.own_etcd.first_server import (  # noqa: PLC0415  (seldom)
             first_server_of,
             table_with_etcd,
         )

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ascend_supervisor.cluster.from_environment.choice import pods_told
-from ascend_supervisor.cluster.servers_told import node_rank_told
+from ascend_supervisor.cluster.from_environment.choice import node_rank_told, pods_told
 from ascend_supervisor.life import Start
 
 

@@ -22,7 +22,7 @@ from ascend_supervisor.control.protocol import (
     Request,
 )
 from ascend_supervisor.control.status_answer import LiveStatus
-from ascend_supervisor.ctl.connection import ANSWER_SECONDS, Denied, NoSocket, Silent, ask
+from ascend_supervisor.ctl.connection import ANSWER_SECONDS, Denied, NoAnswer, NoSocket, ask
 from ascend_supervisor.ctl.seen import unanswered
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.errors import Refusal
@@ -101,7 +101,7 @@ def _requested(
         raise NotDone(plain(str(declined))) from declined
     except NotUnderstood as error:
         raise NotDone(f"{state.description}: {error}") from error
-    if not isinstance(answer, (NoSocket, Denied, Silent)):
+    if not isinstance(answer, (NoSocket, Denied, NoAnswer)):
         return answer
     if isinstance(answer, NoSocket) and state.left_behind:
         raise NotDone(state.loss)

@@ -22,20 +22,20 @@ Command = Callable[[Namespace, Mapping[str, str], Out], int]
 
 
 def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl import status, watching  # noqa: PLC0415
+    from ascend_supervisor.ctl import status  # noqa: PLC0415
     from ascend_supervisor.ctl.seen import as_json  # noqa: PLC0415
 
     find = partial(_state, arguments, environ)
-    state = watching.awaited(find, out) if arguments.watch else find()
+    state = status.awaited(find, out) if arguments.watch else find()
     is_terminal = os.isatty(STDOUT) and environ.get("TERM") != "dumb"
     if not arguments.watch:
         text = status.as_text_on_terminal if is_terminal else status.as_text
         status.once(state, out, as_json if arguments.json else text)
     elif arguments.json or not is_terminal:
         each = status.as_line if arguments.json else status.as_paragraph
-        watching.print_changes(status.watched(state, each), out)
+        status.print_changes(status.watched(state, each), out)
     else:
-        watching.redraw(status.watched(state, status.as_text), out)
+        status.redraw(status.watched(state, status.as_text), out)
     return 0
 
 
@@ -109,8 +109,7 @@ def _dump(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
 
 
 def _check_table(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl.table_files import read_table_file  # noqa: PLC0415
-    from ascend_supervisor.ctl.table_text import table_text  # noqa: PLC0415
+    from ascend_supervisor.ctl.table_files import read_table_file, table_text  # noqa: PLC0415
 
     read = read_table_file(arguments.file)
     out.text(table_text(read.table))

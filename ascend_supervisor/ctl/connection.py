@@ -46,13 +46,13 @@ class Denied(Struct, frozen=True):
     reason: str
 
 
-class Silent(Struct, frozen=True):
+class NoAnswer(Struct, frozen=True):
     """Somebody listens, but there was no whole answer within so many ``seconds``."""
 
     seconds: float
 
 
-Unanswered = NoSocket | Denied | Silent
+Unanswered = NoSocket | Denied | NoAnswer
 
 
 def socket_of(state_file: Path) -> Path:
@@ -88,10 +88,10 @@ def _exchange(state_file: Path, line: bytes, seconds: float) -> bytes | Unanswer
         except PermissionError as error:
             return Denied(error.strerror or str(error))
         except (TimeoutError, ConnectionResetError):
-            return Silent(seconds)
+            return NoAnswer(seconds)
         except OSError as error:
             return NoSocket(error.strerror or str(error))
-    return answer or Silent(seconds)
+    return answer or NoAnswer(seconds)
 
 
 def _connect(client: socket.socket, path: Path, end: float) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ascend_supervisor.ctl.state import State, StateUnknown
-from ascend_supervisor.ctl.table_text import spans
-from ascend_supervisor.output.growing_logs import Put, Tail, Tails, follow, print_all
+from ascend_supervisor.ctl.table_files import spans
+from ascend_supervisor.output.growing_logs import PutBytes, Tail, Tails, follow, print_all
 from ascend_supervisor.output.labelled_log import LabelledLog
-from ascend_supervisor.output.labels import Label, named_label, rank_label
+from ascend_supervisor.output.terminal import Label, named_label, rank_label
 from ascend_supervisor.output.terminal_escapes import Shown
 from ascend_supervisor.output.text_lines import TextLines
 from ascend_supervisor.reporters.state_file import RankStatus, Status
-from ascend_supervisor.settings.values import RankSet
+from ascend_supervisor.settings.readers import RankSet
 from ascend_supervisor.untrusted_text import plain
 
 
@@ -59,12 +59,12 @@ class RankTails(Struct):
     """
 
     wanted: Wanted
-    put: Put
+    put: PutBytes
     shown: Shown | None
     last_lines: int | None = None
     in_colour: bool = False
     labelled: list[LabelledLog] = field(default_factory=list)
-    _by_path: dict[str, tuple[Tail, Put]] = field(default_factory=dict)
+    _by_path: dict[str, tuple[Tail, PutBytes]] = field(default_factory=dict)
 
     @property
     def tails(self) -> Tails:
@@ -101,7 +101,7 @@ class RankTails(Struct):
             tail.skip_to_last(self.last_lines)
         return tail
 
-    def _put_of(self, rank: RankStatus, digits: int) -> Put:
+    def _put_of(self, rank: RankStatus, digits: int) -> PutBytes:
         if self.shown is None:
             return self.put
         lines = TextLines(self._label_of(rank, digits), self.shown)

@@ -12,7 +12,7 @@ from ascend_supervisor.control.protocol import (
     Pong,
     Readiness,
 )
-from ascend_supervisor.ctl.connection import Denied, NoSocket, Silent, ask
+from ascend_supervisor.ctl.connection import Denied, NoAnswer, NoSocket, ask
 from ascend_supervisor.ctl.seen import unanswered
 from ascend_supervisor.ctl.state import State, read_state_file
 from ascend_supervisor.errors import Refusal
@@ -43,7 +43,7 @@ def check_health(state: State) -> None:
     match answer:
         case Pong():
             return
-        case Silent():
+        case NoAnswer():
             _check_silent(read_state_file(state.path), answer)
         case NoSocket() | Denied():
             _check_process(read_state_file(state.path))
@@ -66,7 +66,7 @@ def check_ready(state: State) -> None:
             raise ProbeFailed(plain(reason))
         case NoSocket():
             _check_ranks(read_state_file(state.path))
-        case Silent() | Denied():
+        case NoAnswer() | Denied():
             raise ProbeFailed(unanswered(state, answer))
 
 
@@ -83,7 +83,7 @@ def _end(state: State) -> str:
     return f"the supervisor has ended with {code}: {plain(cause)}"
 
 
-def _check_silent(state: State, silent: Silent) -> None:
+def _check_silent(state: State, silent: NoAnswer) -> None:
     """It may have ended while it was asked."""
     if state.status.phase != "ended":
         raise ProbeFailed(unanswered(state, silent))

@@ -14,8 +14,8 @@ from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.ctl.connection import (
     ANSWER_SECONDS,
     Denied,
+    NoAnswer,
     NoSocket,
-    Silent,
     Unanswered,
     ask,
     socket_of,
@@ -88,7 +88,7 @@ def unanswered(state: State, how: Unanswered) -> str:
                 f"{state.description} answers only its own user and root ({reason}); ask as one "
                 "of them"
             )
-        case Silent(seconds=seconds):
+        case NoAnswer(seconds=seconds):
             why = (
                 f"it was stopped (SIGSTOP); kill -CONT {state.status.pid} continues it"
                 if state.is_stopped

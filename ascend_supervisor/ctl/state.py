@@ -15,7 +15,7 @@ from ascend_supervisor.errors import Refusal
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.processes import proc
-from ascend_supervisor.reporters.state_file import PastGeneration, Phase, RankStatus, Status
+from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status, StatusPhase
 from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.untrusted_text import plain
 
@@ -23,7 +23,7 @@ VARIABLE = "ASCEND_SUPERVISOR_STATE_FILE"
 PATTERN = "*-supervisor-*.json"
 """The names that supervisors give to their state files."""
 MAX_BYTES = 16 * 1024 * 1024
-_PHASES: tuple[Phase, ...] = get_args(Phase)
+_PHASES: tuple[StatusPhase, ...] = get_args(StatusPhase)
 NAME_IT = f"name the supervisor's own with --log-dir, --state-file or {VARIABLE}"
 """What to do where the wrong file, or none, was found."""
 
@@ -160,7 +160,7 @@ def _generations(top: Cursor) -> tuple[PastGeneration, ...]:
     )
 
 
-def _phase(top: Cursor) -> Phase:
+def _phase(top: Cursor) -> StatusPhase:
     found = top.text("phase")
     phase = next((phase for phase in _PHASES if phase == found), None)
     if phase is None:

@@ -1,15 +1,126 @@
-"""``status``: once, or again and again."""
+"""``status``: once, or with --watch again and again, until the supervisor ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
+from typing import NamedTuple
 
 from ascend_supervisor.ctl.out import Out
 from ascend_supervisor.ctl.seen import Seen, as_json, look_again, look_at
 from ascend_supervisor.ctl.state import State, StateUnknown
-from ascend_supervisor.ctl.status_text import Picture, narrowed, of_answer, of_file
-from ascend_supervisor.ctl.watching import PATIENCE_SECONDS, Watched, window
+from ascend_supervisor.ctl.status_text import (
+    CLEAR,
+    Picture,
+    Window,
+    fitted,
+    frame,
+    narrowed,
+    of_answer,
+    of_file,
+)
+from ascend_supervisor.files.standard_streams import STDOUT, closed_stdout
+
+LOOK_SECONDS = 1.0
+"""Between two looks."""
+PATIENCE_SECONDS = 2.0
+"""How long a supervisor may take to answer before the screen says that it does not."""
+USUAL_WINDOW = Window(80, 24)
+"""Where the terminal does not know its size, as in some remote shells."""
+
+
+class Watched(NamedTuple):
+    """``look`` returns what there is now; ``picture`` shows it; ``text`` is all of it, as bytes."""
+
+    look: Callable[[], Seen]
+    picture: Callable[[Seen], Picture]
+    text: Callable[[Seen], bytes]
+
+
+def awaited(find: Callable[[], State], out: Out) -> State:
+    """What ``find`` finds, as soon as a supervisor has written its state file; told once."""
+    is_told = False
+    while True:
+        try:
+            return find()
+        except StateUnknown as unknown:
+            missing = unknown.__cause__ and unknown.__cause__.__cause__
+            if not isinstance(missing, FileNotFoundError):
+                raise
+            if not is_told:
+                for fault in unknown.faults:
+                    out.say(fault)
+                out.say("waiting for a supervisor to start here")
+                is_told = True
+        _wait_for_look()
+
+
+def redraw(watched: Watched, out: Out) -> None:
+    """Draw every look over the one before, in the window of the terminal at stdout."""
+    out.text(CLEAR)
+    try:
+        with _resizes_wait():
+            while True:
+                seen = watched.look()
+                out.text(frame(fitted(watched.picture(seen), window())))
+                if seen.is_final:
+                    return
+                signal.sigtimedwait({signal.SIGWINCH}, LOOK_SECONDS)
+    finally:
+        out.text("\r\n")  # what comes next, such as the prompt, begins a line
+
+
+def print_changes(watched: Watched, out: Out) -> None:
+    """Print every look that differs from the one before by more than figures that always grow."""
+    before = None
+    while True:
+        seen = watched.look()
+        now = _gist(seen)
+        if now != before:
+            out.put(watched.text(seen))
+            before = now
+        if seen.is_final:
+            return
+        _wait_for_look()
+
+
+def _gist(seen: Seen) -> object:
+    live = seen.live
+    ranks = () if live is None else tuple((row.pid, row.state) for row in live.ranks)
+    peers = None if live is None else live.peers
+    servers = () if peers is None else tuple((one.phase, one.last_word) for one in peers.servers)
+    return seen.status, ranks, servers, seen.trouble
+
+
+@contextmanager
+def _resizes_wait() -> Iterator[None]:
+    """SIGWINCH, which is ignored otherwise, is kept until somebody waits for it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def window() -> Window:
+    """The size of the terminal at stdout."""
+    try:
+        columns, lines = os.get_terminal_size(STDOUT)
+    except OSError:
+        return USUAL_WINDOW
+    return Window(columns or USUAL_WINDOW.columns, lines or USUAL_WINDOW.lines)
+
+
+def _wait_for_look() -> None:
+    """Raises BrokenPipeError as soon as stdout has no reader, StdoutLost if it is closed."""
+    poll = select.poll()
+    poll.register(STDOUT, 0)
+    for _, found in poll.poll(LOOK_SECONDS * 1000):
+        raise closed_stdout() if found & select.POLLNVAL else BrokenPipeError
 
 
 def once(state: State, out: Out, render: Callable[[Seen], bytes]) -> None:

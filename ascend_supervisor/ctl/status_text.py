@@ -11,13 +11,68 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, RankRow
+from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, PeersStatus, RankRow
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
-from ascend_supervisor.ctl.quantities import duration, size
-from ascend_supervisor.ctl.servers import how_old, servers_table
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
+
+_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
+
+
+def duration(seconds: float) -> str:
+    """Its two largest units: ``2 h 10 min``, ``45 s``; less than a second is ``0 s``."""
+    left = max(int(seconds), 0)
+    parts = []
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        parts.append((count, unit))
+    first = next((at for at, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count) or "0 s"
+
+
+def size(number: float) -> str:
+    """Bytes with a unit of 1024: ``312 B``, ``1.2 MiB``."""
+    unit = 0
+    while number >= _STEP and unit < len(_SIZES) - 1:
+        number /= _STEP
+        unit += 1
+    return f"{number:.1f} {_SIZES[unit]}" if unit else f"{number:.0f} {_SIZES[0]}"
+
+
+HEADS = ("SERVER", "HOST", "PHASE", "SINCE", "LAST WORD")
+STALE_SECONDS = 60.0
+"""An etcd that is well is read more often, unless the TTL is very long."""
+
+
+def servers_table(peers: PeersStatus | None) -> tuple[str, ...]:
+    """A line for each server after the heads; nothing without peers.
+
+    The server that answers has a star.
+    """
+    if peers is None or not peers.servers:
+        return ()
+    rows = [
+        (
+            f"{one.server}{'*' * (one.server == peers.server)}",
+            printable(one.host) if one.host else None,
+            printable(one.phase),
+            duration(one.age_seconds),
+            printable(one.last_word),
+        )
+        for one in peers.servers
+    ]
+    return tuple(table(HEADS, rows))
+
+
+def how_old(peers: PeersStatus | None) -> str:
+    """A warning where etcd was read too long ago; else nothing."""
+    if peers is None or peers.seen_seconds < STALE_SECONDS:
+        return ""
+    return f"as they were {duration(peers.seen_seconds)} ago: etcd has not been read since"
+
 
 MOST_RESTARTS = 5
 """How many of the latest restarts are listed."""

@@ -1,13 +1,15 @@
-"""Rank tables in files that an operator names: read without waiting, written all or nothing."""
+"""Rank tables in files that an operator names: read without waiting, printed, written at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ascend_supervisor.cluster.parsing import MAX_BYTES, parse
 from ascend_supervisor.cluster.rank_table import NotReady, RankTable
+from ascend_supervisor.ctl.columns import facts, table
 from ascend_supervisor.errors import (
     TABLE_NOT_READY,
     CannotWrite,
@@ -15,8 +17,12 @@ from ascend_supervisor.errors import (
     SettingsRefused,
     TableRefused,
 )
-from ascend_supervisor.files.atomic import write_atomically
+from ascend_supervisor.files.regular_file import write_atomically
 from ascend_supervisor.untrusted_text import plain
+
+if TYPE_CHECKING:
+    from ascend_supervisor.cluster.rank_table import Entry
+
 
 STDIN = 0
 TABLE_MODE = 0o644
@@ -118,3 +124,46 @@ def _open_file(path: Path) -> str:
     if path.is_symlink() and path.parent.resolve().parts[:2] in (("/", "dev"), ("/", "proc")):
         return "it is an open file; for stdout leave out -o"
     return ""
+
+
+MOST_ENTRIES = 20
+_MOST_SPANS = 8
+
+
+def table_text(table_read: RankTable) -> str:
+    """What the rank table says, entry by entry up to ``MOST_ENTRIES``."""
+    named = [
+        ("format", table_read.format.value),
+        ("world size", table_read.world_size),
+        ("servers", table_read.servers),
+        ("entries", len(table_read.entries)),
+    ]
+    shown = table_read.entries[:MOST_ENTRIES]
+    rows = [_entry_row(place, entry) for place, entry in enumerate(shown)]
+    more = len(table_read.entries) - MOST_ENTRIES
+    lines = facts(named)
+    if rows:
+        lines += ["", *table(("NODE RANK", "SERVER", "POD", "RANKS", "DEVICES"), rows)]
+    if more > 0:
+        lines.append(f"and {more} more")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """The numbers, consecutive ones as one span: ``0-7,12``; cut when there are many spans."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    listed = [f"{low}" if low == high else f"{low}-{high}" for low, high in found[:_MOST_SPANS]]
+    if len(found) > _MOST_SPANS:
+        listed.append("...")
+    return ",".join(listed) or "none"
+
+
+def _entry_row(node_rank: int, entry: Entry) -> tuple[object, ...]:
+    names = (None if name is None else plain(name) for name in (entry.server_id, entry.pod_name))
+    ranks = spans(device.rank for device in entry.devices)
+    return node_rank, *names, ranks, spans(device.device_id for device in entry.devices)

@@ -11,15 +11,14 @@ from contextlib import asynccontextmanager
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.etcd.endpoint_requests import Asking
-from ascend_supervisor.etcd.etcd_errors import Meaning, meaning_of, reason
+from ascend_supervisor.etcd.etcd_errors import Complained, Meaning, Message, meaning_of, reason
 from ascend_supervisor.etcd.failures import LeaseNotFound, TooManyOperations
-from ascend_supervisor.etcd.one_try import Complained, Message
 from ascend_supervisor.etcd.values import (
     MOST_OPERATIONS,
-    Answer,
     Get,
     Range,
     Transaction,
+    TransactionAnswer,
 )
 from ascend_supervisor.etcd.watch import Watch, begun
 
@@ -40,7 +39,7 @@ class Etcd:
         if self._asking.turns.order != (endpoint,):
             self._asking.turns.become((endpoint,))
 
-    async def transact(self, transaction: Transaction) -> Answer:
+    async def transact(self, transaction: Transaction) -> TransactionAnswer:
         """Raises also LeaseNotFound for a put with an unknown lease, and TooManyOperations.
 
         A transaction that may have been done is not sent again: Unreachable then says so, and only
@@ -64,7 +63,7 @@ class Etcd:
                 f"nothing was written to etcd: {reason(error.complaint)}"
             ) from error
 
-    async def read(self, *gets: Get) -> Answer:
+    async def read(self, *gets: Get) -> TransactionAnswer:
         """What each of ``gets`` finds, all at one revision."""
         return await self.transact(Transaction(then=gets))
 

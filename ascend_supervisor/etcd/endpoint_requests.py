@@ -1,21 +1,71 @@
-"""Asks the endpoints in turn, with a token if there are users."""
+"""Asks the endpoints in turn, with a token if there are users.
+
+The last that answered comes first, one that has failed comes last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint, Login
-from ascend_supervisor.etcd.endpoint_order import Turns
-from ascend_supervisor.etcd.etcd_errors import FULL, Meaning, meaning_of, reason, refusal
-from ascend_supervisor.etcd.failures import Failure, Kind, Refused, error_of
-from ascend_supervisor.etcd.one_try import Complained, Failed, Message, not_understood
+from ascend_supervisor.etcd.etcd_errors import (
+    FULL,
+    Complained,
+    Failed,
+    Meaning,
+    Message,
+    meaning_of,
+    not_understood,
+    reason,
+    refusal,
+)
+from ascend_supervisor.etcd.failures import EndpointFailure, FailureKind, Refused, error_of
 
-if TYPE_CHECKING:  # imports httpx
+if TYPE_CHECKING:
     from ascend_supervisor.etcd.exchange import Exchange
+
+
+class Turns:
+    """The endpoints in the order in which they are tried."""
+
+    def __init__(self, endpoints: tuple[Endpoint, ...]) -> None:
+        self._order = list(endpoints)
+        self._leaving: list[Callable[[Endpoint], None]] = []
+
+    @property
+    def order(self) -> tuple[Endpoint, ...]:
+        return tuple(self._order)
+
+    def become(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """From now on these are asked; who depends on another one is called."""
+        gone = [endpoint for endpoint in self._order if endpoint not in endpoints]
+        self._order = list(endpoints)
+        for endpoint in gone:
+            for leave in self._leaving:
+                leave(endpoint)
+
+    def failed(self, endpoint: Endpoint) -> None:
+        """It has not answered; whoever depends on it is called, if there is another to go to."""
+        if len(self._order) > 1:
+            self._order.remove(endpoint)
+            self._order.append(endpoint)
+            for leave in self._leaving:
+                leave(endpoint)
+
+    @contextmanager
+    def told(self, leave: Callable[[Endpoint], None]) -> Iterator[None]:
+        """Call ``leave`` for each endpoint that fails meanwhile."""
+        self._leaving.append(leave)
+        try:
+            yield
+        finally:
+            self._leaving.remove(leave)
+
 
 _AUTHENTICATE = "/v3/auth/authenticate"
 
@@ -52,7 +102,7 @@ class Asking:
             data = await self.exchange.ask(endpoint, message, token, seconds)
             try:
                 answer = read(data)
-            except wire.NotUnderstood as error:
+            except wire.Garbled as error:
                 raise not_understood(error) from error
             if isinstance(answer, wire.Complaint):
                 raise Complained(answer)
@@ -65,16 +115,16 @@ class Asking:
 
         Without ``may_repeat`` there is no other try after one that may have had an effect.
         """
-        failures: list[Failure] = []
+        failures: list[EndpointFailure] = []
         may_have_happened = False
         for endpoint in self.turns.order:
             try:
                 return await self._with_token(endpoint, attempt)
             except Failed as failed:
                 self.turns.failed(endpoint)
-                if failed.kind is Kind.REFUSED:
+                if failed.kind is FailureKind.REFUSED:
                     await self._read_again()
-                failures.append(Failure(endpoint.told, failed.kind, failed.clause))
+                failures.append(EndpointFailure(endpoint.told, failed.kind, failed.clause))
                 may_have_happened = failed.was_sent and not may_repeat
             except BaseException as error:
                 if isinstance(error, anyio.get_cancelled_exc_class()):
@@ -107,7 +157,9 @@ class Asking:
             with anyio.fail_after(seconds):
                 await self._renew_alone(endpoint, old, seconds)
         except TimeoutError as error:
-            raise Failed(Kind.SILENT, f"no token within {seconds:.3g} s", was_sent=False) from error
+            raise Failed(
+                FailureKind.SILENT, f"no token within {seconds:.3g} s", was_sent=False
+            ) from error
 
     async def _renew_alone(self, endpoint: Endpoint, old: str, seconds: float) -> None:
         login = self._login
@@ -136,7 +188,7 @@ class Asking:
         try:
             data = await self.exchange.ask(endpoint, message, "", seconds)
             self._token = wire.token_answer(data)
-        except wire.NotUnderstood as error:
+        except wire.Garbled as error:
             raise not_understood(error) from error
         except Failed as failed:
             raise Failed(failed.kind, failed.clause, was_sent=False) from failed
@@ -156,9 +208,9 @@ class Asking:
         """The same error if the caller is to decide about it."""
         match meaning_of(error.complaint):
             case Meaning.ELSEWHERE:
-                return Failed(Kind.SILENT, reason(error.complaint))
+                return Failed(FailureKind.SILENT, reason(error.complaint))
             case Meaning.FULL:
-                return Failed(Kind.FULL, FULL)
+                return Failed(FailureKind.FULL, FULL)
             case Meaning.REFUSED | Meaning.TOKEN:
                 user = self._login.user if self._login else None
                 return Refused(refusal(error.complaint, user))

@@ -1,4 +1,4 @@
-"""What etcd's own errors mean for a request; pure.
+"""One try at one endpoint, and what etcd's own errors mean for a request; pure.
 
 The codes are those of gRPC; the words are those of etcd's ``rpctypes``, the same from 3.4 to 3.6.
 The gateways of these versions give different HTTP statuses, so these do not count.
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from msgspec import Struct
+
+from ascend_supervisor.etcd.failures import FailureKind
 from ascend_supervisor.etcd.wire import Complaint
 from ascend_supervisor.untrusted_text import printable, shown
 
@@ -78,3 +81,33 @@ def reason(complaint: Complaint) -> str:
     """Etcd's own words, as a clause."""
     words = complaint.message.removeprefix("etcdserver: ").removeprefix("mvcc: ")
     return printable(words)[:200] or f"gRPC code {complaint.code}"
+
+
+class Message(Struct, frozen=True):
+    """What is asked; ``may_repeat``: asking twice does no more than asking once."""
+
+    path: str
+    body: bytes
+    may_repeat: bool = True
+
+
+class Failed(Exception):
+    """The endpoint has not answered as etcd does; ``was_sent``: it may have done what was asked."""
+
+    def __init__(self, kind: FailureKind, clause: str, *, was_sent: bool = True) -> None:
+        super().__init__(clause)
+        self.kind = kind
+        self.clause = clause
+        self.was_sent = was_sent
+
+
+class Complained(Exception):
+    """etcd has answered with an error."""
+
+    def __init__(self, complaint: Complaint) -> None:
+        super().__init__(complaint.message)
+        self.complaint = complaint
+
+
+def not_understood(reason: object) -> Failed:
+    return Failed(FailureKind.STRANGE, f"its answer is not etcd's ({printable(str(reason))[:200]})")

@@ -1,15 +1,18 @@
 """One request to one endpoint, over HTTP; connections are kept between requests.
 
 No proxy is used, and nothing else of the environment, as with etcdctl: training containers have
-proxies for downloads, which do not lead into the cluster.
+proxies for downloads, which do not lead into the cluster. Each exception that a connection can
+raise has a clause that says why the endpoint has not answered.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import anyio
 import httpcore
@@ -17,11 +20,112 @@ import httpx
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint
-from ascend_supervisor.etcd.connection_errors import CONNECT_SHARE, Progress, explained, strange
-from ascend_supervisor.etcd.failures import Kind
-from ascend_supervisor.etcd.names import Dialling
-from ascend_supervisor.etcd.one_try import Complained, Failed, Message, not_understood
-from ascend_supervisor.etcd.tls import context_of
+from ascend_supervisor.etcd.etcd_errors import Complained, Failed, Message, not_understood
+from ascend_supervisor.etcd.failures import FailureKind
+from ascend_supervisor.etcd.names import Dialling, NoAddress
+from ascend_supervisor.etcd.tls import WITHOUT_CLIENT_CERTIFICATE, context_of, refusal_of
+from ascend_supervisor.scarcity import scarcity
+from ascend_supervisor.tasks.threads import thread_obstacle
+from ascend_supervisor.untrusted_text import shown
+
+CONNECT_SHARE = 0.5
+"""So much of the time may pass before TCP is connected, and so much before TLS is.
+
+httpcore closes a connection that exceeds it; one that is cancelled in a handshake is left open.
+"""
+
+_ENDED = frozenset({errno.ECONNRESET, errno.EPIPE})
+_CUT_SHORT = ("disconnected", "closed connection")
+_TLS_EXPECTED = b"HTTP request to an HTTPS server"
+
+
+class Progress:
+    """Whether anything of a request may have reached the endpoint.
+
+    ``is_proven``: it has answered to such a request before, so the scheme is not the reason.
+    """
+
+    def __init__(self, *, is_tls: bool, is_proven: bool) -> None:
+        self.is_tls = is_tls
+        self.is_proven = is_proven
+        self.was_sent = False
+
+    async def note(self, step: str, _: object) -> None:
+        """The name of each step, as httpcore's extension "trace" tells it."""
+        if step == "http11.send_request_headers.started":
+            self.was_sent = True
+
+
+@contextmanager
+def explained(progress: Progress, seconds: float) -> Iterator[None]:
+    """Raise Failed for each way in which a connection can fail; ``seconds`` was its time limit."""
+    try:
+        yield
+    except (TimeoutError, httpx.ConnectTimeout) as error:
+        clause = "no answer" if progress.was_sent else "no connection"
+        limit = seconds * CONNECT_SHARE if isinstance(error, httpx.ConnectTimeout) else seconds
+        raise Failed(
+            FailureKind.SILENT, f"{clause} within {limit:.3g} s", was_sent=progress.was_sent
+        ) from error
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+        kind, clause = _meaning(error, progress)
+        raise Failed(kind, clause, was_sent=progress.was_sent) from error
+    except RuntimeError as error:
+        if "thread" not in str(error):
+            raise
+        raise Failed(FailureKind.SILENT, thread_obstacle(), was_sent=progress.was_sent) from error
+
+
+def strange(status: int, data: bytes) -> Failed:
+    """An answer that no etcd gives, or a proxy in front of one."""
+    if _TLS_EXPECTED in data:
+        clause = "it speaks TLS, so write https://"
+        return Failed(FailureKind.REFUSED, clause, was_sent=False)
+    start = shown(data[:60].decode(errors="replace").strip()) if data.strip() else "nothing"
+    is_busy = status >= httpx.codes.INTERNAL_SERVER_ERROR
+    hint = "" if is_busy else "; see whether this is a client address of etcd 3.4 or newer"
+    kind = FailureKind.SILENT if is_busy else FailureKind.STRANGE
+    return Failed(kind, f"HTTP status {status} with {start}{hint}")
+
+
+def _meaning(error: Exception, progress: Progress) -> tuple[FailureKind, str]:
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+            return FailureKind.REFUSED, refusal_of(cause)
+    for cause in causes:
+        if isinstance(cause, NoAddress):
+            return FailureKind.SILENT, str(cause)
+        if isinstance(cause, socket.gaierror):
+            return FailureKind.SILENT, f"its name has no address ({cause.strerror})"
+        if isinstance(cause, ssl.SSLError):  # its errno is not one of the kernel's
+            continue
+        if isinstance(cause, OSError) and cause.errno and cause.errno not in _ENDED:
+            return FailureKind.SILENT, scarcity(cause) or os.strerror(cause.errno).lower()
+    text = str(error)
+    if isinstance(error, httpx.RemoteProtocolError) and not any(cut in text for cut in _CUT_SHORT):
+        return FailureKind.STRANGE, "it does not speak HTTP"
+    is_agreed = progress.was_sent or not progress.is_tls
+    moment = "its answer was complete" if is_agreed else "TLS was agreed on"
+    return FailureKind.SILENT, f"it ended the connection before {moment}{_hint(progress)}"
+
+
+def _hint(progress: Progress) -> str:
+    if progress.is_proven:
+        return ""
+    if progress.is_tls and progress.was_sent:
+        what = "etcd does so if it asks for a client certificate"
+        return f" ({what}, {WITHOUT_CLIENT_CERTIFICATE})"
+    return f" (etcd does so if it serves only {'http' if progress.is_tls else 'https'}://)"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The exception and what caused it, the first cause last, also through groups."""
+    while error is not None:
+        yield error
+        inside = getattr(error, "exceptions", None)
+        error = inside[-1] if inside else error.__cause__ or error.__context__
+
 
 MIB = 1024 * 1024
 TOO_MUCH = "see what others keep below the job's keys (etcdctl get --prefix --keys-only)"
@@ -52,7 +156,7 @@ class _Transport(httpx.AsyncHTTPTransport):
         )
 
 
-class Stream:
+class AnswerStream:
     """The lines of an answer that has no end; to be closed."""
 
     def __init__(self, response: httpx.Response, progress: Progress, most_bytes: int) -> None:
@@ -107,13 +211,13 @@ class Exchange:
 
     async def open(
         self, endpoint: Endpoint, message: Message, token: str, seconds: float
-    ) -> Stream:
+    ) -> AnswerStream:
         """The lines of the answer, which begins within ``seconds``. Raises as ``ask`` does."""
         progress = self._progress(endpoint)
         with explained(progress, seconds), anyio.fail_after(seconds):
             response = await self._begin(endpoint, message, token, progress, seconds)
             if response.status_code == httpx.codes.OK:
-                return Stream(response, progress, self._most_bytes)
+                return AnswerStream(response, progress, self._most_bytes)
             try:
                 data = await _whole(response, self._most_bytes)
             finally:
@@ -189,7 +293,7 @@ def _check_head(headers: httpx.Headers, most_bytes: int) -> None:
 def _check_size(size: int, most_bytes: int) -> None:
     if size > most_bytes:
         raise Failed(
-            Kind.STRANGE, f"its answer has more than {most_bytes / MIB:.3g} MiB: {TOO_MUCH}"
+            FailureKind.STRANGE, f"its answer has more than {most_bytes / MIB:.3g} MiB: {TOO_MUCH}"
         )
 
 

@@ -45,7 +45,7 @@ class HttpxMissing(EtcdError):
     """The library for HTTP is not installed."""
 
 
-class Kind(Enum):
+class FailureKind(Enum):
     SILENT = auto()
     """It cannot be reached, does not answer, or cannot serve now."""
     FULL = auto()
@@ -55,21 +55,21 @@ class Kind(Enum):
     """It answers, but not as etcd."""
 
 
-class Failure(Struct, frozen=True):
+class EndpointFailure(Struct, frozen=True):
     """Why one endpoint has not answered, as a clause."""
 
     endpoint: str
-    kind: Kind
+    kind: FailureKind
     clause: str
 
 
-def error_of(failures: list[Failure], *, may_have_happened: bool) -> EtcdError:
+def error_of(failures: list[EndpointFailure], *, may_have_happened: bool) -> EtcdError:
     """The error for a request that has failed at each of these endpoints."""
     text = "; ".join(f"{failure.endpoint}: {failure.clause}" for failure in failures)
     kinds = {failure.kind for failure in failures}
-    if kinds == {Kind.REFUSED}:
+    if kinds == {FailureKind.REFUSED}:
         return Refused(f"etcd cannot be used: {text}")
-    if kinds == {Kind.STRANGE} and not may_have_happened:
+    if kinds == {FailureKind.STRANGE} and not may_have_happened:
         return MalformedAnswer(f"expected an answer of etcd's JSON gateway: {text}")
-    what = "etcd cannot be written to" if kinds == {Kind.FULL} else "no etcd answers"
+    what = "etcd cannot be written to" if kinds == {FailureKind.FULL} else "no etcd answers"
     return Unreachable(f"{what}: {text}", may_have_happened=may_have_happened)

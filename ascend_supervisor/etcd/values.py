@@ -119,7 +119,7 @@ class Got(Struct, frozen=True):
         return self.records[0] if self.records else None
 
 
-class Answer(Struct, frozen=True):
+class TransactionAnswer(Struct, frozen=True):
     """Of a transaction: whether all compares held, the revision after it, and what was got.
 
     ``got`` has one item for each Get of the branch that was taken, in their order.

@@ -9,13 +9,12 @@ import anyio
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.etcd.endpoint_requests import Asking
-from ascend_supervisor.etcd.etcd_errors import reason
-from ascend_supervisor.etcd.failures import Kind
-from ascend_supervisor.etcd.one_try import Complained, Failed, Message, not_understood
+from ascend_supervisor.etcd.etcd_errors import Complained, Failed, Message, not_understood, reason
+from ascend_supervisor.etcd.failures import FailureKind
 from ascend_supervisor.etcd.values import Range
 
 if TYPE_CHECKING:  # imports httpx
-    from ascend_supervisor.etcd.exchange import Stream
+    from ascend_supervisor.etcd.exchange import AnswerStream
 
 _WATCH = "/v3/watch"
 
@@ -30,7 +29,7 @@ class Watch:
     for a wake-up ends the watch.
     """
 
-    def __init__(self, stream: Stream, endpoint: Endpoint, revision: int, end: str) -> None:
+    def __init__(self, stream: AnswerStream, endpoint: Endpoint, revision: int, end: str) -> None:
         self.ended_because = end
         self._stream = stream
         self._endpoint = endpoint
@@ -93,7 +92,7 @@ async def begun(asking: Asking, ranges: tuple[Range, ...], revision: int) -> Wat
     return await asking.in_turn(once, may_repeat=True)
 
 
-async def _confirmed(stream: Stream, watches: int, deadline: float) -> tuple[int, str]:
+async def _confirmed(stream: AnswerStream, watches: int, deadline: float) -> tuple[int, str]:
     """Etcd's revision when it watches all of them, and why it has ended one of them already."""
     revision, end = 0, ""
     while watches:
@@ -113,13 +112,13 @@ def _end_of(message: wire.WatchAnswer) -> str:
     return (message.cancel_reason or "etcd has cancelled the watch") if message.canceled else ""
 
 
-async def _message(stream: Stream, seconds: float | None) -> wire.WatchAnswer:
+async def _message(stream: AnswerStream, seconds: float | None) -> wire.WatchAnswer:
     line = await stream.line(seconds)
     if line is None:
-        raise Failed(Kind.SILENT, "it ended the watch")
+        raise Failed(FailureKind.SILENT, "it ended the watch")
     try:
         message = wire.watch_answer(line)
-    except wire.NotUnderstood as error:
+    except wire.Garbled as error:
         raise not_understood(error) from error
     if isinstance(message, wire.Complaint):
         raise Complained(message)

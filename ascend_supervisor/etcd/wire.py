@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from ascend_supervisor.etcd.values import (
     Absent,
-    Answer,
     Compare,
     Equals,
     Get,
@@ -25,12 +24,13 @@ from ascend_supervisor.etcd.values import (
     Put,
     Range,
     Transaction,
+    TransactionAnswer,
 )
 
 T = TypeVar("T")
 
 
-class NotUnderstood(Exception):
+class Garbled(Exception):
     """The bytes are not what was expected; the text is a clause."""
 
 
@@ -132,19 +132,19 @@ def watch_body(ranges: tuple[Range, ...], revision: int) -> bytes:
     return b"\n".join(_json(create_request=request) for request in requests)
 
 
-def transaction_answer(data: bytes, transaction: Transaction) -> Answer:
+def transaction_answer(data: bytes, transaction: Transaction) -> TransactionAnswer:
     """Raises NotUnderstood, also if there is not one response for each operation."""
     found = _decoded(data, _Transacted)
     if not transaction.when and not found.succeeded:
-        raise NotUnderstood("a transaction without compares did not succeed")
+        raise Garbled("a transaction without compares did not succeed")
     taken = transaction.then if found.succeeded else transaction.otherwise
     if len(found.responses) != len(taken):
-        raise NotUnderstood(
+        raise Garbled(
             f"expected {len(taken)} responses of a transaction, found {len(found.responses)}"
         )
     pairs = zip(taken, found.responses, strict=True)
     got = tuple(_got(response) for one, response in pairs if isinstance(one, Get))
-    return Answer(found.succeeded, found.header.revision, got)
+    return TransactionAnswer(found.succeeded, found.header.revision, got)
 
 
 def token_answer(data: bytes) -> str:
@@ -167,7 +167,7 @@ def complaint(data: bytes) -> Complaint | None:
     """The error in an answer whose status is not 200; None if it is not etcd's."""
     try:
         return _decoded(data, Complaint)
-    except NotUnderstood:
+    except Garbled:
         return None
 
 
@@ -181,14 +181,14 @@ def _result(result: T | None, error: Complaint | None) -> T | Complaint:
         return result
     if error is not None:
         return error
-    raise NotUnderstood("a message of a stream has neither a result nor an error")
+    raise Garbled("a message of a stream has neither a result nor an error")
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise NotUnderstood(str(error)) from error
+        raise Garbled(str(error)) from error
 
 
 def _json(**fields: object) -> bytes:
@@ -234,6 +234,6 @@ def _end(prefix: bytes) -> bytes:
 
 def _got(response: _Response) -> Got:
     if response.response_range is None:
-        raise NotUnderstood("expected the response to a range, found another")
+        raise Garbled("expected the response to a range, found another")
     found = response.response_range
     return Got(tuple(record.known for record in found.kvs), found.count)

@@ -1,4 +1,4 @@
-"""The schema of the log. Names never change, and neither does the type of a key."""
+"""The schema of the log; pure. Names never change, and neither does the type of a key."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the words of a failed rank say about its cause."""
+"""What the words of a failed rank say about its cause; pure."""

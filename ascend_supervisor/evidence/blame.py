@@ -16,7 +16,7 @@ from ascend_supervisor.evidence.cann_codes import (
     name_of,
 )
 from ascend_supervisor.evidence.communication import ALL_RANKS, names_another, peer
-from ascend_supervisor.evidence.last_words import Words, words_of
+from ascend_supervisor.evidence.last_words import LastWords, words_of
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
 from ascend_supervisor.evidence.statement import last_line, statement
 from ascend_supervisor.outcome import Failure
@@ -74,7 +74,7 @@ def needs_plog(failure: Failure) -> bool:
     return not words.is_own and (words.code is None or is_inner(words.code))
 
 
-def _attributed(failure: Failure, words: Words) -> Failure:
+def _attributed(failure: Failure, words: LastWords) -> Failure:
     """A launcher may name a rank that only lost the one whose exception is in the same output."""
     is_told = failure.rank is None or failure.exception is not None or words.loss is not None
     is_told = is_told or failure.worker is not None
@@ -87,7 +87,7 @@ def _is_known(failure: Failure) -> bool:
     return bool(failure.oom_killed) or failure.reason is not None
 
 
-def _blame(code: str | None, words: Words, failure: Failure) -> Blame:
+def _blame(code: str | None, words: LastWords, failure: Failure) -> Blame:
     if is_cause(code):
         return Blame.OWN
     if (is_consequence(code) and not failure.is_alone) or words.loss is not None:
@@ -95,7 +95,9 @@ def _blame(code: str | None, words: Words, failure: Failure) -> Blame:
     return Blame.UNKNOWN
 
 
-def _meaning(code: str | None, words: Words, plog: Sequence[str], failure: Failure) -> str | None:
+def _meaning(
+    code: str | None, words: LastWords, plog: Sequence[str], failure: Failure
+) -> str | None:
     if code is not None and is_consequence(code) and failure.is_alone:
         return f"{name_of(code, words.lines)}: HCCL failed, and the job has no other rank"
     if code is not None and is_consequence(code):

@@ -15,7 +15,7 @@ from ascend_supervisor.evidence.speakers import Line, by_speaker, lines_of, with
 from ascend_supervisor.outcome import Failure
 
 
-class Words(Struct, frozen=True):
+class LastWords(Struct, frozen=True):
     """``is_own``: an error of the script or a lack of memory, and nothing speaks of a lost peer.
 
     ``lines`` are those of the rank, without asides. ``raised`` is the exception that tells most,
@@ -43,11 +43,13 @@ class _Spoken(Struct, frozen=True):
         return tuple(line.text for line in self.lines)
 
 
-def words_of(failure: Failure) -> Words:
+def words_of(failure: Failure) -> LastWords:
     """The message of the exception that ended the rank counts; without one, all of its lines."""
     worker, spoken = failure.worker, _spoken(failure)
     if worker is not None and worker.was_killed:
-        return Words((), is_own=False, code=None, loss=None, rank=worker.rank)  # the others lost it
+        return LastWords(
+            (), is_own=False, code=None, loss=None, rank=worker.rank
+        )  # the others lost it
     chosen, raised = _chosen(spoken, failure)
     lines = chosen.texts
     if raised is None:
@@ -57,7 +59,7 @@ def words_of(failure: Failure) -> Words:
         code, lost = spoken_code(lines), loss(_latest(lines))
         is_own = any(map(_BAD_END.search, lines))
         shown = raised or (chosen.asides[-1] if chosen.asides else None)
-        return _weighed(failure, Words(lines, is_own, code, lost, shown, rank))
+        return _weighed(failure, LastWords(lines, is_own, code, lost, shown, rank))
     return _weighed(failure, _words_of(raised, chosen, rank))
 
 
@@ -69,7 +71,7 @@ def _ended_by_exception(failure: Failure) -> bool:
     return failure.status.status == UNCAUGHT or (is_command and failure.status.signal is None)
 
 
-def _words_of(raised: Raised, spoken: _Spoken, rank: int | None) -> Words:
+def _words_of(raised: Raised, spoken: _Spoken, rank: int | None) -> LastWords:
     """Of a rank that an exception has ended; others may have lost it, and raised that after it."""
     lines = spoken.texts
     heads = {each.text[0] for each in spoken.told}
@@ -84,10 +86,10 @@ def _words_of(raised: Raised, spoken: _Spoken, rank: int | None) -> Words:
     else:
         code = spoken_code(raised.text) or spoken_code(lines)
         lost, is_own = loss(raised.text, raised.place), _is_of_script(raised)
-    return Words(lines, is_own, code, lost, raised, rank)
+    return LastWords(lines, is_own, code, lost, raised, rank)
 
 
-def _weighed(failure: Failure, words: Words) -> Words:
+def _weighed(failure: Failure, words: LastWords) -> LastWords:
     """Without another rank none was lost. A loss or a clear code is no error of its own.
 
     What was not printed before an exception may have been a loss.

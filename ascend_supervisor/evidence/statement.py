@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in, refused_script
 from ascend_supervisor.evidence.fatal_error import FatalError, fatal_error, signal_told_by
-from ascend_supervisor.evidence.last_words import Words
+from ascend_supervisor.evidence.last_words import LastWords
 from ascend_supervisor.evidence.log_records import is_quiet
 from ascend_supervisor.evidence.speakers import by_speaker, lines_of, without_warnings
 from ascend_supervisor.outcome import Failure
@@ -25,7 +25,7 @@ _WORD = re.compile(r"\w")
 _NEAR_THE_END = 30
 
 
-def statement(failure: Failure, words: Words) -> str | None:
+def statement(failure: Failure, words: LastWords) -> str | None:
     """What it says of its end, on one line; None if it says nothing that is known."""
     worker, fatal = failure.worker, fatal_error(failure)
     if worker is not None and worker.was_killed:
@@ -45,7 +45,7 @@ def statement(failure: Failure, words: Words) -> str | None:
     return None if worker is None else str(worker)
 
 
-def last_line(failure: Failure, words: Words) -> str | None:
+def last_line(failure: Failure, words: LastWords) -> str | None:
     """The last line that has a word and is no warning: whether it says why, is unknown.
 
     What a logger prints at the end of a process, after its last words, does not.

@@ -1,19 +1,24 @@
 """Files that others may have planted, or whose disk fails: read without waiting, up to a limit.
 
-Every failure of a system call is an OSError with a reason, whatever call it is. What was read
-counts, even if the file cannot be closed. Where files are replaced, only regular ones are.
+Every failure of a system call is an OSError with a reason, whatever call it is; of a permission it
+says to whom. What was read counts, even if the file cannot be closed. Where files are replaced,
+only regular ones are, and readers see all of the old content or all of the new.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
+
+from ascend_supervisor.files.directories import make_directories
 
 _PIECE = 1024 * 1024
 
@@ -160,3 +165,59 @@ def kind_of(mode: int) -> str:
         (stat.S_ISBLK, "a block device"),
     )
     return next((name for is_kind, name in kinds if is_kind(mode)), "no file")
+
+
+TRIES = 3
+_RANDOM = re.compile(r"[a-z0-9_]{8}")
+"""What tempfile puts at the end of a name."""
+
+
+def write_atomically(path: Path, data: bytes, mode: int) -> None:
+    """Replace ``path``, making its directory; raises OSError, and leaves nothing half-written.
+
+    Raises NotRegular, which is an OSError, where something else than a regular file is. A file
+    system without modes ignores ``mode``.
+    """
+    make_directories(path.parent)
+    refuse_to_replace(path)
+    for _ in range(TRIES - 1):
+        with suppress(FileNotFoundError):  # another start removed our temporary file as a remnant
+            _write(path, data, mode)
+            return
+    _write(path, data, mode)
+
+
+def remove_remnants(path: Path) -> None:
+    """Remove temporary files that killed writers of ``path`` left behind."""
+    found: list[Path] = []
+    with suppress(OSError):
+        found += path.parent.iterdir()
+    for other in found:
+        before, _, random = other.name.rpartition(".")
+        if before == f".{path.name}" and _RANDOM.fullmatch(random):
+            with suppress(OSError):
+                refuse_to_replace(other)
+                other.unlink()
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            with suppress(OSError):
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
+        move_to(Path(name), path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def reason_of(error: OSError) -> str:
+    """The kernel's words; ``Permission denied for user 1000`` says who we are on the file system.
+
+    In a container nobody knows by heart as which user it runs.
+    """
+    reason = error.strerror or str(error)
+    return f"{reason} for user {os.geteuid()}" if isinstance(error, PermissionError) else reason

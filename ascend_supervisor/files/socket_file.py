@@ -1,4 +1,4 @@
-"""A Unix socket with a name in a file system, however long its path is.
+"""A Unix socket with a name in a file system, however long its path is; its removal is noticed.
 
 The kernel takes names of at most 107 bytes. So the socket gets a short name in its directory, which
 is reached through a descriptor (/proc/self/fd/N/NAME), and is then renamed; a client opens the path

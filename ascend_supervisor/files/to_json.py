@@ -1,4 +1,4 @@
-"""Values as JSON, whatever text is in them: paths and arguments need not be UTF-8."""
+"""Values as JSON, whatever text is in them: paths need not be UTF-8; pure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Errand, check_room
 

@@ -7,11 +7,16 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from ascend_supervisor.cluster.from_environment.declared import Chief, Meeting, Scheduler, Store
+from ascend_supervisor.cluster.from_environment.declared import (
+    Chief,
+    Meeting,
+    Scheduler,
+    TorchStore,
+)
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.settings.values import RankDir
+from ascend_supervisor.settings.readers import RankDir
 
 
 class Here(Struct, frozen=True):
@@ -46,9 +51,9 @@ class Boot(Struct, frozen=True):
     handed_on: frozenset[str] = frozenset()
 
     @property
-    def store(self) -> Store | None:
+    def store(self) -> TorchStore | None:
         """Where PyTorch ranks meet, if the platform says it."""
-        return self.meeting if isinstance(self.meeting, Store) else None
+        return self.meeting if isinstance(self.meeting, TorchStore) else None
 
     @property
     def scheduler(self) -> Scheduler | None:

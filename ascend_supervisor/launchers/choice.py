@@ -15,13 +15,13 @@ from ascend_supervisor.cluster.from_environment.declared import Meeting
 from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
+from ascend_supervisor.launchers.common_parts import rank_dir_here
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.launchers.rank_environment import MASTER_PORT
-from ascend_supervisor.launchers.start_directory import rank_dir_here
 from ascend_supervisor.settings.command_words import PYTHON
 from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.readers import Method
 from ascend_supervisor.settings.sources import CONFIG_BYTES
-from ascend_supervisor.settings.values import Method
 
 NOTHING: Mapping[str, str | None] = MappingProxyType({})
 

@@ -1,4 +1,4 @@
-"""What plans of all methods have in common: logs, variables, a rank's spec; pure."""
+"""What plans of all methods have in common: logs, variables, directories, a rank's spec; pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,57 @@ from contextlib import suppress
 from math import ceil
 from pathlib import PurePath
 
+from ascend_supervisor.cluster.from_environment.declared import Meeting, Scheduler
 from ascend_supervisor.cluster.from_environment.torchelastic import OF_A_WORKER
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.start_directory import rank_directory
 from ascend_supervisor.launchers.testimony import Explanation
 from ascend_supervisor.settings.command_words import script_of
-from ascend_supervisor.settings.readers import read_duration
+from ascend_supervisor.settings.readers import Method, RankDir, read_duration
 from ascend_supervisor.untrusted_text import shown
+
+
+def rank_dir_here(
+    said: RankDir | None,
+    source: ClusterSource,
+    method: Method,
+    meeting: Meeting | None,
+    *,
+    has_work_dir: bool,
+) -> RankDir:
+    """Where ranks start: as the user says, else by where the cluster comes from.
+
+    Programs that were written for one machine, for pods without a platform, or for PyTorch and
+    TensorFlow pods, share relative paths. MindSpore writes graph files into its directory. A
+    ``--work-dir`` asks for separate directories.
+    """
+    if said is not None:
+        return said
+    is_mindspore = isinstance(meeting, Scheduler) or method in {"mindspore", "msrun"}
+    is_plain = source in {"operator", "kubeflow", "servers"} and not is_mindspore
+    is_shared = source == "standalone" or is_plain
+    return "same" if is_shared and not has_work_dir else "device"
+
+
+def rank_directory(boot: Boot, here: Here, rank: int, local_rank: int) -> PurePath:
+    """Where this rank starts."""
+    match boot.rank_dir:
+        case "device":
+            return here.place.work_dir / f"device{local_rank}"
+        case "rank":
+            return here.place.work_dir / f"rank{rank}"
+        case "same":
+            return here.place.started_in
+
+
+def other_directory(boot: Boot, place: Place, name: str = "") -> PurePath:
+    """Where a process that is not a rank starts: ``name`` in the work directory, or with us."""
+    return place.started_in if boot.rank_dir == "same" else place.work_dir / name
+
 
 HCCL_CONNECT = "HCCL_CONNECT_TIMEOUT"
 HCCL_CONNECT_SECONDS = "1800"

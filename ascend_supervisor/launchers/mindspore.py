@@ -14,17 +14,22 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.address import LOOPBACK, is_ip, needed_address
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
     devices_here,
     launcher_log_path,
+    other_directory,
     rank_spec,
     seconds_of,
 )
 from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, port_of
-from ascend_supervisor.launchers.rank_environment import master_port, platform_environ
-from ascend_supervisor.launchers.start_directory import other_directory
+from ascend_supervisor.launchers.rank_environment import (
+    LOOPBACK,
+    is_ip,
+    master_port,
+    needed_address,
+    platform_environ,
+)
 from ascend_supervisor.untrusted_text import shown
 
 SCHEDULER_PORT = "8118"

@@ -17,9 +17,9 @@ from ascend_supervisor.launchers.common_parts import (
     generation_name,
     job_directory,
     launcher_log_path,
+    other_directory,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.untrusted_text import shown

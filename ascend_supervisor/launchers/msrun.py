@@ -17,6 +17,7 @@ from ascend_supervisor.launchers.common_parts import (
     generation_name,
     job_directory,
     launcher_log_path,
+    other_directory,
     process_log,
     table_file_unset,
 )
@@ -31,7 +32,6 @@ from ascend_supervisor.launchers.mindspore import (
     words,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog, port_of
-from ascend_supervisor.launchers.start_directory import other_directory
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.settings.command_words import PYTHON, script_of

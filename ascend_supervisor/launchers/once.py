@@ -59,7 +59,7 @@ class CommandTestimony(Struct, frozen=True):
     ) -> Culprit | None:
         """The rank that the launcher names."""
         from ascend_supervisor.launchers.mpirun import MpirunTestimony  # noqa: PLC0415
-        from ascend_supervisor.launchers.torchrun_testimony import (  # noqa: PLC0415
+        from ascend_supervisor.launchers.torchrun import (  # noqa: PLC0415
             TorchrunTestimony,
         )
 

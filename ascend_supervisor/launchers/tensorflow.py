@@ -9,9 +9,13 @@ from msgspec import Struct
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.common_parts import common_environ, launcher_log_path, rank_spec
+from ascend_supervisor.launchers.common_parts import (
+    common_environ,
+    launcher_log_path,
+    other_directory,
+    rank_spec,
+)
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.start_directory import other_directory
 
 Task = Literal["ps", "worker"]
 

@@ -5,13 +5,36 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from struct import Struct as Layout
 
 from msgspec import Struct
 
 from ascend_supervisor.files.socket_file import SocketFile, bind_at
-from ascend_supervisor.notify.addresses import NAME_BYTES, abstract_name
+
+SUFFIX = ".notify"
+LONGEST = 107
+"""Bytes of a path that a client can connect to: sun_path has 108, unix(7), the last for a NUL."""
+ABSTRACT = "@ascend_supervisor."
+NAME_BYTES = 16
+
+
+def file_beside(state_file: PurePath) -> PurePath | None:
+    """The socket's file; None if its path is too long for clients."""
+    path = state_file.with_name(state_file.name + SUFFIX)
+    return path if len(str(path).encode(errors="surrogateescape")) <= LONGEST else None
+
+
+def abstract_name(random: bytes) -> str:
+    """A name without a file; ``@`` stands for the NUL byte in front."""
+    return ABSTRACT + random.hex()
+
+
+def planned_address(state_file: PurePath) -> str:
+    """What NOTIFY_SOCKET will be, unless the file system refuses; nobody can know a random name."""
+    path = file_beside(state_file)
+    return f"{ABSTRACT}<random>" if path is None else str(path)
+
 
 MESSAGE_BYTES = 64 * 1024
 """A longer message is ignored; systemd ignores those of more than 4 KiB."""

@@ -14,17 +14,17 @@ from anyio.abc import TaskGroup
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.socket_file import SocketFile
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
 from ascend_supervisor.life import Life
-from ascend_supervisor.notify.addresses import file_beside
 from ascend_supervisor.notify.bound_socket import (
     BoundSocket,
     Datagram,
     bound_to_file,
     bound_to_name,
+    file_beside,
 )
 from ascend_supervisor.notify.messages import after
 from ascend_supervisor.notify.senders import Senders

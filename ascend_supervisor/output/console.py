@@ -14,9 +14,16 @@ from itertools import count
 
 import anyio
 
-from ascend_supervisor.output.console_items import Dropped, Numbered, Plain, Render, Rendered, Said
-from ascend_supervisor.output.console_thread import ConsoleThread
-from ascend_supervisor.output.footer import Place, Words
+from ascend_supervisor.output.console_thread import (
+    ConsoleThread,
+    Dropped,
+    Numbered,
+    Plain,
+    Render,
+    Rendered,
+    Said,
+)
+from ascend_supervisor.output.footer import Drawing, Spot
 
 MIRROR_BYTES = 8 * 1024 * 1024
 """How much rank output may be queued for the reader."""
@@ -52,7 +59,7 @@ class Console:
             self._seq += 1
         self._queue.put(line, len(line.line))
 
-    def keep(self, place: Place, words: Words | None) -> None:
+    def keep(self, place: Spot, words: Drawing | None) -> None:
         """Show ``words`` below all lines of a terminal, in this place there; None: no more."""
         if self._thread.footer.change(place, words):
             self._queue.put(self._thread.footer)

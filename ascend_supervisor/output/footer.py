@@ -10,12 +10,12 @@ import os
 import threading
 from collections.abc import Callable
 
-Words = Callable[[int], str]
+Drawing = Callable[[int], str]
 """A line for a window of so many columns; printable but for colours, and not wider than that."""
-Place = tuple[int, int]
+Spot = tuple[int, int]
 """Lines are in the order of their places."""
 
-WAIT: Place = (2, 0)
+WAIT: Spot = (2, 0)
 """The place of the line that says what is waited for: the last."""
 
 ERASE = b"\r\x1b[J"
@@ -36,11 +36,11 @@ class Footer:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._lock = threading.Lock()
-        self._words: dict[Place, Words] = {}
+        self._words: dict[Spot, Drawing] = {}
         self._is_awaited = False
         self._is_shown = False
 
-    def change(self, place: Place, words: Words | None) -> bool:
+    def change(self, place: Spot, words: Drawing | None) -> bool:
         """Whether to draw it: not if an earlier change is not drawn yet, or nothing changes."""
         with self._lock:
             if words is None and place not in self._words:

@@ -1,6 +1,7 @@
-"""Logs that still grow: reads them from their beginning, through all rotations.
+"""Logs that still grow: read from their beginning or their last lines, through all rotations.
 
-Only one piece of a file is held in memory.
+``name`` is the newest file, ``name.1`` the one before it, and so on. They may be renamed at any
+time; an open file is recognised by its inode. Only one piece of a file is held in memory.
 """
 
 from __future__ import annotations
@@ -12,17 +13,116 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from ascend_supervisor.files.regular_file import open_regular_file
 from ascend_supervisor.files.standard_streams import closed_stdout
-from ascend_supervisor.output.last_lines import open_at_last_lines
-from ascend_supervisor.output.rotating_log import RotatedLog
+
+_MISSING_AFTER_THE_LAST = 2
+
+
+class RotatedLog(Struct, frozen=True):
+    """The log whose newest file is at ``path``."""
+
+    path: Path
+
+    def opened_after(self, descriptor: int) -> int:
+        """A descriptor of the file that follows this one; raises OSError."""
+        while True:
+            number = self._number_of(descriptor)
+            file = open_regular_file(self._numbered(number - 1) if number else self.path)
+            if number == self._number_of(descriptor):
+                return file
+            os.close(file)  # a rotation came between
+
+    def opened_before(self, descriptor: int) -> int:
+        """A descriptor of the file before this one; raises OSError if there is none."""
+        while True:
+            number = self._number_of(descriptor)
+            if not number and not self._is_newest(descriptor):
+                raise FileNotFoundError(f"{self.path} was replaced")
+            file = open_regular_file(self._numbered(number + 1))
+            if number == self._number_of(descriptor):
+                return file
+            os.close(file)
+
+    def _number_of(self, descriptor: int) -> int:
+        """The rotation number of this file; 0 if it has none.
+
+        While the files are being renamed, from the highest number down, one number is missing.
+        """
+        missing = number = 0
+        while missing < _MISSING_AFTER_THE_LAST:
+            number += 1
+            try:
+                if os.path.samestat(self._numbered(number).stat(), os.fstat(descriptor)):
+                    return number
+            except OSError:
+                missing += 1
+        return 0
+
+    def _is_newest(self, descriptor: int) -> bool:
+        return os.path.samestat(self.path.stat(), os.fstat(descriptor))
+
+    def _numbered(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}") if number else self.path
+
+
+PIECE_BYTES = 64 * 1024
+
+
+def open_at_last_lines(path: Path, lines: int) -> tuple[int, int]:
+    """A descriptor, and the offset from which ``lines`` lines follow, rotated files included.
+
+    An unfinished line counts. If the log has fewer lines, this is its beginning. Raises OSError if
+    the newest file cannot be read.
+    """
+    log = RotatedLog(path)
+    file = open_regular_file(path)
+    size = os.fstat(file).st_size
+    if not lines:
+        return file, size
+    is_unfinished = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+    missing = lines if is_unfinished else lines + 1
+    while True:
+        at, missing = _back(file, missing)
+        if not missing:
+            return file, at
+        try:
+            before = log.opened_before(file)
+        except OSError:
+            return file, 0
+        os.close(file)
+        file = before
+
+
+def _back(file: int, newlines: int) -> tuple[int, int]:
+    """The offset after the last but so many newlines, and how many are missing before it."""
+    end = os.fstat(file).st_size
+    while end > 0:
+        start = max(end - PIECE_BYTES, 0)
+        piece = os.pread(file, end - start, start)
+        found = piece.count(b"\n")
+        if found >= newlines:
+            return start + _after_newline(piece, newlines), 0
+        newlines -= found
+        end = start
+    return 0, newlines
+
+
+def _after_newline(piece: bytes, number: int) -> int:
+    """Where ``piece`` goes on after its newline of this ``number``, from 1, from the end."""
+    at = len(piece)
+    for _ in range(number):
+        at = piece.rindex(b"\n", 0, at)
+    return at + 1
+
 
 POLL_SECONDS = 0.2
 """How often to check for more; file events do not cross network file systems."""
-PIECE_BYTES = 64 * 1024
 STDOUT = 1
 
-Put = Callable[[bytes], None]
+PutBytes = Callable[[bytes], None]
 
 
 class Tail:
@@ -102,7 +202,7 @@ class Tail:
         return -1
 
 
-Tails = Collection[tuple[Tail, Put]]
+Tails = Collection[tuple[Tail, PutBytes]]
 """Logs, and where each of them goes."""
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ascend_supervisor.output.begun_line import MOST_SECONDS, UNFINISHED_SECONDS
-from ascend_supervisor.output.growing_logs import Put
-from ascend_supervisor.output.text_lines import TextLines
+from ascend_supervisor.output.growing_logs import PutBytes
+from ascend_supervisor.output.text_lines import MOST_SECONDS, UNFINISHED_SECONDS, TextLines
 
 
 class LabelledLog:
     """Puts ``lines`` of what it is given; ``now`` is in seconds, from any beginning."""
 
     def __init__(
-        self, lines: TextLines, put: Put, now: Callable[[], float] = time.monotonic
+        self, lines: TextLines, put: PutBytes, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._lines = lines
         self._put = put

@@ -22,7 +22,7 @@ from ascend_supervisor.events.output import OutputUnread
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.growing_logs import POLL_SECONDS, Tail
 from ascend_supervisor.output.mirror import Mirror
-from ascend_supervisor.output.sink import Sink
+from ascend_supervisor.output.pump import Sink
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.clock import Clock, whole_second
 from ascend_supervisor.tasks.threads import Errand, in_thread

@@ -11,13 +11,40 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from ascend_supervisor.files.reasons import reason_of
+from msgspec import Struct
+
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.files.writer_thread import STALL_SECONDS, Writer
 from ascend_supervisor.output.log_file import LogFile
-from ascend_supervisor.output.log_items import Gap, Item, Notice, Step
+
+
+class Gap(Struct):
+    """Output that was discarded at this place because there was no room for it."""
+
+    reason: str
+    size: int = 0
+
+
+class Notice(Struct, frozen=True):
+    """A line of our own; it starts a line, whatever stands before it."""
+
+    line: bytes
+
+
+class Step(Enum):
+    """What is done with the file itself."""
+
+    OPEN = "make it"
+    REOPEN = "go on in a new one of the same name"
+    CLOSE = "nothing follows: give the descriptor back"
+
+
+LogItem = bytes | Gap | Notice | Step
+
 
 BUFFER_BYTES = 1024 * 1024
 """How much is kept while a disk does not write; more output is discarded and counted."""
@@ -25,7 +52,7 @@ RETRY_SECONDS = 0.2
 """How often a write that a disk refused is retried."""
 
 
-class Listener(Protocol):
+class LogListener(Protocol):
     """Gets reports about a log."""
 
     def blocked(self, reason: str) -> None:
@@ -47,7 +74,7 @@ class LogWriter:
     def __init__(
         self,
         file: LogFile,
-        listener: Listener,
+        listener: LogListener,
         lost_line: Callable[[int, str], bytes],
         *,
         stall_seconds: float = STALL_SECONDS,
@@ -62,7 +89,7 @@ class LogWriter:
         self._told_blocked = False
         self._lock = threading.Lock()
         self._opened: Future[None] = Future()
-        self._writer: Writer[Item] = Writer(
+        self._writer: Writer[LogItem] = Writer(
             self._write, f"log {file.path.name}", stall_seconds=stall_seconds
         )
         self._writer.put(Step.OPEN)
@@ -160,7 +187,7 @@ class LogWriter:
             self._told_blocked = True
             self._listener.blocked(reason)
 
-    def _write(self, item: Item) -> None:
+    def _write(self, item: LogItem) -> None:
         if self._given_up:  # what was reported as lost must not be written later
             return
         if isinstance(item, bytes):

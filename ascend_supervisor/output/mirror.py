@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from ascend_supervisor.output.begun_line import MOST_SECONDS, UNFINISHED_SECONDS
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.console_items import Dropped, Render, Rendered
+from ascend_supervisor.output.console_thread import Dropped, Render, Rendered
+from ascend_supervisor.output.text_lines import MOST_SECONDS, UNFINISHED_SECONDS
 
 CHUNK_BYTES = 256 * 1024
 """What is taken at once at most."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import LogBlocked, LogLost, LogRotated
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.earlier_logs import start_words
 from ascend_supervisor.output.log_file import LogFile, Rotation

@@ -13,9 +13,8 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Activity
 from ascend_supervisor.output.launcher_logs import WorkerLogs
 from ascend_supervisor.output.mirror import Mirror
-from ascend_supervisor.output.pump import Pump
+from ascend_supervisor.output.pump import Pump, Sink
 from ascend_supervisor.output.rank_logs import RankLogs
-from ascend_supervisor.output.sink import Sink
 from ascend_supervisor.tasks.clock import Clock
 
 

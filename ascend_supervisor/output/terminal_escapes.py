@@ -1,4 +1,4 @@
-r"""Text from outside, made safe for a terminal: it cannot move the cursor or change settings.
+r"""Text from outside, made safe for a terminal: it cannot move the cursor or change settings; pure.
 
 Colours (SGR, ``ESC [ ... m``) are kept or left out. Other control characters are shown as Python
 writes them (``\x1b``, ``\r``); so are characters that reorder text (bidi controls), line breaks of

@@ -1,18 +1,82 @@
-"""A rank's output for people: with a label before each line, or as it is."""
+"""A rank's output for people: with a label before each line, or as it is.
+
+Chunks may be cut anywhere. Of a line with carriage returns the last piece counts, as on a
+terminal: a progress bar writes itself again and again, and ends its line only once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
-from ascend_supervisor.output.begun_line import BegunLine
-from ascend_supervisor.output.carriage_returns import needed, visible
-from ascend_supervisor.output.console_items import Rendered
-from ascend_supervisor.output.console_thread import CUT
-from ascend_supervisor.output.footer import Words
-from ascend_supervisor.output.labels import Label
-from ascend_supervisor.output.terminal_escapes import Shown, harmless
-from ascend_supervisor.output.text_width import cut
+from ascend_supervisor.output.console_thread import CUT, Rendered
+from ascend_supervisor.output.footer import Drawing
+from ascend_supervisor.output.terminal import Label, cut
+from ascend_supervisor.output.terminal_escapes import Shown, divided, harmless
+
+PARTIAL_BYTES = 16 * 1024
+"""An unfinished line that grows beyond this is shown in parts."""
+UNFINISHED_SECONDS = 0.5
+"""A line that is not finished is shown after this time."""
+MOST_SECONDS = 60.0
+"""The longest time until it is shown again, where that takes a line each time."""
+
+
+class BegunLine:
+    """``take`` chunks; ``data`` is the incomplete line, of which nothing was returned.
+
+    ``is_shown`` says whether parts of that line were returned before ``data``.
+    """
+
+    def __init__(self, needed: Callable[[bytes], bytes] = lambda begun: begun) -> None:
+        """``needed``: what must be kept of an incomplete line."""
+        self._needed = needed
+        self.data = b""
+        self.is_shown = False
+
+    def take(self, chunk: bytes) -> bytes:
+        """The lines that are complete now; a part of a line only if it is very long."""
+        if self.data:
+            chunk = self.data + chunk
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            self.is_shown = False
+        self.data = self._needed(chunk[end:])
+        return chunk[:end] + (self.part() if len(self.data) > PARTIAL_BYTES else b"")
+
+    def part(self) -> bytes:
+        """The incomplete line so far, cut in no character and no colour; its rest goes on."""
+        part, self.data = divided(self.data)
+        self.is_shown = self.is_shown or bool(part)
+        return part
+
+    def forget(self) -> bool:
+        """Drop it and what follows of it; returns whether a part of it was shown."""
+        was_shown, self.is_shown = self.is_shown, False
+        self.data = b""
+        return was_shown
+
+    def rest(self) -> bytes:
+        """The incomplete line, which nothing follows."""
+        rest, self.data = self.data, b""
+        return rest
+
+
+def visible(lines: bytes) -> bytes:
+    """``lines`` without the pieces that others were written over; CR LF becomes LF."""
+    if b"\r" not in lines:
+        return lines
+    return b"\n".join(map(_last_piece, lines.split(b"\n")))
+
+
+def needed(begun: bytes) -> bytes:
+    """What must be kept of a line that goes on, so that ``visible`` says the same of the whole."""
+    bare = begun.rstrip(b"\r")
+    return _last_piece(bare) + (b"\r" if bare != begun else b"")
+
+
+def _last_piece(line: bytes) -> bytes:
+    return line.rstrip(b"\r").rpartition(b"\r")[2]
 
 
 class TextLines:
@@ -72,7 +136,7 @@ class TerminalLines(TextLines):
 
     growth = 1.0
 
-    def __init__(self, label: Label, shown: Shown, keep: Callable[[Words | None], None]) -> None:
+    def __init__(self, label: Label, shown: Shown, keep: Callable[[Drawing | None], None]) -> None:
         super().__init__(label, shown)
         self._name = label
         self._keep = keep

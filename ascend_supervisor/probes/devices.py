@@ -12,8 +12,7 @@ from ascend_supervisor.events.leftovers import ReleaseWaiting, WaitEnded
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.descriptors import holds_file
-from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.intervals import RELEASE
+from ascend_supervisor.tasks.clock import RELEASE, Clock
 from ascend_supervisor.tasks.threads import aside
 
 LOOK_AGAIN_SECONDS = 0.5

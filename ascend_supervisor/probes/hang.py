@@ -25,7 +25,7 @@ OPTIONS: Mapping[HangSource, str] = {
 }
 
 
-class Silent(Struct, frozen=True):
+class SilentRank(Struct, frozen=True):
     """A rank, or a program that passes on the output of ``ranks`` (empty: they are unknown).
 
     It has given no sign of life for ``seconds``; ``last_line`` is the last one that it wrote.
@@ -47,7 +47,7 @@ class Hang(Struct, frozen=True):
 
     source: HangSource
     limit: float
-    silent: tuple[Silent, ...]
+    silent: tuple[SilentRank, ...]
     others: float | None = None
     awaited: str = ""
     is_extended: bool = False
@@ -92,7 +92,7 @@ class Hang(Struct, frozen=True):
                 return f"{who} reported that it hangs ({option})"
 
     @property
-    def _by_silence(self) -> Sequence[Silent]:
+    def _by_silence(self) -> Sequence[SilentRank]:
         return sorted(self.silent, key=lambda one: (-one.seconds, one.ranks))
 
     @property

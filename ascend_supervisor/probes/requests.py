@@ -10,7 +10,7 @@ from ascend_supervisor.outcome import Fault, Remedy, Requester
 from ascend_supervisor.probes import Probe
 
 
-class Requests(Probe):
+class RestartRequests(Probe):
     """Ends the generation that somebody wants restarted."""
 
     def __init__(self) -> None:

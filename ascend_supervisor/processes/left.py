@@ -7,7 +7,7 @@ from collections.abc import Callable
 import anyio
 from msgspec import Struct
 
-from ascend_supervisor.tasks.intervals import SWEEP
+from ascend_supervisor.tasks.clock import SWEEP
 
 
 class Left(Struct, frozen=True):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.processes.process_memory import Content, ProcessMemory
+from ascend_supervisor.processes.process_memory import BytesOrError, ProcessMemory
 from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import printable
@@ -288,7 +288,7 @@ def _memory(name: str, numbers: Sequence[int], proc: Path) -> list[bytes]:
     return [b"" if isinstance(content, OSError) else content for content in contents]
 
 
-def _contents(name: str, numbers: Sequence[int], proc: Path) -> list[Content]:
+def _contents(name: str, numbers: Sequence[int], proc: Path) -> list[BytesOrError]:
     """The file ``name`` of each, or why it cannot be read; raises OSError at EMFILE."""
     contents = _MEMORY.read_all([proc / str(pid) / name for pid in numbers])
     for index, (pid, content) in enumerate(zip(numbers, contents, strict=True)):

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from ascend_supervisor.scarcity import NoThread
 
 ANSWER_SECONDS = 1.0
-Content = bytes | OSError
+BytesOrError = bytes | OSError
 """What a file holds, or why it cannot be read."""
 
 
@@ -29,7 +29,7 @@ class ProcessMemory:
         self._read = read
         self._seconds = seconds
         self._stuck: set[Path] = set()
-        self._idle: list[_Reader] = []
+        self._idle: list[_ReaderThread] = []
         self._lock = threading.Lock()
 
     def read(self, path: Path) -> bytes:
@@ -39,14 +39,14 @@ class ProcessMemory:
             raise content
         return content
 
-    def read_all(self, paths: Sequence[Path]) -> list[Content]:
+    def read_all(self, paths: Sequence[Path]) -> list[BytesOrError]:
         """The same for many files: handing each to the thread alone took eight times as long."""
-        found: list[Content] = []
+        found: list[BytesOrError] = []
         while len(found) < len(paths):
             found += self._read_some(paths[len(found) :])
         return found
 
-    def _read_some(self, paths: Sequence[Path]) -> list[Content]:
+    def _read_some(self, paths: Sequence[Path]) -> list[BytesOrError]:
         """The first of them, at least one, up to one that does not answer."""
         free = list(takewhile(lambda path: path not in self._stuck, paths))
         if not free:
@@ -66,13 +66,13 @@ class ProcessMemory:
                     return [*batch.found, _no_answer(path)]
         return batch.found
 
-    def _reader(self) -> _Reader:
+    def _reader(self) -> _ReaderThread:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return _Reader()
+        return _ReaderThread()
 
-    def _serve(self, reader: _Reader, batch: _Batch) -> None:
+    def _serve(self, reader: _ReaderThread, batch: _Batch) -> None:
         for path in batch.paths:
             content = _content(self._read, path)
             with self._lock:
@@ -90,12 +90,12 @@ class _Batch:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = paths
-        self.found: list[Content] = []
+        self.found: list[BytesOrError] = []
         self.began = time.monotonic()
         self.is_over = threading.Event()
         self.is_abandoned = False
 
-    def add(self, content: Content) -> None:
+    def add(self, content: BytesOrError) -> None:
         self.found.append(content)
         self.began = time.monotonic()
 
@@ -104,7 +104,7 @@ class _Batch:
         return not is_whole and time.monotonic() - self.began >= seconds
 
 
-class _Reader:
+class _ReaderThread:
     """A thread that serves requests. Making one raises NoThread."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class _Reader:
             self.requests.get()()
 
 
-def _content(read: Callable[[Path], bytes], path: Path) -> Content:
+def _content(read: Callable[[Path], bytes], path: Path) -> BytesOrError:
     try:
         return read(path)
     except OSError as error:

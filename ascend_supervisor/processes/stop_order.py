@@ -36,7 +36,7 @@ SIGNAL_THEIR_GROUP = frozenset({"catatonit", "dumb-init", "timeout", "tini"})
 """They pass a signal on to all at once, readers too, and end when what they have started ends."""
 
 
-class Member(Struct, frozen=True):
+class LiveProcess(Struct, frozen=True):
     """A process that lives. ``handles``, ``ignores``: how it takes the signal that it would get.
 
     ``number`` is that signal. ``says`` are the pipes at its stdout and stderr, ``reads`` those that
@@ -77,7 +77,7 @@ class StopOrder:
         """If one of these has ended, or at ``next_at``, others may be due."""
         self.next_at = inf
 
-    def due(self, members: Sequence[Member], now: float) -> list[Pid]:
+    def due(self, members: Sequence[LiveProcess], now: float) -> list[Pid]:
         """Those that are to be told now; they count as told."""
         family = _Family(members)
         if self._only_wait is None:
@@ -99,8 +99,8 @@ class StopOrder:
         return due
 
     def _before(
-        self, member: Member, family: _Family, now: float
-    ) -> Iterator[tuple[Member, float]]:
+        self, member: LiveProcess, family: _Family, now: float
+    ) -> Iterator[tuple[LiveProcess, float]]:
         """Those that ``member`` waits for, each with the time until which it does so at most."""
         for head in family.above(member):
             if head.leads and head.program not in SIGNAL_THEIR_GROUP:
@@ -120,7 +120,7 @@ class StopOrder:
             rest = KEEP_SHARED_MEMORY.get(member.program, READ_REST_SECONDS)
             yield member, self._rests.setdefault(member.pid, now) + rest
 
-    def _start_of(self, head: Member) -> float:
+    def _start_of(self, head: LiveProcess) -> float:
         """How long the head start of ``head`` is, in seconds."""
         only_waits = self._only_wait is not None and head.pid in self._only_wait
         return min(self._head_start, WAITING_SECONDS) if only_waits else self._head_start
@@ -141,7 +141,7 @@ def _in_a_circle(waits: Mapping[Pid, Collection[Pid]]) -> list[Pid]:
 class _Family:
     """Who is above whom, and who writes to whom."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[LiveProcess]) -> None:
         self._members = members
         self._by_number = {one.pid.number: one for one in members}
         self.has_order = len(members) <= MOST_ORDERED and not any(map(self._is_deep, members))
@@ -151,7 +151,7 @@ class _Family:
             if one.reads and self.has_order
         }
 
-    def above(self, member: Member) -> Iterator[Member]:
+    def above(self, member: LiveProcess) -> Iterator[LiveProcess]:
         """Its parent, and so on."""
         seen = {member.pid}
         parent = self._by_number.get(member.parent)
@@ -160,17 +160,17 @@ class _Family:
             seen.add(parent.pid)
             parent = self._by_number.get(parent.parent)
 
-    def _is_deep(self, member: Member) -> bool:
+    def _is_deep(self, member: LiveProcess) -> bool:
         return any(islice(self.above(member), MOST_DEEP, None))
 
-    def below(self, member: Member) -> Iterator[Member]:
+    def below(self, member: LiveProcess) -> Iterator[LiveProcess]:
         return (one for one in self._members if member in self.above(one))
 
-    def carried(self, member: Member) -> Collection[Member]:
+    def carried(self, member: LiveProcess) -> Collection[LiveProcess]:
         """Those whose output it reads, if it is to outlive them."""
         return self._writers.get(member.pid, ())
 
-    def _is_heard(self, writer: Member, reader: Member) -> bool:
+    def _is_heard(self, writer: LiveProcess, reader: LiveProcess) -> bool:
         """A reader with a handler of its own does not outlive what would die of the signal.
 
         So ``yes | train.py`` is told at once. What handles the signal and has started the writers

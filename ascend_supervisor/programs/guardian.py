@@ -62,7 +62,7 @@ DEAD = (b"Z", b"X")
 
 Marks = tuple[bytes, bytes]
 """The number, and the variable with its value."""
-Process = tuple[int, int]
+ProcessKey = tuple[int, int]
 """Pid, and start in clock ticks: a number alone is soon reused."""
 
 
@@ -77,7 +77,7 @@ def fields_of(place: str) -> list[bytes]:
     return content(f"{place}/stat").rpartition(b")")[2].split()
 
 
-def stat(pid: int) -> tuple[Process, int] | None:
+def stat(pid: int) -> tuple[ProcessKey, int] | None:
     """Which process has this number, and its session; None for a zombie."""
     fields = fields_of(f"/proc/{pid}")
     if not fields or (fields[0] in DEAD and living_thread(pid, fields) is None):
@@ -97,7 +97,7 @@ def living_thread(pid: int, fields: list[bytes]) -> str | None:
     return None
 
 
-def living() -> list[tuple[Process, int]]:
+def living() -> list[tuple[ProcessKey, int]]:
     names = os.listdir("/proc")  # noqa: PTH208
     return [found for name in names if name.isdigit() and (found := stat(int(name))) is not None]
 
@@ -106,7 +106,7 @@ class Sessions:
     """A session is ours while a process that was seen in it is still in it."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, set[Process]] = {}
+        self._seen: dict[int, set[ProcessKey]] = {}
         self._running: set[int] = set()
         """Sessions whose leader was started by us, with no end reported yet."""
 
@@ -126,9 +126,9 @@ class Sessions:
             self.members()  # first: no other member may have been seen yet
             self._running.difference_update(ended)
 
-    def members(self) -> set[Process]:
+    def members(self) -> set[ProcessKey]:
         """All processes in them now; empty sessions are forgotten."""
-        found: dict[int, set[Process]] = {}
+        found: dict[int, set[ProcessKey]] = {}
         for process, session in living():
             if session in self._seen:
                 found.setdefault(session, set()).add(process)
@@ -145,7 +145,7 @@ class Sessions:
         return {process for here in self._seen.values() for process in here if stat(process[0])}
 
 
-def marked(marks: Marks) -> set[Process]:
+def marked(marks: Marks) -> set[ProcessKey]:
     """The processes that bear one of them."""
     number, variable = marks
     return {
@@ -170,7 +170,7 @@ def environ(pid: int) -> bytes:
     return b"" if other is None else content(f"{other}/environ")
 
 
-def send(process: Process, number: int) -> None:
+def send(process: ProcessKey, number: int) -> None:
     found = stat(process[0])
     if found is not None and found[0] == process:
         with suppress(ProcessLookupError, PermissionError):
@@ -180,8 +180,8 @@ def send(process: Process, number: int) -> None:
 def end_all(marks: Marks, sessions: Sessions, quiet_looks: int) -> None:
     """Repeat until this many scans in a row find nothing."""
     quiet = looks = 0
-    held: dict[Process, int] = {}
-    spared: set[Process] = set()
+    held: dict[ProcessKey, int] = {}
+    spared: set[ProcessKey] = set()
     while True:
         found = marked(marks) | sessions.members()
         spared = waiting(found, spared, looks)
@@ -197,7 +197,7 @@ def end_all(marks: Marks, sessions: Sessions, quiet_looks: int) -> None:
         time.sleep(LOOK_AGAIN_SECONDS if looks < MOST_LOOKS else SELDOM_SECONDS)
 
 
-def waiting(found: set[Process], before: set[Process], looks: int) -> set[Process]:
+def waiting(found: set[ProcessKey], before: set[ProcessKey], looks: int) -> set[ProcessKey]:
     """Those that may only wait for the end of the others, and those that did so ``before``.
 
     Python's resource tracker closes its pipe before it removes anything.
@@ -243,7 +243,7 @@ def descriptors(pid: int) -> list[str]:
     return []
 
 
-def hold(found: set[Process], held: dict[Process, int]) -> None:
+def hold(found: set[ProcessKey], held: dict[ProcessKey, int]) -> None:
     """Show in our /proc/PID/fd which processes we wait for."""
     for process in held.keys() - found:
         os.close(held.pop(process))

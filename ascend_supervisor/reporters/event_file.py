@@ -15,8 +15,7 @@ import anyio
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import LogLost
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.files.reasons import reason_of
-from ascend_supervisor.files.regular_file import end_of, opened
+from ascend_supervisor.files.regular_file import end_of, opened, reason_of
 from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.output.log_file import LogFile, Rotation
 from ascend_supervisor.output.log_thread import LogWriter

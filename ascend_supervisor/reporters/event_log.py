@@ -1,13 +1,14 @@
-"""Events, and the ranks' mirrored lines, as one JSON object a line for log shippers.
+"""Events, and the ranks' mirrored lines: JSON for log shippers, or text for people.
 
-A line stays under 8 KiB (rsyslog's default; CRI cuts at 16 KiB); keys are flat and hold no dots.
+A line of JSON stays under 8 KiB (rsyslog's default; CRI cuts at 16 KiB); keys are flat and hold no
+dots.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, MutableMapping
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
 from typing import Any
 
 from msgspec.structs import asdict
@@ -16,9 +17,62 @@ from ascend_supervisor.events import Event, Level, Report
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.console_items import Numbered, Plain
+from ascend_supervisor.output.console_thread import Numbered, Plain
 from ascend_supervisor.output.json_lines import Origin, timestamp
-from ascend_supervisor.reporters.text_events import TextEvents
+from ascend_supervisor.output.terminal import BOLD_RED, YELLOW, painted
+
+COLOURS = {"error": BOLD_RED, "warning": YELLOW}
+LONG, SHORT = "%Y-%m-%d %H:%M:%S", "%H:%M:%S"
+
+
+class TextEvents:
+    """A processor for structlog. Date and zone are told once, and again when they change.
+
+    ``zone`` is that of the times; None is the machine's.
+    """
+
+    def __init__(self, *, in_colour: bool, zone: tzinfo | None = None) -> None:
+        self._in_colour = in_colour
+        self._zone = zone
+        self._told: tuple[object, ...] = ()
+
+    def __call__(self, _: Any, __: str, keys: MutableMapping[str, Any]) -> bytes:
+        level = keys["level"]
+        text = keys["msg"] if level == "info" else f"{level}: {keys['msg']}"
+        if self._in_colour and level in COLOURS:
+            text = painted(text, COLOURS[level])
+        lines = [f"{self._moment(str(keys['ts']))} {text}"]
+        headline, _, details = (keys.get("root_cause") or "").partition("\n")
+        if headline not in keys["msg"]:
+            lines.append(headline)
+        if details:
+            lines.append(details)
+        return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+
+    def _moment(self, ts: str) -> str:
+        """``13:41:30.843``, with date and zone where they are new."""
+        moment = _in_zone(datetime.fromisoformat(ts.replace("Z", "+00:00")), self._zone)
+        milliseconds = f".{moment.microsecond // 1000:03}"
+        day_and_zone = moment.date(), moment.utcoffset()
+        if day_and_zone == self._told:
+            return moment.strftime(SHORT) + milliseconds
+        self._told = day_and_zone
+        return f"{moment.strftime(LONG)}{milliseconds} {_zone_of(moment)}"
+
+
+def _in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
+    """The moment there; in UTC where TZ asks for what Python has no word for, a day and more."""
+    try:
+        return moment.astimezone(zone)
+    except (ValueError, OverflowError, OSError):
+        return moment
+
+
+def _zone_of(moment: datetime) -> str:
+    """``UTC``, or the offset: ``+08:00``; names such as CST mean several zones."""
+    offset = moment.isoformat()[-6:]
+    return "UTC" if offset == "+00:00" else offset
+
 
 # structlog imports rich, if it is installed, for tracebacks that we never print. That takes longer
 # than all of structlog, so it is hidden meanwhile: None makes an import fail.

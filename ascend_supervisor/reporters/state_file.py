@@ -1,4 +1,4 @@
-"""The current status, as a file that is replaced atomically at every change."""
+"""The current status, for a file that is replaced atomically at every change; pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ascend_supervisor.untrusted_text import printable
 MOST_GENERATIONS = 100
 CAUSE_CHARACTERS = 500
 
-Phase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
+StatusPhase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
 
 
 class RankStatus(Struct, frozen=True):
@@ -78,7 +78,7 @@ class Status(Struct, frozen=True):
     pid: int
     start_time: int | None
     version: str
-    phase: Phase = "starting"
+    phase: StatusPhase = "starting"
     why: str = ""
     generation: int | None = None
     restarts_left: int | None = None
@@ -161,7 +161,7 @@ def _line(cause: str) -> str | None:
 
 def _changed(status: Status, event: Event) -> Status:
     if (what := _waited_for(event)) is not None:
-        phase: Phase = "stopping" if status.phase == "stopping" else "waiting"
+        phase: StatusPhase = "stopping" if status.phase == "stopping" else "waiting"
         return replace(status, phase=phase, why=printable(what))
     match event:
         case RankTableReady():

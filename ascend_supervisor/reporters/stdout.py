@@ -17,23 +17,22 @@ from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.events.words import who
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.console_items import Plain
+from ascend_supervisor.output.console_thread import Plain
 from ascend_supervisor.output.json_lines import JsonLines, Origin
-from ascend_supervisor.output.labels import Label, named_label, rank_label
 from ascend_supervisor.output.mirror import Lines, Mirror
-from ascend_supervisor.output.terminal import Terminal
+from ascend_supervisor.output.terminal import Label, Terminal, named_label, rank_label
 from ascend_supervisor.output.terminal_escapes import coloured, harmless
 from ascend_supervisor.output.text_lines import RawLines, TerminalLines, TextLines
 from ascend_supervisor.reporters.event_log import json_log, text_log
 from ascend_supervisor.reporters.joiner import Joiner
 from ascend_supervisor.reporters.python_warnings import unshown
 from ascend_supervisor.reporters.wait_line import WaitLine
-from ascend_supervisor.settings.values import LogLevel, RankSet
+from ascend_supervisor.settings.readers import LogLevel, RankSet
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.untrusted_text import printable
 
-Format = Literal["json", "text", "raw", "none"]
+StdoutFormat = Literal["json", "text", "raw", "none"]
 HURRIED_SECONDS = 1.0
 """How long rank output is still written after an impatient signal."""
 
@@ -47,7 +46,7 @@ class Outlets:
 
     def __init__(
         self,
-        console: Format,
+        console: StdoutFormat,
         ranks: RankSet,
         level: LogLevel,
         origin: Origin,

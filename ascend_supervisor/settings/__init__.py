@@ -1,1 +1,1 @@
-"""The settings of one run: options, their sources, and which source wins."""
+"""The settings of one run: options, their sources, and which source wins; pure."""

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ascend_supervisor.settings.known_launchers import KNOWN_LAUNCHERS, starts_ranks
 from ascend_supervisor.settings.options import OPTIONS
+from ascend_supervisor.settings.readers import Method
 from ascend_supervisor.settings.shell_text import ASSIGNS, commands_in
-from ascend_supervisor.settings.values import Method
 from ascend_supervisor.settings.wrappers import behind_others, text_for_shell
 from ascend_supervisor.untrusted_text import shown
 

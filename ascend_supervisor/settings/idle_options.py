@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.settings.option import Option
+from ascend_supervisor.settings.kinds import Option
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.precedence import Settings
 

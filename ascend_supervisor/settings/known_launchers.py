@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from ascend_supervisor.settings.values import Method
+from ascend_supervisor.settings.readers import Method
 
 
 class KnownLauncher(Struct, frozen=True):

@@ -6,20 +6,28 @@ from typing import get_args
 
 from ascend_supervisor import errors
 from ascend_supervisor.settings.kinds import (
+    COMMAND_LINE,
     DEVICE_COUNT,
     DURATION,
     FLAG,
+    NOT_IN_A_FILE,
     PATH,
     PORT,
     RANKS,
     SIZE,
+    Group,
     Kind,
+    Option,
     choice,
     whole,
 )
-from ascend_supervisor.settings.option import COMMAND_LINE, NOT_IN_A_FILE, Group, Option
 from ascend_supervisor.settings.peers_options import PEERS
 from ascend_supervisor.settings.readers import (
+    Color,
+    ConsoleFormat,
+    LogLevel,
+    Method,
+    RankDir,
     read_path,
     read_path_or_none,
     read_paths,
@@ -27,7 +35,6 @@ from ascend_supervisor.settings.readers import (
 )
 from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS
 from ascend_supervisor.settings.user_variables import read_rank_variables, shown_variable
-from ascend_supervisor.settings.values import Color, Console, LogLevel, Method, RankDir
 
 METHODS: tuple[Method, ...] = get_args(Method)
 DEFAULT_METHOD: Method = "ranktable"
@@ -154,9 +161,9 @@ GROUPS: tuple[Group, ...] = (
         (
             Option(
                 "console",
-                choice("FORMAT", get_args(Console)),
-                f"format of stdout: {', '.join(get_args(Console))}; auto is text on a terminal, "
-                "else json",
+                choice("FORMAT", get_args(ConsoleFormat)),
+                f"format of stdout: {', '.join(get_args(ConsoleFormat))}; "
+                "auto is text on a terminal, else json",
                 default="auto",
             ),
             Option(

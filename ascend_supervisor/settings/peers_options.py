@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from ascend_supervisor.etcd.access import EXPECTED, Endpoint, read_endpoints, shown_endpoints
-from ascend_supervisor.settings.kinds import PATH, PERIOD, PORT, Kind
-from ascend_supervisor.settings.option import PREFIX, Group, Option
+from ascend_supervisor.settings.kinds import PATH, PERIOD, PORT, PREFIX, Group, Kind, Option
 from ascend_supervisor.settings.readers import is_denied, read_duration, read_text, read_whole
 
 PASSWORD = f"{PREFIX}PEERS_PASSWORD"  # the name of a variable

@@ -13,11 +13,19 @@ from msgspec.structs import replace
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.settings.command_words import command_fault
-from ascend_supervisor.settings.contradictions import contradictions
-from ascend_supervisor.settings.hang_dump import HangDump
-from ascend_supervisor.settings.option import Source
+from ascend_supervisor.settings.kinds import Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
+from ascend_supervisor.settings.peers_checks import contradictions
 from ascend_supervisor.settings.peers_options import OwnEtcd
+from ascend_supervisor.settings.readers import (
+    Color,
+    ConsoleFormat,
+    HangDump,
+    LogLevel,
+    Method,
+    RankDir,
+    RankSet,
+)
 from ascend_supervisor.settings.shell_text import switched_on
 from ascend_supervisor.settings.sources import (
     Given,
@@ -27,7 +35,6 @@ from ascend_supervisor.settings.sources import (
     split_command_line,
 )
 from ascend_supervisor.settings.user_variables import RankVariable
-from ascend_supervisor.settings.values import Color, Console, LogLevel, Method, RankDir, RankSet
 
 NO_COMMAND = (
     "no command was given: write what each rank runs after the options, "
@@ -94,7 +101,7 @@ class Settings(Struct, frozen=True):
     watchdog: float | None
     startup_timeout: float | None
     hang_dump: HangDump
-    console: Console
+    console: ConsoleFormat
     console_ranks: RankSet
     color: Color
     log_max_size: int
@@ -181,7 +188,7 @@ def read_settings(
 class Telling(Struct, frozen=True):
     """Where a refusal is told; a ``check`` is a question, and no end of a container."""
 
-    console: Console
+    console: ConsoleFormat
     termination_log: Path | None
     check: bool
 

@@ -8,16 +8,70 @@ from __future__ import annotations
 import re
 from math import isfinite
 from pathlib import Path
+from signal import Signals
 from typing import Literal
 
-from ascend_supervisor.settings.values import (
-    ALL_RANKS,
-    MOST,
-    MOST_DEVICES,
-    MOST_PORTS,
-    NO_RANKS,
-    RankSet,
-)
+from msgspec import Struct
+
+HangDump = Literal["auto", "pyspy", "none"] | Signals
+"""``auto`` is py-spy if it is installed, else /proc; a signal goes to every rank."""
+
+_WORDS: tuple[Literal["auto", "pyspy", "none"], ...] = ("auto", "pyspy", "none")
+_SIGNALS = (Signals.SIGUSR1, Signals.SIGUSR2, Signals.SIGQUIT, Signals.SIGHUP)
+"""Signals that a program may register for a dump; none that ends it by convention."""
+
+
+def read_hang_dump(found: object) -> HangDump:
+    """Raises ValueError with what it expects."""
+    text = found.strip() if isinstance(found, str) else ""
+    for word in _WORDS:
+        if text.lower() == word:
+            return word
+    for number in _SIGNALS:
+        if text.upper() in {number.name, number.name.removeprefix("SIG")}:
+            return number
+    names = ", ".join(number.name for number in _SIGNALS)
+    raise ValueError(f"{', '.join(_WORDS)}, or one of the signals {names}")
+
+
+MOST = 10**18 - 1
+"""The largest whole number taken: eighteen digits, so that it fits every JSON reader's 64 bits."""
+
+ConsoleFormat = Literal["auto", "json", "text", "raw", "none"]
+Method = Literal[
+    "ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow", "once"
+]
+Color = Literal["auto", "always", "never"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+RankDir = Literal["device", "rank", "same"]
+
+MOST_DEVICES = 16
+"""Of one server: an Atlas A3 has them."""
+
+MOST_PORTS = 65535
+
+
+class RankSet(Struct, frozen=True):
+    """Some of the ranks, as ranges; ``str()`` gives back a list that reads as the same set."""
+
+    ranges: tuple[range, ...]
+
+    def __contains__(self, rank: int) -> bool:
+        return any(span.start <= rank < span.stop for span in self.ranges)
+
+    def __str__(self) -> str:
+        if self == ALL_RANKS:
+            return "all"
+        return ",".join(map(_span_text, self.ranges)) or "none"
+
+
+ALL_RANKS = RankSet((range(MOST + 1),))
+NO_RANKS = RankSet(())
+
+
+def _span_text(span: range) -> str:
+    return f"{span.start}" if span.stop == span.start + 1 else f"{span.start}-{span.stop - 1}"
+
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) ?(ms|s|m|h)?")

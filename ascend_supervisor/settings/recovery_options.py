@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.settings.hang_dump import read_hang_dump
 from ascend_supervisor.settings.kinds import (
     CODES,
     DURATION,
@@ -10,10 +9,12 @@ from ascend_supervisor.settings.kinds import (
     FLAG,
     PATH,
     PERIOD,
+    Group,
     Kind,
+    Option,
     whole,
 )
-from ascend_supervisor.settings.option import Group, Option
+from ascend_supervisor.settings.readers import read_hang_dump
 
 RESTARTS: Group = (
     "Restarts",

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ascend_supervisor.settings.option import PREFIX, Option, Source
+from ascend_supervisor.settings.kinds import PREFIX, Option, Source
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.peers_options import PASSWORD
 from ascend_supervisor.settings.process_recovery import PROCESS_RECOVERY, writes_last_checkpoint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ascend_supervisor import errors
-from ascend_supervisor.settings.option import PREFIX, Option
+from ascend_supervisor.settings.kinds import PREFIX, Option
 from ascend_supervisor.settings.options import GROUPS
 
 _WIDTH = 79

@@ -1,34 +1,119 @@
 """A look at all ranks: their stacks in files, and who waits where in one sentence.
 
 Nothing is ended by it. It is bounded, and cut short when we are told to stop; what was seen until
-then counts.
+then counts. Each look has a directory of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import Literal
 
 import anyio
+from msgspec import Struct
 
 from ascend_supervisor.events.hangs import StacksTaken
+from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.watch import SlowFiles
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.life import Life
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.settings.hang_dump import HangDump
-from ascend_supervisor.stacks.files import Written, file_names, write_all
+from ascend_supervisor.settings.readers import HangDump
 from ascend_supervisor.stacks.seen import Looked, NothingSeen
-from ascend_supervisor.stacks.stack_file_text import page
 from ascend_supervisor.stacks.survey import AT_ONCE, KERNEL_SECONDS, Survey
-from ascend_supervisor.stacks.whereabouts import whereabouts
+from ascend_supervisor.stacks.whereabouts import page, whereabouts
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import Errand
 from ascend_supervisor.workers.runtime import Runtime
+
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+MOST_DIRECTORIES = 1000
+NAME_CHARACTERS = 60
+_STRANGE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Written(Struct, frozen=True):
+    """The names of the files that are complete; ``refusal`` is why not all are."""
+
+    directory: Path
+    files: tuple[str, ...] = ()
+    refusal: str | None = None
+
+
+def write_all(wanted: Path, texts: Iterable[tuple[str, str]]) -> Written:
+    """Write ``texts``, each after its name, into ``wanted``; if that exists, ``wanted``-2, -3, ...
+
+    An OSError is told as the refusal; a file that could be written in part only is removed.
+    """
+    done: list[str] = []
+    try:
+        directory = _made(wanted)
+    except OSError as error:
+        return Written(wanted, (), error.strerror or str(error))
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            for name, text in texts:
+                _write_one(handle, name, text.encode(errors="backslashreplace"))
+                done.append(name)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        with suppress(OSError):
+            directory.rmdir()  # only an empty one
+        return Written(directory, tuple(done), error.strerror or str(error))
+    return Written(directory, tuple(done))
+
+
+def _made(wanted: Path) -> Path:
+    """Make a directory that nobody could have planted; raises OSError."""
+    make_directories(wanted.parent)
+    for directory in _candidates(wanted):
+        with suppress(FileExistsError):
+            directory.mkdir(mode=DIRECTORY_MODE)
+            return directory
+    wanted.mkdir()
+    return wanted
+
+
+def _candidates(wanted: Path) -> Iterator[Path]:
+    yield wanted
+    for number in range(2, MOST_DIRECTORIES):
+        yield wanted.with_name(f"{wanted.name}-{number}")
+
+
+def _write_one(directory: int, name: str, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, FILE_MODE, dir_fd=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=directory)
+        raise
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """A name of a file for each, all different: ``rank 3`` becomes rank-3.txt."""
+    found: list[str] = []
+    for name in names:
+        plain = _STRANGE.sub("-", name)[:NAME_CHARACTERS].lstrip(".-") or "process"
+        file, number = f"{plain}.txt", 1
+        while file in found:
+            number += 1
+            file = f"{plain}-{number}.txt"
+        found.append(file)
+    return found
+
 
 SECONDS = 15.0
 """For looking; ending what is still running then, and writing, take 3 s more at most."""

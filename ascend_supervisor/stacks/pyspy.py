@@ -42,7 +42,7 @@ class PySpyFailed(Exception):
     """The text says how."""
 
 
-class _Run(Struct, frozen=True):
+class _Call(Struct, frozen=True):
     """One call of py-spy; ``status`` None: it took too long and was killed."""
 
     status: int | None
@@ -110,7 +110,7 @@ class PySpy(Struct, frozen=True):
         run = await self._run(thread or pid.number, "--nonblocking")
         return run.threads()
 
-    async def _run(self, number: int, *options: str) -> _Run:
+    async def _run(self, number: int, *options: str) -> _Call:
         words = (self.program, "dump", "--json", *options, "--pid", str(number))
         try:
             with open_pipe(OUTPUT_BYTES) as output, open_pipe(ERROR_BYTES) as errors:
@@ -122,9 +122,9 @@ class PySpy(Struct, frozen=True):
                     errors=errors.write_end,
                 )
                 status = await _ended(child, self.seconds, output, errors)
-                return _Run(status, bytes(output.content), _text(errors))
+                return _Call(status, bytes(output.content), _text(errors))
         except OSError as error:
-            return _Run(1, b"", f"it cannot be started: {error.strerror or error}")
+            return _Call(1, b"", f"it cannot be started: {error.strerror or error}")
 
 
 def _go_on(pid: Pid) -> None:

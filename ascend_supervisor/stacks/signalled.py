@@ -1,16 +1,49 @@
-"""Asks a rank by a signal for its own stacks, such as faulthandler.register prints them."""
+"""Asks a rank by a signal for its own stacks, such as faulthandler.register prints them.
+
+The format is that of CPython's traceback.c, 3.10 to 3.14: a line for each thread, then its calls,
+the innermost first.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from signal import Signals
 
 from ascend_supervisor.life import Activity
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import catches
-from ascend_supervisor.stacks.faulthandler_text import threads_of
-from ascend_supervisor.stacks.seen import Looked, SeenProcess
+from ascend_supervisor.stacks.seen import Frame, Looked, PythonThread, SeenProcess
 from ascend_supervisor.tasks.clock import Clock
+
+_HEAD = re.compile(r"(Current thread|Thread|Stack)\b.*\(most recent call first\):")
+_CALL = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
+
+
+def threads_of(lines: Sequence[str]) -> tuple[PythonThread, ...]:
+    """The threads in these lines, as far as they are complete; lines of other kinds end a stack.
+
+    The thread that handled the signal is called MainThread, which Python makes it.
+    """
+    return tuple(_threads(lines))
+
+
+def _threads(lines: Sequence[str]) -> Iterator[PythonThread]:
+    for index, line in enumerate(lines):
+        if head := _HEAD.fullmatch(line):
+            is_current = head[1] != "Thread"
+            frames = tuple(_frames(lines[index + 1 :]))
+            yield PythonThread(frames, "MainThread" if is_current else None, active=is_current)
+
+
+def _frames(lines: Sequence[str]) -> Iterator[Frame]:
+    for line in lines:
+        call = _CALL.fullmatch(line)
+        if call is None:
+            return
+        yield Frame(call[3], call[1], int(call[2]) if call[2].isdecimal() else 0)
+
 
 ANSWER_SECONDS = 3.0
 """How long a rank may take to write its stacks."""

@@ -1,4 +1,7 @@
-"""Looks at all ranks at the same time: /proc first, then py-spy or the user's signal."""
+"""Looks at all ranks at the same time: /proc first, then py-spy or the user's signal.
+
+The ranks that a command starts itself are known by their environments.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,104 @@ from functools import partial
 from signal import Signals
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
-from ascend_supervisor.life import Life
+from ascend_supervisor.life import Activity, Life, Living
+from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.scarcity import NoThread, scarcity
-from ascend_supervisor.settings.hang_dump import HangDump
+from ascend_supervisor.settings.readers import HangDump
 from ascend_supervisor.stacks import pyspy
-from ascend_supervisor.stacks.kernel_side import look_at
+from ascend_supervisor.stacks.kernel_side import family, look_at
 from ascend_supervisor.stacks.pyspy import PySpy, PySpyFailed
-from ascend_supervisor.stacks.ranks_below import with_ranks_below
 from ascend_supervisor.stacks.seen import ENDED, STOPPED, STUCK, Looked, SeenProcess, Subject
 from ascend_supervisor.stacks.signalled import ask
-from ascend_supervisor.stacks.subjects import subjects_of
 from ascend_supervisor.tasks.threads import Errand
 from ascend_supervisor.workers.runtime import Runtime
+
+MOST_PROCESSES = 512
+
+
+class _Told(Struct, frozen=True):
+    """What an environment says; the local rank tells a worker from a node with the same number."""
+
+    rank: int
+    local_rank: bytes | None
+
+
+def with_ranks_below(command: Subject) -> tuple[Subject, ...]:
+    """The command, and the ranks below it as subjects of their own; raises OSError at EMFILE.
+
+    A process is a rank if its environment names one (RANK_ID, RANK) and its parent's does not name
+    the same. Of several such processes with the same rank the first one counts.
+    """
+    if command.pid is None or not command.leads_ranks:
+        return (command,)
+    pids = _ranks_below(command.pid)
+    others = frozenset(pids.values())
+    found = [
+        replace(command, name=f"rank {rank}", rank=rank, pid=pid, others=others - {pid})
+        for rank, pid in sorted(pids.items())
+    ]
+    return (*found, replace(command, others=others))
+
+
+def _ranks_below(command: int) -> dict[int, int]:
+    """Their pids, by rank."""
+    below, _ = family(command, (), MOST_PROCESSES)
+    told = {pid: _told(pid) for pid in below}
+    found: dict[int, int] = {}
+    for pid in below[1:]:
+        named = told[pid]
+        if named is not None and told.get(proc.parent(pid) or 0) != named:
+            found.setdefault(named.rank, pid)
+    return found
+
+
+def _told(pid: int) -> _Told | None:
+    stat = proc.stat(pid)
+    if stat is None or stat.is_dead or stat.state == STUCK:  # its environment may not be readable
+        return None
+    environ = proc.environ(pid)
+    rank = environ.get(b"RANK_ID") or environ.get(b"RANK") or b""
+    return _Told(int(rank), environ.get(b"LOCAL_RANK")) if rank.isdigit() else None
+
+
+def subjects_of(life: Life) -> tuple[Subject, ...]:
+    """Ranks in their order, then processes that serve them; a launcher's workers are ranks."""
+    found = [subject for living in life.processes for subject in _subjects(living)]
+    return tuple(sorted(found, key=lambda one: (one.rank is None, one.rank or 0)))
+
+
+def _subjects(living: Living) -> Iterator[Subject]:
+    spec = living.spec
+    has_ended = living.activity.has_ended
+    workers = {} if has_ended else dict(living.ranks_of_workers)
+    yield Subject(
+        name=spec.name,
+        rank=spec.rank,
+        pid=None if has_ended else living.pid,
+        activity=living.activity,
+        log=str(spec.log),
+        others=frozenset(workers),
+        significant=spec.significant,
+        leads_ranks=spec.leads_ranks,
+    )
+    for pid, rank in workers.items():
+        activity, log = _log_of(living, rank)
+        yield Subject(f"rank {rank}", rank, pid, activity, log, parent=living.pid)
+
+
+def _log_of(living: Living, rank: int) -> tuple[Activity, str]:
+    """The log that a launcher's worker writes: its own, or its launcher's."""
+    logs = zip(living.spec.worker_logs, living.activity_of_workers, strict=False)
+    for log, activity in logs:
+        if log.rank == rank:
+            return activity, str(log.path)
+    return living.activity, str(living.spec.log)
+
 
 AT_ONCE = 16
 """How many calls of py-spy, and how many threads that read /proc."""

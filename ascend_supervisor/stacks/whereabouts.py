@@ -1,4 +1,7 @@
-"""Who waits where, in one sentence; pure."""
+"""Who waits where, in one sentence; and all that was seen of a rank, as a file; pure.
+
+Names in it are strangers': whatever is not printable is escaped.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from ascend_supervisor.stacks.seen import (
     STOPPED,
     STUCK,
     Frame,
+    KernelThread,
     Looked,
     PythonThread,
     SeenProcess,
@@ -35,18 +39,18 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/pyth
 _WAITS_FOR_A_CHILD = frozenset({"wait4", "waitid"})
 
 
-class Place(Struct, frozen=True):
+class Whereabouts(Struct, frozen=True):
     """``state`` is that of proc(5), empty if unknown; ``where`` is empty if that is unknown."""
 
     state: str
     where: str = ""
 
     @property
-    def group(self) -> Place:
+    def group(self) -> Whereabouts:
         """Equal for places that are told together: a busy wait is now asleep, now running."""
         if not self.where or self.state in STOPPED | {STUCK}:
             return self
-        return Place("", self.where)
+        return Whereabouts("", self.where)
 
 
 def whereabouts(looked: Sequence[Looked]) -> str:
@@ -63,9 +67,9 @@ def whereabouts(looked: Sequence[Looked]) -> str:
     return sentence({one.subject.name: place_of(one) for one in shown})
 
 
-def sentence(places: Mapping[str, Place]) -> str:
+def sentence(places: Mapping[str, Whereabouts]) -> str:
     """``places`` by the names of ranks, in their order."""
-    groups: dict[Place, list[str]] = {}
+    groups: dict[Whereabouts, list[str]] = {}
     for name, place in places.items():
         groups.setdefault(place.group, []).append(name)
     ordered = sorted(groups.values(), key=lambda names: -len(names))
@@ -78,7 +82,7 @@ def sentence(places: Mapping[str, Place]) -> str:
     return text[:MOST_CHARACTERS]
 
 
-def _part(names: Sequence[str], total: int, places: Sequence[Place]) -> str:
+def _part(names: Sequence[str], total: int, places: Sequence[Whereabouts]) -> str:
     return f"{_who(names, total)} {_does(places, is_one=len(names) == 1)}"
 
 
@@ -93,7 +97,7 @@ def _others(groups: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"and {count} {'other' if count == 1 else 'others'} elsewhere"
 
 
-def _does(places: Sequence[Place], *, is_one: bool) -> str:
+def _does(places: Sequence[Whereabouts], *, is_one: bool) -> str:
     are, wait = ("is", "waits") if is_one else ("are", "wait")
     place = places[0]
     at = f" in {place.where}" if place.where else ""
@@ -110,18 +114,18 @@ def _does(places: Sequence[Place], *, is_one: bool) -> str:
     return f"{are} asleep (state {place.state})" if place.state else "could not be looked at"
 
 
-def place_of(looked: Looked) -> Place:
+def place_of(looked: Looked) -> Whereabouts:
     """Where a rank is: the main thread of its process, or of the one that this waits for."""
     if looked.has_ended:
-        return Place("Z")
+        return Whereabouts("Z")
     if not looked.processes:
-        return Place("")
+        return Whereabouts("")
     process = _working(looked.processes)
     python = _python_place(process)
     kernel = "" if process.state in STOPPED else _kernel_place(process)
     if process.state == STUCK and kernel and python:
-        return Place(STUCK, f"{kernel}, called from {python}")
-    return Place(process.state, python or kernel)
+        return Whereabouts(STUCK, f"{kernel}, called from {python}")
+    return Whereabouts(process.state, python or kernel)
 
 
 def _working(processes: Sequence[SeenProcess]) -> SeenProcess:
@@ -189,3 +193,63 @@ def _line(frame: Frame) -> str:
 
 def _name(text: str) -> str:
     return printable(text[:NAME_CHARACTERS])[:NAME_CHARACTERS]
+
+
+MOST_OF_A_FILE = 2 * 1024 * 1024
+_CUT = "... cut here, because the file would be too long\n"
+
+
+def page(looked: Looked, headline: str) -> str:
+    """``headline`` says why and when it was written."""
+    text = "".join(f"{line}\n" for line in _lines(looked, headline))
+    return text if len(text) <= MOST_OF_A_FILE else f"{text[:MOST_OF_A_FILE]}\n{_CUT}"
+
+
+def _lines(looked: Looked, headline: str) -> Iterator[str]:
+    yield headline
+    yield f"{printable(looked.subject.name)}, its log: {printable(looked.subject.log)}"
+    for note in looked.notes:
+        yield f"({printable(note)})"
+    if looked.has_ended:
+        yield "The process has ended."
+    elif not looked.processes:
+        yield "Nothing could be read in time."
+    for line in looked.output:
+        yield f"| {printable(line)}"
+    for process in looked.processes:
+        yield ""
+        yield from _process(process)
+
+
+def _process(process: SeenProcess) -> Iterator[str]:
+    yield f"Process {process.description}"
+    for note in process.notes:
+        yield f"  ({printable(note)})"
+    for thread in process.python:
+        yield from _python_thread(thread)
+    for one in process.threads:
+        yield from _kernel_thread(one)
+
+
+def _python_thread(thread: PythonThread) -> Iterator[str]:
+    state = f"{'active' if thread.active else 'idle'}{', holds the GIL' * thread.owns_gil}"
+    name = f' "{printable(thread.thread_name)}"' if thread.thread_name else ""
+    yield f"  Python thread {thread.os_thread_id or '?'}{name} ({state}), innermost call first:"
+    for frame in thread.frames:
+        yield f"    {_frame(frame)}"
+
+
+def _frame(frame: Frame) -> str:
+    line = f":{frame.line}" if frame.line > 0 else ""
+    return printable(f"{frame.name} ({frame.filename}{line})")
+
+
+def _kernel_thread(thread: KernelThread) -> Iterator[str]:
+    places = [f"state {thread.state or '?'}"]
+    if thread.wchan:
+        places.append(f"in the kernel's {thread.wchan}")
+    if thread.system_call:
+        places.append(f"called by {thread.system_call}")
+    yield printable(f"  Thread {thread.tid} {thread.name}: {', '.join(places)}")
+    for line in thread.stack.splitlines():
+        yield f"    {printable(line)}"

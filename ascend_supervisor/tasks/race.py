@@ -1,6 +1,7 @@
 """Wait for the first of several things, or for all of them; no exception is lost.
 
-Only one is raised. Other exceptions go to the event loop's exception handler.
+Only one is raised, without the group around it. Other exceptions go to the event loop's exception
+handler.
 """
 
 from __future__ import annotations
@@ -72,3 +73,10 @@ def _tell(errors: Iterable[Exception]) -> None:
         loop.call_exception_handler(
             {"message": "an exception that came too late to be raised", "exception": error}
         )
+
+
+def innermost(error: Exception) -> Exception:
+    """The first exception in ``error``, in groups of groups too; ``error`` if it is no group."""
+    while inside := getattr(error, "exceptions", ()):
+        error = inside[0]
+    return error

@@ -1,4 +1,7 @@
-"""Whether the command of a process can be executed, and finds its script; told before the start."""
+"""Whether the command of a process can be executed, and finds its script; told before the start.
+
+What the kernel can execute is told by a file's first bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ascend_supervisor.errors import (
-    CannotExecute,
-    CommandNotFound,
-    SettingsRefused,
-    Unavailable,
-)
-from ascend_supervisor.files.executable import is_foreign, missing_interpreter
-from ascend_supervisor.files.reasons import reason_of
-from ascend_supervisor.files.regular_file import read_regular_file
+from ascend_supervisor.errors import CannotExecute, CommandNotFound, SettingsRefused, Unavailable
+from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.settings.command_words import (
@@ -29,6 +25,51 @@ from ascend_supervisor.settings.command_words import (
 )
 from ascend_supervisor.settings.shell_text import MOST_CHARACTERS, switched_on
 from ascend_supervisor.untrusted_text import plain, printable
+
+OURSELVES = Path("/proc/self/exe")
+OTHER_FORMATS = Path("/proc/sys/fs/binfmt_misc")
+_HEAD = 20
+_LINE = 256  # BINPRM_BUF_SIZE of Linux 5.1 and later
+_MACHINE = (4, 5, 18, 19)
+"""Where elf(5) has the class, the byte order and the machine."""
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether the kernel would certainly refuse it (ENOEXEC); False if it cannot be read."""
+    with suppress(OSError):
+        if set(os.listdir(OTHER_FORMATS)) - {"register", "status"}:  # noqa: PTH208
+            return False
+    try:
+        head, ours = _head(path), _head(OURSELVES)
+    except OSError:
+        return False
+    if head.startswith(b"\x7fELF") and len(head) == _HEAD:
+        return any(head[at] != ours[at] for at in _MACHINE)
+    return not head.startswith(b"#!")
+
+
+def missing_interpreter(path: Path) -> str | None:
+    """The interpreter that a script names in its first line, if it is missing.
+
+    If the line ends with CR LF, the CR is a part of the last word, as it is for the kernel and for
+    env.
+    """
+    with suppress(OSError), path.open("rb") as file:
+        line = file.read(_LINE).partition(b"\n")[0]
+        words = os.fsdecode(line.removeprefix(b"#!")).strip(" \t").replace("\t", " ").split(" ")
+        if not line.startswith(b"#!"):
+            return None
+        if words[-1].endswith("\r") and Path(words[0]).name == "env":
+            return words[-1]
+        if words[0].startswith("/") and not Path(words[0]).exists():
+            return words[0]
+    return None
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD)
+
 
 _FOR_SHELL = re.compile(rb"#![^\n]*/(?:env +)?(?:ba|da|k|z)?sh\b")
 

@@ -1,17 +1,20 @@
-"""The descendants of a group's processes, in whatever session they are."""
+"""The descendants of a group's processes, in whatever session; a launcher's workers are some."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.descriptors import LOOK_SECONDS, only_waits
 from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.proc import stat
+from ascend_supervisor.processes.proc import description, stat
+from ascend_supervisor.scarcity import NoThread
+from ascend_supervisor.tasks.threads import aside, in_thread
 from ascend_supervisor.workers.process import Process
+from ascend_supervisor.workers.runtime import Runtime
 
 
 class Kin:
@@ -79,3 +82,55 @@ def _group(pid: Pid) -> int | None:
     """The same for its process group."""
     found = stat(pid.number)
     return None if found is None else found.group
+
+
+CENSUS_SECONDS = 0.1
+"""How often to look for workers, until all of them were seen."""
+
+
+class LaunchedWorkers:
+    """The workers of one launcher, ``process``; ``ranks`` maps their pids to ranks."""
+
+    def __init__(self, process: Process, runtime: Runtime) -> None:
+        self.ranks: dict[int, int] = {}
+        self._process = process
+        self._runtime = runtime
+
+    async def take_the_census(self) -> None:
+        """Note the workers' ranks: for a dead worker, its launcher may report only the pid."""
+        watched: set[Pid] = set()
+        while self._process.status is None and len(self.ranks) < self._process.spec.workers:
+            with suppress(NoThread):
+                self.ranks |= await in_thread(self._process.ranks_of_workers)
+            for worker in self._process.workers() - watched:
+                watched.add(worker)
+                self._runtime.guardian.watch_worker(worker)
+            await self._runtime.clock.sleep(CENSUS_SECONDS)
+
+
+async def remaining(
+    processes: Sequence[Process], ranks: Mapping[int, int], children: Children
+) -> dict[int, str]:
+    """What still runs, by pid, each after the rank that it belongs to; zombies too.
+
+    ``ranks`` are those of launchers' workers, by pid.
+    """
+    owners = {one.pid: one.spec.name for one in processes if one.status is None}
+    with suppress(OSError), children.spare_descriptor():
+        for one in processes:
+            owners |= {pid.number: one.spec.name for pid in one.left_behind}
+    owners |= {pid: f"rank {ranks[pid]}" for pid in owners.keys() & ranks.keys()}
+    return await aside(
+        lambda: {pid: f"{owners[pid]}: {description(pid)}" for pid in owners if stat(pid)}
+    )
+
+
+async def left_by_command(processes: Sequence[Process], children: Children) -> tuple[str, ...]:
+    """What lives although the command that leads ranks has ended, and reads no rest of a pipe."""
+    with suppress(OSError), children.spare_descriptor():
+        ended = [one for one in processes if one.spec.leads_ranks and one.status is not None]
+        behind = [pid.number for process in ended for pid in process.left_behind]
+        until = time.monotonic() + LOOK_SECONDS
+        left = [number for number in behind if not only_waits(number, until)]
+        return await aside(lambda: tuple(map(description, left)))
+    return ()

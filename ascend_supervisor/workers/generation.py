@@ -1,7 +1,7 @@
 """One life of the worker group: from its start to the first reason to end, and its shutdown.
 
 Nothing that the ranks started is left when this returns or is cancelled, except processes that even
-the kernel cannot end; the result describes these.
+the kernel cannot end; the result describes these, and what became known meanwhile.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.errors import UNAVAILABLE, Refusal, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import (
     Completed,
+    Crashed,
     Ended,
+    Failure,
     Fault,
     Interrupted,
     NotStarted,
@@ -27,15 +30,55 @@ from ascend_supervisor.outcome import (
     Patience,
     StopSignal,
 )
-from ascend_supervisor.received_signals import Interrupts
+from ascend_supervisor.received_signals import Interrupts, explainable_until, explains
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.tasks.clock import seldom_looks
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.workers.conclusion import concluded, explainable_seconds
 from ascend_supervisor.workers.faults import Ending, Faults
 from ascend_supervisor.workers.group import WorkerGroup
 from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.shutdown import Shutdown
+
+
+def explainable_seconds(outcome: Outcome, failure: Failure | None, now: float) -> float:
+    """For how many more seconds a signal to us could explain the failure."""
+    until = explainable_until(failure) if failure and isinstance(outcome, Crashed) else None
+    return 0.0 if until is None else until - now
+
+
+def concluded(
+    ended: Ended,
+    seen: str,
+    failure: Failure | None,
+    stop: StopSignal | None,
+    told: Sequence[Fault],
+) -> Ended:
+    """What ``ended`` becomes with what the last look has ``seen``, and all faults that were told.
+
+    ``failure`` is the first failure of a rank, ``stop`` a signal to us that asked for the end.
+    """
+    looked = _with_look(ended.outcome, seen)
+    final = _final(looked, failure, stop)
+    later = tuple(fault for fault in told if fault is not ended.outcome)
+    if isinstance(looked, Fault) and looked is not final:
+        later = (looked, *later)  # we were told to stop while it was being ended
+    return replace(ended, outcome=final, faults=later)
+
+
+def _with_look(outcome: Outcome, seen: str) -> Outcome:
+    if seen and isinstance(outcome, Fault):
+        return replace(outcome, reason=f"{outcome.reason}; {seen}")
+    return outcome
+
+
+def _final(outcome: Outcome, failure: Failure | None, stop: StopSignal | None) -> Outcome:
+    if stop is not None and not isinstance(outcome, Completed):
+        is_explained = failure is not None and explains(stop, failure)
+        return Interrupted(stop, None if is_explained else failure)
+    if isinstance(outcome, Crashed) and failure is not None:
+        return Crashed(failure)
+    return outcome
+
 
 LAST_WORDS_SECONDS = 5.0
 """How long the mirroring of workers' own logs may take at the end, if a disk hangs."""
@@ -44,7 +87,7 @@ LOOK_SECONDS = 20.0
 
 Announce = Callable[[Outcome, float], Awaitable[None]]
 """Tells others how this generation ends, and how many seconds it ran."""
-Look = Callable[[Life], Awaitable[str]]
+LastLook = Callable[[Life], Awaitable[str]]
 """Inspects the processes before they are told to stop; says what was seen, in half a sentence."""
 
 
@@ -59,7 +102,7 @@ class Company(Struct, frozen=True):
 
     endings: Sequence[Ending]
     announce: Announce
-    look: Look
+    look: LastLook
 
 
 async def run_generation(

@@ -19,14 +19,12 @@ from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.clock import whole_second
-from ascend_supervisor.workers.descendants import Kin
+from ascend_supervisor.workers.descendants import Kin, LaunchedWorkers, left_by_command, remaining
 from ascend_supervisor.workers.failure import unheeded_death
 from ascend_supervisor.workers.late_imports import import_late
-from ascend_supervisor.workers.launched_workers import LaunchedWorkers
 from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.nested_ranks import NestedRanks
 from ascend_supervisor.workers.process import FOR_THE_GROUP, Process, start
-from ascend_supervisor.workers.remaining import left_by_command, remaining
 from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.telling import OrderedSignal, kill_first
 from ascend_supervisor.workers.verdict import Verdict

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.memory_cgroup import Memory
+from ascend_supervisor.processes.kernel import CgroupMemory
 from ascend_supervisor.scarcity import MemoryShortage
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.process import Process
@@ -25,7 +25,7 @@ class MemoryWatch:
     """
 
     def __init__(
-        self, read: Callable[[], Memory | None], clock: Clock, processes: Sequence[Process]
+        self, read: Callable[[], CgroupMemory | None], clock: Clock, processes: Sequence[Process]
     ) -> None:
         self._read = read
         self._clock = clock

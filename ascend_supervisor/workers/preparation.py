@@ -14,10 +14,13 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.table_file import keep_copy
 from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.files.atomic import remove_remnants, write_atomically
 from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.files.reasons import reason_of
-from ascend_supervisor.files.regular_file import move_to
+from ascend_supervisor.files.regular_file import (
+    move_to,
+    reason_of,
+    remove_remnants,
+    write_atomically,
+)
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.scarcity import NoThread, scarcity

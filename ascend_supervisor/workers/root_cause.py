@@ -1,4 +1,4 @@
-"""The text of the failure: the same in the last event, the termination log and on the console."""
+"""The failure in words: the same in the last event, the termination log, the console; pure."""
 
 from __future__ import annotations
 

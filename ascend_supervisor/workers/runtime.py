@@ -10,7 +10,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.guardian_link import Guardian
-from ascend_supervisor.processes.memory_cgroup import Memory
+from ascend_supervisor.processes.kernel import CgroupMemory
 from ascend_supervisor.processes.ownership import Ownership
 from ascend_supervisor.tasks.clock import Clock
 
@@ -20,7 +20,7 @@ class Runtime(Struct, frozen=True):
     ownership: Ownership
     outputs: Outputs
     environ: Mapping[str, str]
-    memory: Callable[[], Memory | None]
+    memory: Callable[[], CgroupMemory | None]
     clock: Clock
     report: Report
     guardian: Guardian = field(default_factory=Guardian)

@@ -26,7 +26,7 @@ from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.proc import is_alive
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.received_signals import Interrupts
-from ascend_supervisor.tasks.intervals import STOP
+from ascend_supervisor.tasks.clock import STOP
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Faults
 from ascend_supervisor.workers.group import WorkerGroup

@@ -20,7 +20,7 @@ from ascend_supervisor.processes.descriptors import (
     standard_pipes,
 )
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.stop_order import Member, StopOrder
+from ascend_supervisor.processes.stop_order import LiveProcess, StopOrder
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.process import FOR_THE_GROUP, Process
 
@@ -89,7 +89,7 @@ class OrderedSignal:
 
     def _members(
         self, groups: Mapping[Process, Sequence[Pid]], family: Family, until: float
-    ) -> Sequence[Member]:
+    ) -> Sequence[LiveProcess]:
         """All that live of the processes: how they take the signal, and who reads of whom."""
         lone = [one.pid for one, pids in groups.items() if pids == [one.identity]]
         ours = {process.pid for process in groups}
@@ -100,7 +100,7 @@ class OrderedSignal:
         self._said -= self._outputs
         around = _Around(frozenset(self._said), roots, until)
         return [
-            Member(pid, 0, self._number)
+            LiveProcess(pid, 0, self._number)
             if pid not in ends
             else _member(pid, family[pid], self._number, ends[pid], around)
             for pid in pids
@@ -142,7 +142,7 @@ def _member(
     number: int,
     ends: PipeEnds,
     around: _Around,
-) -> Member:
+) -> LiveProcess:
     """What does not expect SIGQUIT is asked to end by SIGTERM, unless we have started it."""
     takes = proc.dispositions(pid.number)
     if number not in FOR_THE_GROUP and not takes.catches(number):
@@ -150,7 +150,7 @@ def _member(
         number = number if is_root else signal.SIGTERM
     said = around.said
     heard = all_pipes(pid.number, around.until).reads & said if said else frozenset[str]()
-    return Member(
+    return LiveProcess(
         pid,
         0 if pid.number in around.roots else found.parent,
         number,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.cluster.from_environment.choice import declared, meeting_of, platform_of
-from ascend_supervisor.cluster.from_environment.declared import Declared, Store
+from ascend_supervisor.cluster.from_environment.declared import Declared, TorchStore
 from ascend_supervisor.errors import SettingsRefused
 
 V1 = {
@@ -44,7 +44,7 @@ def test_a_trainjob_says_all_of_it():
     found = read(V2)
     assert (found.table.world_size, found.table.servers, found.node_rank) == (12, 3, 2)
     assert [device.rank for device in found.table.entries[2].devices] == [8, 9, 10, 11]
-    assert meeting_of(V2) == Store("job-node-0-0.job", 29500)
+    assert meeting_of(V2) == TorchStore("job-node-0-0.job", 29500)
 
 
 @pytest.mark.parametrize("count", ["", "auto", "gpu", "cpu"])
@@ -101,8 +101,8 @@ def test_variables_of_a_torchrun_above_us_say_nothing():
     ("environ", "store"),
     [
         ({**V2, "PET_MASTER_ADDR": ""}, None),
-        ({**V2, "PET_MASTER_PORT": ""}, Store("job-node-0-0.job", None)),
-        ({**V1, "PET_MASTER_ADDR": "", "PET_MASTER_PORT": ""}, Store("job-master-0", 23456)),
+        ({**V2, "PET_MASTER_PORT": ""}, TorchStore("job-node-0-0.job", None)),
+        ({**V1, "PET_MASTER_ADDR": "", "PET_MASTER_PORT": ""}, TorchStore("job-master-0", 23456)),
     ],
 )
 def test_ranks_meet_where_the_first_pod_is(environ, store):

@@ -10,7 +10,7 @@ from ascend_supervisor.cluster.from_environment.declared import (
     Declared,
     Framework,
     Scheduler,
-    Store,
+    TorchStore,
 )
 from ascend_supervisor.cluster.rank_table import Format
 from ascend_supervisor.errors import SettingsRefused
@@ -126,9 +126,9 @@ def test_the_option_comes_before_the_variable():
 @pytest.mark.parametrize(
     ("changed", "store"),
     [
-        ({}, Store("10.96.0.7", 2222)),
-        ({"MASTER_PORT": "none"}, Store("10.96.0.7", None)),
-        ({"MASTER_PORT": "65536"}, Store("10.96.0.7", None)),
+        ({}, TorchStore("10.96.0.7", 2222)),
+        ({"MASTER_PORT": "none"}, TorchStore("10.96.0.7", None)),
+        ({"MASTER_PORT": "65536"}, TorchStore("10.96.0.7", None)),
         ({"MASTER_ADDR": ""}, None),
     ],
 )

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.numbers import MOST_HOSTS
-from ascend_supervisor.cluster.servers_told import index_told, node_rank_told, servers_table
+from ascend_supervisor.cluster.from_environment.choice import (
+    index_told,
+    node_rank_told,
+    servers_table,
+)
+from ascend_supervisor.cluster.from_environment.declared import MOST_HOSTS
 from tests.pods import (
     mindspore_scheduler,
     mindspore_worker,

@@ -6,12 +6,15 @@ import json
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.choice import check_alone
+from ascend_supervisor.cluster.from_environment.choice import (
+    check_alone,
+    index_told,
+    node_rank_told,
+)
 from ascend_supervisor.cluster.from_environment.volcano import hosts
 from ascend_supervisor.cluster.identity import find_entry, identity_of
-from ascend_supervisor.cluster.servers_told import index_told, node_rank_told
 from ascend_supervisor.errors import SettingsRefused, TableRefused
-from ascend_supervisor.launchers.address import master_address
+from ascend_supervisor.launchers.rank_environment import master_address
 from tests.rank_tables import A5, TEMPLATE_1, data, document, table
 
 MASTER = "job-master-0.job"

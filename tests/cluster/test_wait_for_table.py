@@ -21,7 +21,7 @@ from ascend_supervisor.cluster.table_file import (
     FILE_NAMES,
     IS_DIRECTORY,
     IS_NO_FILE,
-    Seen,
+    SeenFile,
     keep_copy,
     read_table,
     table_places,
@@ -364,7 +364,7 @@ def test_what_is_no_file_is_not_ready(tmp_path, make, reason):
 @pytest.mark.parametrize("name", FILE_NAMES)
 def test_a_directory_in_the_place_of_the_file_holds_no_table(tmp_path, name):
     (tmp_path / name).mkdir()
-    assert read_table([tmp_path / name]) == Seen(tmp_path / name, IS_DIRECTORY)
+    assert read_table([tmp_path / name]) == SeenFile(tmp_path / name, IS_DIRECTORY)
 
 
 def test_a_volume_may_be_called_like_the_file_that_it_holds(tmp_path):
@@ -372,13 +372,13 @@ def test_a_volume_may_be_called_like_the_file_that_it_holds(tmp_path):
     file = tmp_path / "hccl.json" / "hccl.json"
     file.parent.mkdir()
     file.write_bytes(COMPLETED)
-    assert read_table([file.parent]) == Seen(file, COMPLETED)
+    assert read_table([file.parent]) == SeenFile(file, COMPLETED)
 
 
 def test_a_file_comes_before_a_directory_in_the_place_of_another(tmp_path):
     (tmp_path / "jobstart_hccl.json").mkdir()
     (tmp_path / "hccl.json").write_bytes(INITIALIZING)
-    assert read_table([tmp_path]) == Seen(tmp_path / "hccl.json", INITIALIZING)
+    assert read_table([tmp_path]) == SeenFile(tmp_path / "hccl.json", INITIALIZING)
 
 
 async def test_a_table_that_is_wrong_is_refused_with_its_path(tmp_path):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.control.readiness import readiness
+from ascend_supervisor.control.operations import readiness
 from ascend_supervisor.life import Activity, Life, Living, Notified
-from ascend_supervisor.reporters.state_file import Phase, Status
+from ascend_supervisor.reporters.state_file import Status, StatusPhase
 from tests.control.lives import launcher, life, living, spec
 
 TWO = (living(0), living(1))
 
 
-def status(phase: Phase = "running", why: str = "") -> Status:
+def status(phase: StatusPhase = "running", why: str = "") -> Status:
     return Status("job", "pod", 1, 1, "0", phase=phase, why=why, generation=0)
 
 

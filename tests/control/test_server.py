@@ -21,7 +21,7 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.control import conversation, listening
+from ascend_supervisor.control import listening, server
 from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.server import MOST_AT_ONCE, ControlSocket
@@ -318,7 +318,7 @@ async def test_a_client_that_asks_nothing_gets_nothing(path):
 
 
 async def test_a_client_that_keeps_us_waiting_is_told_and_closed(path, monkeypatch):
-    monkeypatch.setattr(conversation, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(server, "READ_SECONDS", 0.2)
     async with serving(path):
         with connected(path) as client:
             client.sendall(b'{"version":1,')
@@ -326,7 +326,7 @@ async def test_a_client_that_keeps_us_waiting_is_told_and_closed(path, monkeypat
 
 
 async def test_a_client_that_does_not_read_is_closed(path, monkeypatch):
-    monkeypatch.setattr(conversation, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(server, "WRITE_SECONDS", 0.2)
     async with serving(path) as stage:
         many = [living(rank, tail=b"\xf0\x9f\x92\xa9" * 2000) for rank in range(400)]
         async with living_in(stage, life(*many)):

@@ -8,7 +8,7 @@ import pytest
 
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.wait_for_table import standalone_table
-from ascend_supervisor.coordination.barred_restarts import (
+from ascend_supervisor.coordination.alone import (
     OTHER_POD,
     OTHER_SERVERS,
     without_restarts,

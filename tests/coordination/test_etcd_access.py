@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from ascend_supervisor.coordination.etcd_access import access_of, etcd_of
+from ascend_supervisor.coordination.peers.meeting import access_of, etcd_of
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.failures import Refused
 from ascend_supervisor.settings.peers_options import PASSWORD
@@ -159,7 +159,7 @@ async def test_a_ca_that_holds_none_is_refused_with_its_place(tmp_path):
 async def test_without_httpx_it_is_said_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.exchange", raising=False)
-    monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.connection_errors", raising=False)
+    monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.exchange", raising=False)
     with pytest.raises(SettingsRefused) as refused:
         async with etcd_of(settings("--peers=http://a:1", env=JOB), JOB):
             pass

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.coordination.followed_cluster.cluster_files import Look
-from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable, Sight
-from ascend_supervisor.coordination.followed_cluster.rules import Rules
+from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
+from ascend_supervisor.coordination.followed_cluster.incident import FollowRules
+from ascend_supervisor.coordination.followed_cluster.memory import CompletedTable, Sight
 from ascend_supervisor.coordination.peers.coordinator import Peers
-from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster, Table
-from ascend_supervisor.coordination.peers.meeting import Meeting
+from ascend_supervisor.coordination.peers.in_cluster import AwaitTable, PeersInCluster
+from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.tables import WrittenTable
 from ascend_supervisor.etcd.access import Access
@@ -66,7 +66,7 @@ class Servers:
         while not all(life.generation in stage.generations for stage in self.stages):
             await anyio.sleep(0.01)
 
-    def follow(self, server: int, look: Look) -> None:
+    def follow(self, server: int, look: FileLook) -> None:
         """This server follows the cluster, too; ``look`` sees its files."""
         stage = self.stages[server]
         stage.coordinator = PeersInCluster(
@@ -74,13 +74,13 @@ class Servers:
             found,
             (look,),
             Identity(node_rank=server),
-            Rules(0.5, Patience(0.0, 1.0), 0.0, 30.0),
+            FollowRules(0.5, Patience(0.0, 1.0), 0.0, 30.0),
             MonotonicClock(),
             stage.report,
         )
 
-    def _peers(self, server: int, stage: Stage | None = None, table: Table = found) -> Peers:
-        meeting = Meeting(
+    def _peers(self, server: int, stage: Stage | None = None, table: AwaitTable = found) -> Peers:
+        meeting = PeersMeeting(
             etcd=partial(etcd_client, Access((self.etcd.endpoint,), deadline=1.0)),
             budget=self.budget,
             patience=Patience(0.0, 1.0),

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
-from ascend_supervisor.ctl.quantities import duration, size
+from ascend_supervisor.ctl.status_text import duration, size
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ascend_supervisor.control.protocol import (
     Ping,
     Pong,
 )
-from ascend_supervisor.ctl.connection import Denied, NoSocket, Silent, ask, socket_of
+from ascend_supervisor.ctl.connection import Denied, NoAnswer, NoSocket, ask, socket_of
 from tests.ctl.conftest import Serve
 from tests.running import DEADLINE_SECONDS, wait_until
 
@@ -74,14 +74,14 @@ def test_an_answer_of_another_kind_is_told(listening, line):
 
 @pytest.mark.parametrize("line", [b"", PONG[:-1], b"x" * (MOST_ANSWER_BYTES + 100_000)])
 def test_an_answer_without_an_end_is_none(listening, line):
-    assert isinstance(ask(listening(saying(line)), Ping(), Pong, DEADLINE_SECONDS), Silent)
+    assert isinstance(ask(listening(saying(line)), Ping(), Pong, DEADLINE_SECONDS), NoAnswer)
 
 
 def test_a_listener_that_says_nothing_is_not_waited_for(listening):
     answered = threading.Event()
     in_time: list[bool] = []
     path = listening(lambda _: in_time.append(answered.wait(DEADLINE_SECONDS)))
-    assert ask(path, Ping(), Pong, SHORT_SECONDS) == Silent(SHORT_SECONDS)
+    assert ask(path, Ping(), Pong, SHORT_SECONDS) == NoAnswer(SHORT_SECONDS)
     answered.set()
     wait_until(lambda: in_time)
     assert in_time == [True]
@@ -95,7 +95,7 @@ def test_a_listener_that_drips_is_not_waited_for(listening):
             connection.sendall(b" ")
 
     path = listening(serve)
-    assert ask(path, Ping(), Pong, SHORT_SECONDS) == Silent(SHORT_SECONDS)
+    assert ask(path, Ping(), Pong, SHORT_SECONDS) == NoAnswer(SHORT_SECONDS)
     ended.set()
 
 
@@ -107,7 +107,7 @@ def test_a_full_queue_is_waited_for_until_the_deadline(tmp_path):
         listener.listen(0)
         with socket.socket(socket.AF_UNIX) as first:
             first.connect(str(socket_of(path)))
-            assert ask(path, Ping(), Pong, SHORT_SECONDS) == Silent(SHORT_SECONDS)
+            assert ask(path, Ping(), Pong, SHORT_SECONDS) == NoAnswer(SHORT_SECONDS)
 
 
 def test_where_there_is_no_socket_or_nobody_listens_is_told(tmp_path):

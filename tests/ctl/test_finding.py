@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.ctl.nearby import hints
+from ascend_supervisor.ctl.finding import hints
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.processes.proc import start_time
 from tests.ctl.calling import ctl, own_state

@@ -11,7 +11,7 @@ import pytest
 
 from ascend_supervisor.ctl.logs import RankTails, Wanted, follow_logs
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
-from ascend_supervisor.settings.values import RankSet
+from ascend_supervisor.settings.readers import RankSet
 from tests.ctl.calling import ENVIRON, PROGRAM, ctl, own_state, rank_of, refused
 
 

@@ -60,11 +60,11 @@ def test_a_refusal_quotes_what_could_break_a_line():
 @given(st.binary(max_size=200))
 def test_rubbish_is_not_understood(data):
     for read in (wire.token_answer, wire.seconds_left, wire.watch_answer, wire.check_header):
-        with pytest.raises(wire.NotUnderstood):
+        with pytest.raises(wire.Garbled):
             read(data)
     assert wire.complaint(data) is None
 
 
 def test_json_that_is_nested_too_deep_is_not_understood():
-    with pytest.raises(wire.NotUnderstood):
+    with pytest.raises(wire.Garbled):
         wire.check_header(b'{"header":{},"x":' + b"[" * 100_000)

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.files.writer_thread import STALL_SECONDS
+from ascend_supervisor.output.console_thread import PIPE_BYTES
 from ascend_supervisor.output.log_thread import BUFFER_BYTES
-from ascend_supervisor.output.stream import PIPE_BYTES
 from tests.faults.test_signals import (
     OURS,
     SAVING,

@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.files.writer_thread import STALL_SECONDS
+from ascend_supervisor.output.console_thread import PIPE_BYTES
 from ascend_supervisor.output.log_thread import BUFFER_BYTES
 from ascend_supervisor.output.mirror import CHUNK_BYTES
-from ascend_supervisor.output.stream import PIPE_BYTES
 from tests.control.asking import ask
 from tests.faults.facilities import Hanging, failing_disk, hanging, small_disk
 from tests.faults.ways import Way

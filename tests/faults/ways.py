@@ -48,7 +48,9 @@ class Way:
             return None
         if os.geteuid():
             return f"to start a supervisor as {self.name} needs root"
-        return _failing((*self.before, sys.executable, "-c", "import ascend_supervisor.run"))
+        return _failing(
+            (*self.before, sys.executable, "-c", "import ascend_supervisor.program.run")
+        )
 
 
 @cache

@@ -6,7 +6,7 @@ import os
 import tempfile
 import threading
 
-from ascend_supervisor.files.atomic import remove_remnants, write_atomically
+from ascend_supervisor.files.regular_file import remove_remnants, write_atomically
 
 
 def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):

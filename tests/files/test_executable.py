@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.executable import OTHER_FORMATS, is_foreign
+from ascend_supervisor.workers.command import OTHER_FORMATS, is_foreign
 
 
 @pytest.fixture(autouse=True)

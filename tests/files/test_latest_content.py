@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ascend_supervisor.files.latest_content import LatestFile
+from ascend_supervisor.files.writer_thread import LatestFile
 
 LOOK_SECONDS = 0.01
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 from tests.running import DEADLINE_SECONDS
 
 
@@ -23,7 +23,7 @@ def test_a_refusal_that_concerns_everybody_names_nobody(tmp_path: Path, kind: st
 
 READS = """\
 import sys
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 try:
     open(sys.argv[1])
 except OSError as error:

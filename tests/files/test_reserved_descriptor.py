@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.atomic import write_atomically
+from ascend_supervisor.files.regular_file import write_atomically
 from ascend_supervisor.files.reserved_descriptor import (
     PAUSE_SECONDS,
     Reserve,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ascend_supervisor.ctl.nearby import hints
+from ascend_supervisor.ctl.finding import hints
 from tests.ctl.calling import ENVIRON, PROGRAM, ctl, refused
 from tests.jobs.test_ctl import UP, beside, state_path, until_named, until_running
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.sourced_files import CANN, without_cann
+from ascend_supervisor.program.sourced_files import CANN, without_cann
 from tests.jobs.test_users_environment import shows, told
 from tests.running import Running, wait_until
 

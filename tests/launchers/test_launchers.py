@@ -19,8 +19,7 @@ from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, Work
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
-from ascend_supervisor.launchers.torchrun import TorchrunLauncher, script
-from ascend_supervisor.launchers.torchrun_testimony import TorchrunTestimony
+from ascend_supervisor.launchers.torchrun import TorchrunLauncher, TorchrunTestimony, script
 from ascend_supervisor.outcome import ExitStatus
 
 COMMAND = ("python3", "-u", "/code/train.py", "--lr", "1e-3 ")

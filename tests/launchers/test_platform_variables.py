@@ -6,9 +6,8 @@ from pathlib import PurePath
 
 import pytest
 
-from ascend_supervisor.cluster.cluster_source import cluster_of
+from ascend_supervisor.cluster.cluster_source import cluster_of, identity
 from ascend_supervisor.cluster.identity import find_entry
-from ascend_supervisor.cluster.table_source import identity
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers import Here
 from ascend_supervisor.launchers.choice import launcher_of

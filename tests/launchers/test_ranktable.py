@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.conversion import standalone
 from ascend_supervisor.cluster.identity import Identity, find_entry, identity_of
+from ascend_supervisor.cluster.parsing import standalone
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.address import master_address, without_address
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.rank_environment import master_port
+from ascend_supervisor.launchers.rank_environment import (
+    master_address,
+    master_port,
+    without_address,
+)
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from tests.rank_tables import (
     A5,

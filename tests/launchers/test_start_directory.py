@@ -6,20 +6,19 @@ from pathlib import PurePath
 
 import pytest
 
-from ascend_supervisor.cluster.conversion import standalone
 from ascend_supervisor.cluster.from_environment.choice import meeting_of
 from ascend_supervisor.cluster.from_environment.declared import Meeting
-from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.parsing import parse, standalone
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here, Launcher
+from ascend_supervisor.launchers.common_parts import rank_dir_here
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.msrun import MsrunLauncher
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
-from ascend_supervisor.launchers.start_directory import rank_dir_here
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
-from ascend_supervisor.settings.values import RankDir
+from ascend_supervisor.settings.readers import RankDir
 from tests.launchers.test_ranktable import PLACE
 from tests.rank_tables import TWELVE_PODS
 from tests.rank_tables import table as example

@@ -12,7 +12,7 @@ from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Start
-from ascend_supervisor.notify.addresses import LONGEST, file_beside, planned_address
+from ascend_supervisor.notify.bound_socket import LONGEST, file_beside, planned_address
 from ascend_supervisor.notify.environment import notify_variables
 from ascend_supervisor.settings.options import METHODS
 from tests.job_settings import settings

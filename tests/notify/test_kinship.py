@@ -9,7 +9,7 @@ import pytest
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Activity, Life, Living, Plan, Start
-from ascend_supervisor.notify.kinship import (
+from ascend_supervisor.notify.senders import (
     Ancestor,
     Lineage,
     OfLauncher,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_supervisor.output.carriage_returns import needed, visible
+from ascend_supervisor.output.text_lines import needed, visible
 
 WRITTEN = st.lists(st.sampled_from([b"a", b"bc", b" ", b"\r", b"\n", b"\r\n"])).map(b"".join)
 

@@ -8,7 +8,7 @@ import os
 import anyio
 
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.console_items import Numbered, Plain
+from ascend_supervisor.output.console_thread import Numbered, Plain
 from tests.running import DEADLINE_SECONDS
 
 

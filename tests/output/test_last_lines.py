@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.output.growing_logs import Tail
-from ascend_supervisor.output.last_lines import PIECE_BYTES
+from ascend_supervisor.output.growing_logs import PIECE_BYTES, Tail
 
 
 def last_of(log: Path, lines: int) -> bytes:

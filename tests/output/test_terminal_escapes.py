@@ -9,11 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ascend_supervisor.output.carriage_returns import visible
 from ascend_supervisor.output.labelled_log import LabelledLog
-from ascend_supervisor.output.labels import Label, rank_label
+from ascend_supervisor.output.terminal import Label, rank_label
 from ascend_supervisor.output.terminal_escapes import coloured, divided, harmless
-from ascend_supervisor.output.text_lines import TextLines
+from ascend_supervisor.output.text_lines import TextLines, visible
 from tests.terminals import COLOUR, WORDS, steering
 
 PARTS = st.one_of(

@@ -6,8 +6,8 @@ from itertools import count
 
 import pytest
 
-from ascend_supervisor.output.footer import Words
-from ascend_supervisor.output.labels import Label, named_label, rank_label
+from ascend_supervisor.output.footer import Drawing
+from ascend_supervisor.output.terminal import Label, named_label, rank_label
 from ascend_supervisor.output.terminal_escapes import coloured
 from ascend_supervisor.output.text_lines import RawLines, TerminalLines, TextLines
 
@@ -19,10 +19,10 @@ class Kept:
     """The words that are kept below all lines, as somebody sees them."""
 
     def __init__(self) -> None:
-        self.words: Words | None = None
+        self.words: Drawing | None = None
         self.lines = TerminalLines(LABEL, coloured, self.keep)
 
-    def keep(self, words: Words | None) -> None:
+    def keep(self, words: Drawing | None) -> None:
         self.words = words
 
     def write(self, chunk: bytes) -> bytes:

@@ -7,7 +7,7 @@ import anyio
 from ascend_supervisor.events.generations import GenerationEnded, RestartScheduled
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Fault, Outcome, Remedy, Requester
-from ascend_supervisor.probes.requests import Requests
+from ascend_supervisor.probes.requests import RestartRequests
 from tests.control.lives import life
 from tests.plays import Stage, alone, finish
 
@@ -16,7 +16,7 @@ FAULT = Fault("restart asked for by process 812 of user 0", 69, Remedy.FREE)
 
 
 async def test_it_answers_once_it_is_asked_and_from_then_on():
-    requests = Requests()
+    requests = RestartRequests()
     with anyio.move_on_after(0.01) as scope:
         await requests.must_end(life())
     assert scope.cancelled_caught
@@ -28,14 +28,14 @@ async def test_it_answers_once_it_is_asked_and_from_then_on():
 
 
 async def test_the_same_generation_is_ended_once():
-    requests = Requests()
+    requests = RestartRequests()
     assert requests.restart(0, BY)
     assert not requests.restart(0, Requester(813, 0))
     assert await requests.must_end(life()) == FAULT
 
 
 async def test_the_next_generation_is_not_meant():
-    requests = Requests()
+    requests = RestartRequests()
     requests.restart(0, BY)
     with anyio.move_on_after(0.01) as scope:
         await requests.must_end(life(generation=1))
@@ -45,7 +45,7 @@ async def test_the_next_generation_is_not_meant():
 
 
 async def test_a_restart_that_was_asked_for_is_free_and_says_who_asked():
-    requests = Requests()
+    requests = RestartRequests()
 
     async def ask(life: Life) -> Outcome:
         requests.restart(life.generation, BY)

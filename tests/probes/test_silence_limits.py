@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ascend_supervisor.life import Activity, Life, Notified
 from ascend_supervisor.probes.hang import Hang
 from ascend_supervisor.probes.signs_of_life import voices
-from ascend_supervisor.probes.silence_limits import Limits, judged
+from ascend_supervisor.probes.silence import Limits, judged
 from tests.probes.lives import (
     command,
     life,

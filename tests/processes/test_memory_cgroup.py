@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.processes.memory_cgroup import Memory, memory
+from ascend_supervisor.processes.kernel import CgroupMemory, memory
 
 POD = "/kubepods.slice/pod1/c1"
 V1 = f"11:pids:{POD}\n7:cpu,memory:{POD}\n1:name=systemd:{POD}\n"
@@ -76,14 +76,14 @@ def test_without_proc_nothing_is_known(tmp_path):
 def test_a_file_is_read_anew_at_every_question(tmp_path):
     assert counted(tmp_path, V2, **{"memory.events": "oom_kill 0\n"}) == 0
     (tmp_path / "cgroup/memory.events").write_text("oom_kill 1\n")
-    assert memory(tmp_path / "self_cgroup", tmp_path / "cgroup") == Memory(1)
+    assert memory(tmp_path / "self_cgroup", tmp_path / "cgroup") == CgroupMemory(1)
 
 
 @pytest.mark.parametrize(
     ("own", "files", "found"),
     [
-        (V2, {"memory.events": V2_COUNTER, "memory.max": "1024\n"}, Memory(5, 2, 1024)),
-        (V2, {"memory.events": V2_COUNTER, "memory.max": "max\n"}, Memory(5, 2, None)),
+        (V2, {"memory.events": V2_COUNTER, "memory.max": "1024\n"}, CgroupMemory(5, 2, 1024)),
+        (V2, {"memory.events": V2_COUNTER, "memory.max": "max\n"}, CgroupMemory(5, 2, None)),
         (
             V1,
             {
@@ -91,7 +91,7 @@ def test_a_file_is_read_anew_at_every_question(tmp_path):
                 "memory/memory.failcnt": "7\n",
                 "memory/memory.limit_in_bytes": "1024\n",
             },
-            Memory(3, 7, 1024),
+            CgroupMemory(3, 7, 1024),
         ),
         (
             V1,
@@ -100,7 +100,7 @@ def test_a_file_is_read_anew_at_every_question(tmp_path):
                 "memory/memory.failcnt": "0\n",
                 "memory/memory.limit_in_bytes": "9223372036854771712\n",
             },
-            Memory(3, 0, None),
+            CgroupMemory(3, 0, None),
         ),
     ],
 )

@@ -26,19 +26,19 @@ from ascend_supervisor.processes.stop_order import (
     MOST_ORDERED,
     READ_REST_SECONDS,
     WAITING_SECONDS,
-    Member,
+    LiveProcess,
     StopOrder,
 )
 
 HEAD_START = 10.0
 
 
-def one(number: int, parent: int = 0, *, says: str = "", reads: str = "", **more) -> Member:
+def one(number: int, parent: int = 0, *, says: str = "", reads: str = "", **more) -> LiveProcess:
     """Pipes are letters."""
-    return Member(Pid(number, 1), parent, says=frozenset(says), reads=frozenset(reads), **more)
+    return LiveProcess(Pid(number, 1), parent, says=frozenset(says), reads=frozenset(reads), **more)
 
 
-def order(*members: Member) -> tuple[StopOrder, list[int]]:
+def order(*members: LiveProcess) -> tuple[StopOrder, list[int]]:
     found = StopOrder(HEAD_START)
     return found, numbers(found.due(members, 0.0))
 

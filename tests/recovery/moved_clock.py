@@ -12,9 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from ascend_supervisor.cli import _leave
-from ascend_supervisor.early_signals import EarlySignals
-from ascend_supervisor.run import run
+from ascend_supervisor.cli import EarlySignals, _leave
+from ascend_supervisor.program.run import run
 from ascend_supervisor.tasks.clock import MonotonicClock, RunningLoop
 
 CLOCK = "TEST_CLOCK"

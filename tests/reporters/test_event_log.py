@@ -30,13 +30,12 @@ from ascend_supervisor.events.supervisor import (
     SupervisorStarted,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.output.carriage_returns import visible
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.json_lines import JsonLines, Origin
-from ascend_supervisor.output.labels import named_label, rank_label
 from ascend_supervisor.output.mirror import Lines
+from ascend_supervisor.output.terminal import named_label, rank_label
 from ascend_supervisor.output.terminal_escapes import coloured, harmless
-from ascend_supervisor.output.text_lines import RawLines, TextLines
+from ascend_supervisor.output.text_lines import RawLines, TextLines, visible
 from ascend_supervisor.reporters.event_log import json_log, text_log
 from tests.terminals import steering
 
@@ -464,7 +463,7 @@ def test_rich_is_not_loaded_and_can_be_loaded_later(tmp_path):
     """structlog would load it: some 20 ms of every start where it is installed."""
     (tmp_path / "rich").mkdir()
     (tmp_path / "rich" / "__init__.py").write_text("print('rich is loaded')")
-    source = "import ascend_supervisor.run; print('everything is loaded'); import rich"
+    source = "import ascend_supervisor.program.run; print('everything is loaded'); import rich"
     said = subprocess.run(
         [sys.executable, "-c", source],
         env={"PYTHONPATH": str(tmp_path)},

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import GenerationStarted, ProcessExited, ProcessStarted
-from ascend_supervisor.reporters.joined_events import joined, kind_of, spans
-from ascend_supervisor.reporters.joiner import Joiner
+from ascend_supervisor.reporters.joiner import Joiner, joined, kind_of, spans
 from tests.running import DEADLINE_SECONDS
 
 EXIT = ProcessExited(0, 0, 0, 7, 0, None, 4.06, first_failure=False, oom_killed=False)

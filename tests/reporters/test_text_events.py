@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.reporters.text_events import TextEvents
+from ascend_supervisor.reporters.event_log import TextEvents
 
 BEIJING = timezone(timedelta(hours=8), "CST")
 

@@ -19,7 +19,7 @@ from ascend_supervisor.events.leftovers import StopWaiting, WaitEnded
 from ascend_supervisor.events.rank_table import RankTableWaiting
 from ascend_supervisor.events.supervisor import SignalReceived, SupervisorExited
 from ascend_supervisor.output.console import Console
-from ascend_supervisor.output.console_items import Plain
+from ascend_supervisor.output.console_thread import Plain
 from ascend_supervisor.output.footer import ERASE, WAIT, Footer, columns_of
 from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.reporters.event_log import text_log

@@ -21,8 +21,8 @@ from ascend_supervisor.events.leftovers import (
 )
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SignalReceived, SupervisorExited
-from ascend_supervisor.output.text_width import cut
-from ascend_supervisor.reporters.waits import Wait, duration, is_only_a_wait, line, wait_after
+from ascend_supervisor.output.terminal import cut
+from ascend_supervisor.reporters.wait_line import Wait, duration, is_only_a_wait, line, wait_after
 
 TABLE = RankTableWaiting("/t", "status is 'initializing'", 130.0, 1800.0)
 RELEASE = ReleaseWaiting(("7 (state S): python", "8 (state D): python"), 10.0, 600.0)

@@ -14,7 +14,7 @@ from ascend_supervisor.settings.command_words import (
     script_of,
 )
 from ascend_supervisor.settings.options import METHODS
-from ascend_supervisor.settings.values import Method
+from ascend_supervisor.settings.readers import Method
 
 TORCHRUN = "torchrun --nproc_per_node=8 train.py"
 

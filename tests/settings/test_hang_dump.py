@@ -6,8 +6,8 @@ from signal import Signals
 
 import pytest
 
-from ascend_supervisor.settings.hang_dump import HangDump, read_hang_dump
 from ascend_supervisor.settings.precedence import Settings, read_settings
+from ascend_supervisor.settings.readers import HangDump, read_hang_dump
 
 
 @pytest.mark.parametrize(

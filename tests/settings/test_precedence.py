@@ -10,7 +10,7 @@ from msgspec.structs import fields
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.precedence import Settings, read_settings
-from ascend_supervisor.settings.values import ALL_RANKS
+from ascend_supervisor.settings.readers import ALL_RANKS
 from tests.job_settings import COMMAND, faults, of_command_line, only_fault, settings
 
 SETTABLE = [option for option in OPTIONS if "environment" in option.places]

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.options import OPTIONS
 from ascend_supervisor.settings.precedence import Help, Settings, Version, read_settings
-from ascend_supervisor.settings.readers import read_duration, read_ranks
-from ascend_supervisor.settings.values import RankSet
+from ascend_supervisor.settings.readers import RankSet, read_duration, read_ranks
 
 FLAGS = [option.flag for option in OPTIONS]
 VALUES = [

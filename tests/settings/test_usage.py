@@ -1,6 +1,6 @@
 """The help tells every option."""
 
-from ascend_supervisor.settings.option import Option
+from ascend_supervisor.settings.kinds import Option
 from ascend_supervisor.settings.options import GROUPS, OPTIONS
 from ascend_supervisor.settings.usage import help_text
 

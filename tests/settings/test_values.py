@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.settings.values import ALL_RANKS, NO_RANKS
+from ascend_supervisor.settings.readers import ALL_RANKS, NO_RANKS
 from tests.job_settings import only_fault, settings
 
 

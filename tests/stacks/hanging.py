@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from ascend_supervisor.processes import proc
-from ascend_supervisor.stacks.system_calls import system_call
+from ascend_supervisor.stacks.kernel_side import system_call
 from tests.running import DEADLINE_SECONDS, END_MAIN_THREAD
 
 UP = "import os, threading, time; os.write(1, b'up\\n')\n"

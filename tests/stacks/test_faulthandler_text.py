@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ascend_supervisor.stacks.faulthandler_text import threads_of
 from ascend_supervisor.stacks.seen import Frame
+from ascend_supervisor.stacks.signalled import threads_of
 
 TEXT = """epoch 3
 Thread 0x00007f52d17fa6c0 (most recent call first):

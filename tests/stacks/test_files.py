@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.stacks.files import file_names, write_all
+from ascend_supervisor.stacks.look import file_names, write_all
 
 TEXTS = [("rank-0.txt", "zero\n"), ("rank-1.txt", "one\ud800\n")]
 

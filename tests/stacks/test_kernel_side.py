@@ -11,8 +11,8 @@ import pytest
 from ascend_supervisor.life import Activity
 from ascend_supervisor.processes import proc
 from ascend_supervisor.stacks.kernel_side import look_at
-from ascend_supervisor.stacks.ranks_below import with_ranks_below
 from ascend_supervisor.stacks.seen import Looked, Subject
+from ascend_supervisor.stacks.survey import with_ranks_below
 from tests.stacks.hanging import (
     LOCKED,
     LOOPS,

@@ -24,7 +24,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Completed, Fault, Interrupted, Outcome
 from ascend_supervisor.processes.proc import descendants
-from ascend_supervisor.settings.hang_dump import HangDump
+from ascend_supervisor.settings.readers import HangDump
 from ascend_supervisor.stacks.look import Stacks
 from ascend_supervisor.stacks.pyspy import installed
 from ascend_supervisor.stacks.seen import NothingSeen

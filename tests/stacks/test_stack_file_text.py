@@ -13,7 +13,7 @@ from ascend_supervisor.stacks.seen import (
     SeenProcess,
     Subject,
 )
-from ascend_supervisor.stacks.stack_file_text import MOST_CHARACTERS, page
+from ascend_supervisor.stacks.whereabouts import MOST_OF_A_FILE, page
 
 SUBJECT = Subject("rank 3", 3, 10, Activity(0.0), "/log/3.txt")
 FRAMES = (Frame("all_reduce", "/site/c10d.py", 2806), Frame("<module>", "train.py"))
@@ -71,5 +71,5 @@ def test_a_very_long_one_is_cut():
     thread = PythonThread(4096 * (Frame(1000 * "x", "train.py", 1),), "MainThread", 10)
     process = SeenProcess(10, 1, 2, "10", (), (thread,))
     text = page(Looked(SUBJECT, [process]), "Why")
-    assert MOST_CHARACTERS < len(text) < MOST_CHARACTERS + 100
+    assert MOST_OF_A_FILE < len(text) < MOST_OF_A_FILE + 100
     assert text.endswith("... cut here, because the file would be too long\n")

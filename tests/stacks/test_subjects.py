@@ -7,7 +7,7 @@ from pathlib import PurePath
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Activity, Life, Living, Plan, Start
-from ascend_supervisor.stacks.subjects import subjects_of
+from ascend_supervisor.stacks.survey import subjects_of
 
 LOG = PurePath("/log")
 

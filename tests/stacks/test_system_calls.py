@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.stacks.system_calls import system_call
+from ascend_supervisor.stacks.kernel_side import system_call
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ascend_supervisor.stacks.seen import (
 )
 from ascend_supervisor.stacks.whereabouts import (
     MOST_CHARACTERS,
-    Place,
+    Whereabouts,
     place_of,
     sentence,
     whereabouts,
@@ -30,13 +30,13 @@ TOP = Frame("<module>", "/code/train.py", 120)
 ALL_REDUCE = (Frame("all_reduce", C10D, 2806), Frame("wrapper", LOGGER, 81), TRAIN, TOP)
 
 
-def ranks(**places: Place) -> dict[str, Place]:
+def ranks(**places: Whereabouts) -> dict[str, Whereabouts]:
     return {name.replace("_", " "): place for name, place in places.items()}
 
 
-WAITS = Place("S", "all_reduce (train.py:88)")
-SPINS = Place("R", "all_reduce (train.py:88)")
-LOADS = Place("R", "next_batch (data.py:41)")
+WAITS = Whereabouts("S", "all_reduce (train.py:88)")
+SPINS = Whereabouts("R", "all_reduce (train.py:88)")
+LOADS = Whereabouts("R", "next_batch (data.py:41)")
 
 
 @pytest.mark.parametrize(
@@ -52,26 +52,26 @@ LOADS = Place("R", "next_batch (data.py:41)")
             "3 of 4 ranks wait in all_reduce (train.py:88); rank 3 is in next_batch (data.py:41)",
         ),
         (
-            [Place("T"), *3 * [Place("S", "futex_do_wait")]],
+            [Whereabouts("T"), *3 * [Whereabouts("S", "futex_do_wait")]],
             "3 of 4 ranks wait in futex_do_wait; rank 0 is stopped (state T)",
         ),
         (
-            [Place("T", "main (train.py:5)"), Place("T", "main (train.py:5)")],
+            [Whereabouts("T", "main (train.py:5)"), Whereabouts("T", "main (train.py:5)")],
             "all 2 ranks are stopped (state T) in main (train.py:5)",
         ),
         (
-            [WAITS, WAITS, Place("D", "hisi_ioctl")],
+            [WAITS, WAITS, Whereabouts("D", "hisi_ioctl")],
             (
                 "2 of 3 ranks wait in all_reduce (train.py:88); "
                 "rank 2 is in uninterruptible sleep (state D) in hisi_ioctl"
             ),
         ),
-        ([Place("D")], "rank 0 is in uninterruptible sleep (state D)"),
-        ([Place("R"), Place("S")], "rank 0 is running; rank 1 is asleep (state S)"),
-        ([Place("Z"), WAITS], "rank 0 has ended; rank 1 waits in all_reduce (train.py:88)"),
-        ([Place(""), Place("")], "all 2 ranks could not be looked at"),
+        ([Whereabouts("D")], "rank 0 is in uninterruptible sleep (state D)"),
+        ([Whereabouts("R"), Whereabouts("S")], "rank 0 is running; rank 1 is asleep (state S)"),
+        ([Whereabouts("Z"), WAITS], "rank 0 has ended; rank 1 waits in all_reduce (train.py:88)"),
+        ([Whereabouts(""), Whereabouts("")], "all 2 ranks could not be looked at"),
         (
-            [Place("S", str(number)) for number in range(7)],
+            [Whereabouts("S", str(number)) for number in range(7)],
             (
                 "rank 0 waits in 0; rank 1 waits in 1; rank 2 waits in 2; rank 3 waits in 3; "
                 "and 3 others elsewhere"
@@ -84,7 +84,7 @@ def test_equal_places_are_told_together_the_largest_group_first(places, told):
 
 
 def test_what_would_be_too_long_is_counted_with_the_others():
-    places = {f"rank {rank}": Place("S", f"{rank}" + 120 * "x") for rank in range(5)}
+    places = {f"rank {rank}": Whereabouts("S", f"{rank}" + 120 * "x") for rank in range(5)}
     text = sentence(places)
     assert len(text) <= MOST_CHARACTERS
     assert text.endswith("; and 3 others elsewhere")
@@ -125,7 +125,7 @@ FUTEX = kernel(10, "S", "futex_do_wait", "futex")
     ],
 )
 def test_a_place_is_the_innermost_call_and_the_users_line(frames, where):
-    assert place_of(looked(process(10, 1, FUTEX, *frames))) == Place("S", where)
+    assert place_of(looked(process(10, 1, FUTEX, *frames))) == Whereabouts("S", where)
 
 
 def test_of_several_threads_the_main_thread_counts():
@@ -144,26 +144,26 @@ def test_of_several_threads_the_main_thread_counts():
 def test_a_shell_that_waits_for_its_child_is_passed_over(main):
     child, loader = kernel(11, "S", "futex_do_wait"), kernel(12, "S", "pipe_read")
     processes = (process(10, 1, main), process(11, 10, child), process(12, 11, loader))
-    assert place_of(looked(*processes)) == Place("S", "futex_do_wait")
+    assert place_of(looked(*processes)) == Whereabouts("S", "futex_do_wait")
 
 
 def test_a_process_that_does_not_wait_for_its_children_is_told_itself():
     processes = (process(10, 1, FUTEX), process(11, 10, kernel(11, "S", "pipe_read")))
-    assert place_of(looked(*processes)) == Place("S", "futex_do_wait")
+    assert place_of(looked(*processes)) == Whereabouts("S", "futex_do_wait")
 
 
 @pytest.mark.parametrize(
     ("main", "place"),
     [
-        (kernel(10, "S", "", "futex"), Place("S", "futex")),
-        (kernel(10, "S"), Place("S")),
+        (kernel(10, "S", "", "futex"), Whereabouts("S", "futex")),
+        (kernel(10, "S"), Whereabouts("S")),
         (
             kernel(10, "S", "", "futex", "[<0>] futex_do_wait+0x1\n[<0>] x"),
-            Place("S", "futex_do_wait"),
+            Whereabouts("S", "futex_do_wait"),
         ),
-        (kernel(10, "R", "", ""), Place("R")),
-        (kernel(10, "T", "do_signal_stop"), Place("T")),
-        (kernel(10, "D", "hisi_ioctl", "ioctl"), Place("D", "hisi_ioctl")),
+        (kernel(10, "R", "", ""), Whereabouts("R")),
+        (kernel(10, "T", "do_signal_stop"), Whereabouts("T")),
+        (kernel(10, "D", "hisi_ioctl", "ioctl"), Whereabouts("D", "hisi_ioctl")),
     ],
 )
 def test_without_python_it_is_where_the_kernel_says(main, place):
@@ -172,19 +172,19 @@ def test_without_python_it_is_where_the_kernel_says(main, place):
 
 def test_of_a_stopped_rank_the_python_stack_is_told_too():
     found = looked(process(10, 1, kernel(10, "T", "do_signal_stop"), *ALL_REDUCE))
-    assert place_of(found) == Place("T", "all_reduce (train.py:88)")
+    assert place_of(found) == Whereabouts("T", "all_reduce (train.py:88)")
 
 
 def test_of_a_stuck_rank_both_places_are_told():
     found = looked(process(10, 1, kernel(10, "D", "hisi_ioctl"), *ALL_REDUCE))
-    assert place_of(found) == Place("D", "hisi_ioctl, called from all_reduce (train.py:88)")
+    assert place_of(found) == Whereabouts("D", "hisi_ioctl, called from all_reduce (train.py:88)")
 
 
 def test_what_has_ended_or_was_not_seen_is_told_as_such():
     ended = looked()
     ended.has_ended = True
-    assert place_of(ended) == Place("Z")
-    assert place_of(looked()) == Place("")
+    assert place_of(ended) == Whereabouts("Z")
+    assert place_of(looked()) == Whereabouts("")
 
 
 def test_processes_that_serve_ranks_are_not_told_beside_ranks():
@@ -198,7 +198,9 @@ def test_processes_that_serve_ranks_are_not_told_beside_ranks():
 @given(
     strategies.lists(
         strategies.builds(
-            Place, strategies.sampled_from(["S", "R", "D", "T", "Z", "I", ""]), strategies.text()
+            Whereabouts,
+            strategies.sampled_from(["S", "R", "D", "T", "Z", "I", ""]),
+            strategies.text(),
         ),
         min_size=1,
         max_size=20,

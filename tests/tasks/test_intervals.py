@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import pytest
 
-from ascend_supervisor.tasks.intervals import RELEASE, STOP, SWEEP, TABLE, Interval
+from ascend_supervisor.tasks.clock import RELEASE, STOP, SWEEP, TABLE, Interval
 
 
 def first(interval: Interval, count: int) -> list[float]:

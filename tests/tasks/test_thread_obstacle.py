@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ascend_supervisor.tasks.thread_obstacle import LIMITS, thread_obstacle
+from ascend_supervisor.tasks.threads import LIMITS, thread_obstacle
 from tests.faults.facilities import cgroup, inside
 from tests.running import FORBIDS
 
@@ -17,7 +17,7 @@ TRIES = """
 import resource, sys
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import start_thread
-from ascend_supervisor.tasks.thread_obstacle import thread_obstacle
+from ascend_supervisor.tasks.threads import thread_obstacle
 import ctypes, threading
 if sys.argv[1:]:
     name, number = sys.argv[1], int(sys.argv[2])

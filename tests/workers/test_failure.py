@@ -16,8 +16,8 @@ from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import Failure
 from ascend_supervisor.output.launcher_logs import WorkerLogs
+from ascend_supervisor.output.pump import Sink
 from ascend_supervisor.output.rank_output import RankOutput
-from ascend_supervisor.output.sink import Sink
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.failure import HEAD_BYTES, Death, examined

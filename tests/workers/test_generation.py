@@ -42,14 +42,13 @@ from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
-from ascend_supervisor.processes.kernel import become_subreaper
-from ascend_supervisor.processes.memory_cgroup import Memory
+from ascend_supervisor.processes.kernel import CgroupMemory, become_subreaper
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.processes.proc import descendants, is_zombie, stat
 from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.faults import Ending
-from ascend_supervisor.workers.generation import Announce, Company, Look, run_generation
+from ascend_supervisor.workers.generation import Announce, Company, LastLook, run_generation
 from ascend_supervisor.workers.memory_watch import RECENT_SECONDS
 from ascend_supervisor.workers.preparation import prepare
 from ascend_supervisor.workers.runtime import Runtime
@@ -74,7 +73,7 @@ class Stage:
     announce: Announce = silent
     looks: list[list[int]] = field(default_factory=list)
     alive_when_looked: list[bool] = field(default_factory=list)
-    look: Look | None = None
+    look: LastLook | None = None
     clock: Clock = field(default_factory=MonotonicClock)
     told: Callable[[Event], None] = lambda _: None
     """Called with each event of the generation itself, before all go on."""
@@ -118,9 +117,9 @@ class Stage:
         plan = Plan(Start(0, found, 0, found.table.entries[0], 0), tuple(specs))
         return await prepare(plan, self.root / "table.json", self.runtime)
 
-    def _memory(self) -> Memory | None:
+    def _memory(self) -> CgroupMemory | None:
         kills = self.oom_kills[-1]
-        return None if kills is None else Memory(kills)
+        return None if kills is None else CgroupMemory(kills)
 
     @property
     def runtime(self) -> Runtime:

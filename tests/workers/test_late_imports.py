@@ -12,7 +12,7 @@ from tests.running import DEADLINE_SECONDS
 
 IMPORTED = """
 import sys
-import ascend_supervisor.run
+import ascend_supervisor.program.run
 at_start = set(sys.modules)
 from ascend_supervisor.workers.late_imports import import_late
 import_late()
@@ -45,7 +45,9 @@ def test_a_start_imports_no_room_that_only_failures_and_hangs_need():
 
 
 def test_a_start_imports_no_launcher_but_the_one_that_is_used():
-    asked = IMPORTED.replace("import ascend_supervisor.run", "import ascend_supervisor.wiring")
+    asked = IMPORTED.replace(
+        "import ascend_supervisor.program.run", "import ascend_supervisor.program.wiring"
+    )
     found = subprocess.run(
         [sys.executable, "-c", asked], stdout=subprocess.PIPE, timeout=DEADLINE_SECONDS, check=True
     )

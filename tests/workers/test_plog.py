@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.workers.plog import END_BYTES, MOST_LOGS, Plogs, last_lines, log_root
+from ascend_supervisor.workers.examination import END_BYTES, MOST_LOGS, Plogs, last_lines, log_root
 from tests.running import DEADLINE_SECONDS
 
 PID = 4711

@@ -12,7 +12,7 @@ from ascend_supervisor.cluster.from_environment.declared import (
     Scheduler,
 )
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.settings.values import Method
+from ascend_supervisor.settings.readers import Method
 
 MADE_FOR: Mapping[Method, Framework] = {
     "torchrun": Framework.PYTORCH,

@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ascend_supervisor.cluster.from_environment.declared import (
-    Declared,
-    Store,
-    even_table,
-    numbered_pods,
-)
-from ascend_supervisor.cluster.from_environment.numbers import (
     MOST_HOSTS,
+    Declared,
+    TorchStore,
+    even_table,
     node_rank_among,
     number,
+    numbered_pods,
     port,
     whole,
 )
 from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.settings.values import MOST_DEVICES
+from ascend_supervisor.settings.readers import MOST_DEVICES
 from ascend_supervisor.untrusted_text import shown
 
 PODS = "PET_NNODES"
@@ -116,10 +114,10 @@ def _devices(environ: Mapping[str, str], here: int) -> int:
     )
 
 
-def meeting(environ: Mapping[str, str]) -> Store | None:
+def meeting(environ: Mapping[str, str]) -> TorchStore | None:
     """Where the ranks meet: on the pod with index 0."""
     host = environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR")
     if not host:
         return None
     found = port(environ, "PET_MASTER_PORT")
-    return Store(host, port(environ, "MASTER_PORT") if found is None else found)
+    return TorchStore(host, port(environ, "MASTER_PORT") if found is None else found)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ascend_supervisor.cluster.from_environment import volcano
-from ascend_supervisor.cluster.from_environment.declared import even_table
-from ascend_supervisor.cluster.from_environment.numbers import MOST_HOSTS, number, whole
+from ascend_supervisor.cluster.from_environment.declared import (
+    MOST_HOSTS,
+    even_table,
+    number,
+    whole,
+)
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
-from ascend_supervisor.settings.values import MOST_DEVICES
+from ascend_supervisor.settings.readers import MOST_DEVICES
 from ascend_supervisor.untrusted_text import shown
 
 HOSTS = "MA_NUM_HOSTS"

@@ -12,19 +12,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment.declared import (
+    MOST_HOSTS,
     Chief,
     Declared,
     Framework,
     Meeting,
     Scheduler,
-    Store,
+    TorchStore,
     even_table,
-    numbered_pods,
-)
-from ascend_supervisor.cluster.from_environment.numbers import (
-    MOST_HOSTS,
     node_rank_among,
     number,
+    numbered_pods,
     port,
     whole,
 )
@@ -32,11 +30,11 @@ from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHR
 from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.cluster.rank_table import Entry
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.settings.values import MOST_DEVICES
+from ascend_supervisor.settings.readers import MOST_DEVICES
 from ascend_supervisor.untrusted_text import shown
 
 
-class Names(Struct, frozen=True):
+class FrameworkVariables(Struct, frozen=True):
     """The variables that one framework gets.
 
     ``job`` and ``pod`` hold the number of NPUs; ``host`` and ``port`` are where the ranks meet.
@@ -50,10 +48,10 @@ class Names(Struct, frozen=True):
     port: str
 
 
-PYTORCH = Names(
+PYTORCH = FrameworkVariables(
     Framework.PYTORCH, "WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"
 )
-MINDSPORE = Names(
+MINDSPORE = FrameworkVariables(
     Framework.MINDSPORE,
     "MS_WORKER_NUM",
     "MS_LOCAL_WORKER",
@@ -61,7 +59,7 @@ MINDSPORE = Names(
     "MS_SCHED_HOST",
     "MS_SCHED_PORT",
 )
-TENSORFLOW = Names(
+TENSORFLOW = FrameworkVariables(
     Framework.TENSORFLOW,
     "CM_WORKER_SIZE",
     "CM_LOCAL_WORKER",
@@ -79,7 +77,7 @@ _LEADER = re.compile(r"-(master|chief)-[0-9]+$", re.ASCII)
 _WORKER = re.compile(r"-worker-([0-9]{1,6})$", re.ASCII)
 
 
-def names_in(environ: Mapping[str, str]) -> Names | None:
+def names_in(environ: Mapping[str, str]) -> FrameworkVariables | None:
     """The names of the variables that this pod has; None if it has none of the Operator's."""
     if environ.get(ROLE) in {WORKER, SCHEDULER}:
         return MINDSPORE
@@ -150,7 +148,10 @@ def first_rank_told(environ: Mapping[str, str]) -> tuple[str, int] | None:
 
 
 def declared(
-    names: Names, environ: Mapping[str, str], node_rank: int | None, pod_name: str | None
+    names: FrameworkVariables,
+    environ: Mapping[str, str],
+    node_rank: int | None,
+    pod_name: str | None,
 ) -> Declared:
     """The cluster; ``node_rank`` and ``pod_name`` are what the options say.
 
@@ -174,7 +175,7 @@ def declared(
     return Declared(table, ours, names.framework, f"{evidence}={environ[evidence]}")
 
 
-def _must_meet(names: Names, environ: Mapping[str, str], pods: int) -> bool:
+def _must_meet(names: FrameworkVariables, environ: Mapping[str, str], pods: int) -> bool:
     """Whether the ranks cannot run without the address; MindSpore's methods tell for themselves."""
     if names is MINDSPORE:
         return is_scheduler_alone(environ)
@@ -200,7 +201,7 @@ def _number_without_variable(environ: Mapping[str, str], pods: int, pod_name: st
     )
 
 
-def _pods(names: Names, environ: Mapping[str, str], devices: int) -> int:
+def _pods(names: FrameworkVariables, environ: Mapping[str, str], devices: int) -> int:
     pods, rest = divmod(number(environ, names.job, 1, MOST_HOSTS * MOST_DEVICES), devices)
     if rest:
         raise SettingsRefused(
@@ -210,7 +211,7 @@ def _pods(names: Names, environ: Mapping[str, str], devices: int) -> int:
     return pods
 
 
-def meeting(names: Names, environ: Mapping[str, str]) -> Meeting | None:
+def meeting(names: FrameworkVariables, environ: Mapping[str, str]) -> Meeting | None:
     """Where the ranks meet; None where the variables do not say it."""
     host, found = environ.get(names.host), port(environ, names.port)
     if not host:
@@ -219,4 +220,4 @@ def meeting(names: Names, environ: Mapping[str, str]) -> Meeting | None:
         return Scheduler(host, found, is_here=environ[ROLE] == SCHEDULER)
     if names is TENSORFLOW:
         return Chief(host, found)
-    return Store(host, found)
+    return TorchStore(host, found)

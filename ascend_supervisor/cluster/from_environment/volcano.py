@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.from_environment.numbers import node_rank_among, whole
+from ascend_supervisor.cluster.from_environment.declared import node_rank_among, whole
 from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.settings.values import Method
+from ascend_supervisor.settings.readers import Method
 
 INDICES = ("VC_TASK_INDEX", "MA_TASK_INDEX", "VK_TASK_INDEX")
 POD_NAMES = ("MA_CURRENT_INSTANCE_NAME", "POD_NAME", "HOSTNAME")
@@ -53,7 +53,7 @@ def has_tasks(environ: Mapping[str, str]) -> bool:
     return len(task_hosts(environ)) > 1
 
 
-class Place(Struct, frozen=True):
+class PodPlace(Struct, frozen=True):
     """The ``number`` of a pod among ``hosts``, what it was ``told_by``, and the pod's name.
 
     ``numbers`` holds its number among all hosts and among those of its task, by how many they are.
@@ -65,7 +65,7 @@ class Place(Struct, frozen=True):
     numbers: Mapping[int, int]
 
 
-def place(environ: Mapping[str, str], pod_name: str | None = None) -> Place | None:
+def place(environ: Mapping[str, str], pod_name: str | None = None) -> PodPlace | None:
     """Which of ``hosts`` is this pod; None if nothing tells it.
 
     Its name does (``pod_name`` is that of the option), else the RANK of the pytorch plugin.
@@ -82,7 +82,7 @@ def place(environ: Mapping[str, str], pod_name: str | None = None) -> Place | No
     return _place("RANK", rank, environ)
 
 
-def _place(source: str, number: int, environ: Mapping[str, str]) -> Place:
+def _place(source: str, number: int, environ: Mapping[str, str]) -> PodPlace:
     listed = hosts(environ)
     in_task, numbers = number, {}
     for of_task in task_hosts(environ).values():
@@ -91,7 +91,7 @@ def _place(source: str, number: int, environ: Mapping[str, str]) -> Place:
             break
         in_task -= len(of_task)
     numbers[len(listed)] = number
-    return Place(source, number, _pod(listed[number]), numbers)
+    return PodPlace(source, number, _pod(listed[number]), numbers)
 
 
 def number_among(

@@ -18,14 +18,14 @@ class Lease(Enum):
     """That of this process, for one TTL."""
 
 
-class Compare(Struct, frozen=True):
+class KeyIs(Struct, frozen=True):
     """The key holds exactly ``value``; None: there is no such key."""
 
     key: str
     value: bytes | None
 
 
-class Put(Struct, frozen=True):
+class KeyWritten(Struct, frozen=True):
     key: str
     value: bytes
     lease: Lease
@@ -35,7 +35,7 @@ class Read(Struct, frozen=True):
     """Read all keys of the job at one revision, then ask again."""
 
 
-class Wait(Struct, frozen=True):
+class WaitUntil(Struct, frozen=True):
     """Nothing to do before a watch wakes us or the clock shows ``until``; ``reason`` says why."""
 
     until: float
@@ -69,10 +69,10 @@ class Exit(Struct, frozen=True):
     reason: str
     cause: Cause | None = None
     kills: bool = False
-    farewell: Transaction | None = None
+    farewell: RecordChange | None = None
 
 
-class Transaction(Struct, frozen=True):
+class RecordChange(Struct, frozen=True):
     """If every compare holds, all puts and deletes at once; else read again.
 
     Keys are relative to the job's prefix. ``job`` is the id from which the job's lease follows.
@@ -81,10 +81,10 @@ class Transaction(Struct, frozen=True):
 
     why: str
     job: str
-    compares: tuple[Compare, ...]
-    puts: tuple[Put, ...] = ()
+    compares: tuple[KeyIs, ...]
+    puts: tuple[KeyWritten, ...] = ()
     deletes: tuple[str, ...] = ()
     then: Exit | None = None
 
 
-Act = Transaction | Read | Wait | EndRanks | StartRanks | Forget | Exit
+Act = RecordChange | Read | WaitUntil | EndRanks | StartRanks | Forget | Exit

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.memory import Memory
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.memory import PeerMemory
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     Epoch,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
     Seat,
 )
-from ascend_supervisor.coordination.agreement.rules import Rules
-from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
 
 
 class Home(Struct, frozen=True):
     """What is known without reading anything."""
 
-    memory: Memory
+    memory: PeerMemory
     clocks: Clocks
     situation: Situation
-    rules: Rules
+    rules: JobRules
 
     @property
     def index(self) -> int | None:
@@ -105,7 +103,7 @@ class Case(Home, frozen=True):
         index, roster = self.index, self.roster
         return index is not None and index < len(roster) and self.is_own(roster[index])
 
-    def is_own(self, record: Member | Seat | Mark) -> bool:
+    def is_own(self, record: Member | Seat | PhaseMark) -> bool:
         return record.incarnation == self.rules.own.incarnation
 
     def has_done(self, index: int) -> bool:
@@ -131,4 +129,4 @@ class Case(Home, frozen=True):
     def own_key_names(self) -> tuple[str, ...]:
         """The keys of ours that hold a member in the job."""
         assert self.index is not None  # noqa: S101
-        return keys.server(self.index), keys.alive(self.index)
+        return records.server(self.index), records.alive(self.index)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import (
     Act,
-    Compare,
     EndRanks,
     Exit,
+    KeyIs,
     Read,
-    Transaction,
-    Wait,
+    RecordChange,
+    WaitUntil,
 )
 from ascend_supervisor.coordination.agreement.case import Home
 from ascend_supervisor.coordination.agreement.records import Cause, Epoch, encode
@@ -90,10 +90,10 @@ def ending_ranks(home: Home, reason: str) -> Act:
     """End our ranks, or wait for their end; the fence may fall meanwhile."""
     if home.situation.ranks is not Ranks.ENDING:
         return EndRanks(reason)
-    return Wait(home.memory.contact + home.rules.patience, "our ranks are being ended")
+    return WaitUntil(home.memory.contact + home.rules.patience, "our ranks are being ended")
 
 
-def _without_own_keys(home: Home, ended: Epoch) -> Transaction | None:
+def _without_own_keys(home: Home, ended: Epoch) -> RecordChange | None:
     """All our keys go: a new job waits for that. A generation's marks outlive it by one.
 
     Not if the end is gone from etcd: the others then need our ``done``.
@@ -103,10 +103,10 @@ def _without_own_keys(home: Home, ended: Epoch) -> Transaction | None:
         return None
     marks = [
         key(number, index)
-        for key in (keys.ready, keys.done)
+        for key in (records.ready, records.done)
         for number in range(max(0, last - 1), last + 1)
     ]
-    own = Compare(keys.server(index), encode(home.own_record(ended.job)))
-    deletes = (keys.server(index), keys.alive(index), *marks)
-    end = Compare(keys.EPOCH, encode(ended))
-    return Transaction("the job has ended", ended.job, (end, own), deletes=deletes)
+    own = KeyIs(records.server(index), encode(home.own_record(ended.job)))
+    deletes = (records.server(index), records.alive(index), *marks)
+    end = KeyIs(records.EPOCH, encode(ended))
+    return RecordChange("the job has ended", ended.job, (end, own), deletes=deletes)

@@ -1,25 +1,120 @@
-"""Lines about our own keys: take an index, keep it, and leave."""
+"""Lines about our own keys and about the epoch itself.
+
+We take an index, keep it, and leave; the epoch is missing, fell back, belongs to another job, or
+ended before we came. Indices change hands in ``gather`` only.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import (
     Act,
-    Compare,
     Exit,
     Forget,
+    KeyIs,
     Lease,
-    Transaction,
+    RecordChange,
 )
 from ascend_supervisor.coordination.agreement.case import Case
-from ascend_supervisor.coordination.agreement.indices import free_indices
-from ascend_supervisor.coordination.agreement.records import Mark
+from ascend_supervisor.coordination.agreement.contact import ending_ranks
+from ascend_supervisor.coordination.agreement.records import About, Epoch, Phase, PhaseMark
 from ascend_supervisor.coordination.agreement.situation import Ranks
-from ascend_supervisor.coordination.agreement.writing import put, the_end
-from ascend_supervisor.errors import USAGE
+from ascend_supervisor.coordination.agreement.writing import new_epoch, put, the_end
+from ascend_supervisor.errors import UNAVAILABLE, USAGE
 from ascend_supervisor.outcome import SIGNAL_BASE
+
+
+def stop_without_index(case: Case) -> Act | None:
+    """Told to stop before we took part: nobody needs to hear of it."""
+    stop = case.situation.stop
+    if stop is None or case.index is not None or case.all_done:
+        return None
+    if case.has_ranks:
+        return ending_ranks(case, "told to stop")
+    return Exit(SIGNAL_BASE + stop, "told to stop")
+
+
+def restore_epoch(case: Case) -> Act | None:
+    """Data were lost, or damaged: whoever remembers more puts it again. The highest one stays."""
+    known, found = case.memory.epoch, case.view.epoch
+    if known is None or (found is not None and not _is_older(case, found, known)):
+        return None
+    about = case.memory.about or About("", case.rules.settings)
+    why = case.view.damaged_epoch or "etcd has lost data"
+    return new_epoch(case, why, known, replace(about, again=True))
+
+
+def _is_older(case: Case, found: Epoch, known: Epoch) -> bool:
+    """Whether etcd holds what was true before.
+
+    Another job that has ended is an old one: none of this name begins while a member of ours has
+    confirmed itself within the fence.
+    """
+    if found.job != known.job:
+        return found.phase is Phase.END and case.index is not None
+    return found.phase is not Phase.END and found.order < known.order
+
+
+def first_epoch(case: Case) -> Act | None:
+    """Nobody has put an epoch for one TTL, so there is no job yet."""
+    since = case.memory.epoch_missing
+    if records.EPOCH in case.view.values or case.memory.epoch is not None or since is None:
+        return None  # one that is damaged may be that of servers that are only away
+    return first_gathering(case) if case.clocks.now - since >= case.rules.ttl else None
+
+
+def first_gathering(case: Case) -> Act:
+    """A new job, with an id of its own."""
+    epoch = Epoch(case.clocks.word, 0, Phase.GATHER, "")
+    return new_epoch(case, "a new job", epoch, About("", case.rules.settings))
+
+
+def displaced(case: Case) -> Act | None:
+    """Another job runs under our name, or another process has our index."""
+    known, found = case.memory.epoch, case.view.epoch
+    is_other_job = known is not None and found is not None and known.job != found.job
+    if not is_other_job and not _has_other_owner(case):
+        return None
+    if case.memory.started is None:
+        return Forget()
+    reason = "another job uses our keys" if is_other_job else "another process has our index"
+    return Exit(UNAVAILABLE, reason, kills=True)
+
+
+def _has_other_owner(case: Case) -> bool:
+    return case.index is not None and case.index in case.view.members and case.member is None
+
+
+def free_indices(case: Case) -> tuple[int, ...]:
+    """Those that this server may take; with a given index, that one or none."""
+    given = case.rules.own.index
+    wanted = range(case.rules.servers) if given is None else (given,)
+    return tuple(index for index in wanted if is_free(case, index))
+
+
+def is_free(case: Case, index: int) -> bool:
+    """Whether nobody else's ranks can belong to this index any more."""
+    return _has_no_holder(case, index) or was_absent(case, index)
+
+
+def was_absent(case: Case, index: int) -> bool:
+    """Whether its holder had no ``alive`` for so long that its own fence has fallen."""
+    absence = case.memory.absence(index)
+    return absence is not None and case.clocks.now - absence.since >= case.rules.longest_absence
+
+
+def _has_no_holder(case: Case, index: int) -> bool:
+    place = case.rules.own.place
+    member = case.view.members.get(index)
+    if member is not None:
+        # Where we run, nothing of an earlier process is left: that was looked for first.
+        return member.has_left or member.place == place
+    if index in case.view.alive or case.about.again:
+        return False  # after a loss of data the roster does not show everybody
+    seat = case.roster[index] if index < len(case.roster) else None
+    return seat is None or seat.place == place
 
 
 def move(case: Case) -> Act | None:
@@ -35,10 +130,10 @@ def move(case: Case) -> Act | None:
     assert case.index is not None  # noqa: S101
     server, alive = case.own_key_names()
     marks = case.view.marks_of(case.index)
-    return Transaction(
+    return RecordChange(
         f"move to index {given}",
         case.job,
-        case.view.unchanged(keys.EPOCH, server, alive, *marks),
+        case.view.unchanged(records.EPOCH, server, alive, *marks),
         (put(server, replace(case.own_record(case.job), has_left=True)),),
         (alive, *marks),
     )
@@ -64,22 +159,22 @@ def keep_own_keys(case: Case) -> Act | None:
         put(own[0], case.own_record(case.job)),
         put(own[1], case.beat, Lease.ALIVE),
     ]
-    names = [keys.EPOCH, *own]
+    names = [records.EPOCH, *own]
     if (mark := own_done(case)) is not None:
-        done = keys.done(case.epoch.generation, case.index)
+        done = records.done(case.epoch.generation, case.index)
         names.append(done)
         puts.append(put(done, mark))
-    return Transaction("our keys were gone", case.job, case.view.unchanged(*names), tuple(puts))
+    return RecordChange("our keys were gone", case.job, case.view.unchanged(*names), tuple(puts))
 
 
-def own_done(case: Case) -> Mark | None:
+def own_done(case: Case) -> PhaseMark | None:
     """What our ``done`` holds, once all our ranks of the running generation have ended with 0."""
     situation = case.situation
     if not case.in_roster or situation.ranks is not Ranks.SUCCEEDED:
         return None
     if case.running is None or situation.generation != case.running:
         return None
-    return Mark(case.rules.own.incarnation, situation.table or "")
+    return PhaseMark(case.rules.own.incarnation, situation.table or "")
 
 
 def refuse_ourselves(case: Case) -> Act | None:
@@ -114,10 +209,10 @@ def take_index(case: Case) -> Act | None:
     if not free:
         return None
     index = free[int(case.clocks.fraction * len(free))]
-    own, marks = (keys.server(index), keys.alive(index)), case.view.marks_of(index)
+    own, marks = (records.server(index), records.alive(index)), case.view.marks_of(index)
     puts = (put(own[0], case.own_record(case.job)), put(own[1], case.beat, Lease.ALIVE))
-    compares = case.view.unchanged(keys.EPOCH, *own, *marks)
-    return Transaction(f"take index {index}", case.job, compares, puts, marks)
+    compares = case.view.unchanged(records.EPOCH, *own, *marks)
+    return RecordChange(f"take index {index}", case.job, compares, puts, marks)
 
 
 def farewell(case: Case) -> Act | None:
@@ -127,12 +222,12 @@ def farewell(case: Case) -> Act | None:
     if not others:
         return _last_one_leaves(case)
     server, alive = case.own_key_names()
-    ready = keys.ready(case.epoch.generation, index)
+    ready = records.ready(case.epoch.generation, index)
     gone = replace(case.own_record(case.job), has_left=True)
-    return Transaction(
+    return RecordChange(
         "we leave",
         case.job,
-        case.view.unchanged(keys.EPOCH, server, alive, keys.alive(others[0])),
+        case.view.unchanged(records.EPOCH, server, alive, records.alive(others[0])),
         (put(server, gone),),
         (alive, ready),
         then=Exit(_stop_code(case), "told to stop; the other servers know"),
@@ -145,19 +240,21 @@ def farewell_with_done(case: Case) -> Act | None:
     if not others:
         return _last_one_leaves(case)
     alive = case.own_key_names()[1]
-    compares: tuple[Compare, ...] = case.view.unchanged(keys.EPOCH, alive, keys.alive(others[0]))
+    compares: tuple[KeyIs, ...] = case.view.unchanged(
+        records.EPOCH, alive, records.alive(others[0])
+    )
     left = Exit(_stop_code(case), "told to stop; our ranks had ended with 0")
-    return Transaction("we leave, done", case.job, compares, deletes=(alive,), then=left)
+    return RecordChange("we leave, done", case.job, compares, deletes=(alive,), then=left)
 
 
 def _last_one_leaves(case: Case) -> Act | None:
     """The end of the job, unless somebody who was only away has come back meanwhile."""
     if case.is_cautious or case.index is None:
         return None
-    missing = [keys.alive((case.index + 1) % case.rules.servers)]
+    missing = [records.alive((case.index + 1) % case.rules.servers)]
     if case.running is not None:
         undone = (index for index in range(len(case.roster)) if not case.has_done(index))
-        missing += [keys.done(case.running, index) for index in undone][:1]
+        missing += [records.done(case.running, index) for index in undone][:1]
     compares = case.view.unchanged(*missing)
     return the_end(case, _stop_code(case), None, compares, "all servers were told to stop")
 
@@ -165,3 +262,42 @@ def _last_one_leaves(case: Case) -> Act | None:
 def _stop_code(case: Case) -> int:
     stop = case.situation.stop
     return SIGNAL_BASE + (15 if stop is None else stop)
+
+
+def ended_here(case: Case) -> Act | None:
+    """The job has succeeded, and this place was done: it only missed the end."""
+    if not _has_unknown_end(case) or case.epoch.exit_code:
+        return None
+    place = case.rules.own.place
+    for index, seat in enumerate(case.roster):
+        if seat.place == place and case.has_done(index):
+            done = records.done(case.epoch.generation, index)
+            told = RecordChange(
+                "the end was read",  # so that the next start here takes part in the next job
+                case.job,
+                case.view.unchanged(records.EPOCH, done),
+                deletes=(records.server(index), done),
+            )
+            why = "the job has succeeded, and so had this server before"
+            return Exit(0, why, farewell=told)
+    return None
+
+
+def next_job(case: Case) -> Act | None:
+    """Everybody of the job before has left, or cannot have ranks any more."""
+    if not _has_unknown_end(case):
+        return None
+    all_gone = all(_is_gone(case, index) for index in range(case.rules.servers))
+    return first_gathering(case) if all_gone else None
+
+
+def _has_unknown_end(case: Case) -> bool:
+    epoch = case.view.epoch
+    return epoch is not None and epoch.phase is Phase.END and epoch.job not in case.memory.jobs
+
+
+def _is_gone(case: Case, index: int) -> bool:
+    if was_absent(case, index):
+        return True
+    member = case.view.members.get(index)
+    return index not in case.view.alive and (member is None or member.has_left)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import (
     Act,
     EndRanks,
     Exit,
     Forget,
     Read,
+    RecordChange,
     StartRanks,
-    Transaction,
-    Wait,
+    WaitUntil,
 )
 from ascend_supervisor.coordination.agreement.records import About, Epoch, Phase, decode
-from ascend_supervisor.coordination.agreement.rules import Rules
+from ascend_supervisor.coordination.agreement.situation import JobRules
 from ascend_supervisor.coordination.agreement.view import View
 
 
@@ -39,7 +39,7 @@ class KeptAlive(Struct, frozen=True):
     remains: bool
 
 
-class Memory(Struct, frozen=True):
+class PeerMemory(Struct, frozen=True):
     """All times are those of Clocks; ``memory_at`` makes the first one.
 
     ``contact`` is when the last request was sent whose answer showed our ``alive`` in place.
@@ -73,14 +73,14 @@ class Memory(Struct, frozen=True):
         return next((one for one in self.absences if one.index == index), None)
 
 
-def memory_at(now: float) -> Memory:
+def memory_at(now: float) -> PeerMemory:
     """The memory of a process that has started now; the fence counts from here."""
-    return Memory(contact=now, heard=now)
+    return PeerMemory(contact=now, heard=now)
 
 
 def remember(
-    memory: Memory, seen: View | KeptAlive, sent: float, now: float, rules: Rules
-) -> Memory:
+    memory: PeerMemory, seen: View | KeptAlive, sent: float, now: float, rules: JobRules
+) -> PeerMemory:
     """The memory after an answer to a request that was sent at ``sent`` and came ``now``."""
     had_gap = now - memory.heard > rules.ttl / 2
     if had_gap or _is_late(memory, seen, now, rules):
@@ -96,7 +96,7 @@ def remember(
     return _with_contact(memory, sent, rules) if in_place else memory
 
 
-def carried_out(memory: Memory, act: Act, sent: float, rules: Rules) -> Memory:
+def carried_out(memory: PeerMemory, act: Act, sent: float, rules: JobRules) -> PeerMemory:
     """The memory after ``act`` was done; of a Transaction: after it has succeeded."""
     match act:
         case StartRanks(generation=generation):
@@ -105,34 +105,34 @@ def carried_out(memory: Memory, act: Act, sent: float, rules: Rules) -> Memory:
             return replace(
                 memory, index=None, epoch=None, about=None, epoch_missing=None, absences=()
             )
-        case Transaction(puts=puts):
+        case RecordChange(puts=puts):
             put = {one.key: one.value for one in puts}
-            if keys.EPOCH in put:
-                epoch = decode(keys.EPOCH, put[keys.EPOCH], Epoch)
+            if records.EPOCH in put:
+                epoch = decode(records.EPOCH, put[records.EPOCH], Epoch)
                 memory = _with_epoch(
-                    memory, epoch, decode(keys.ABOUT, put[keys.ABOUT], About), sent
+                    memory, epoch, decode(records.ABOUT, put[records.ABOUT], About), sent
                 )
-            if memory.index is not None and keys.alive(memory.index) in act.deletes:
+            if memory.index is not None and records.alive(memory.index) in act.deletes:
                 memory = replace(memory, index=None, misses_own_keys=False)
-            mine = [index for index in range(rules.servers) if keys.alive(index) in put]
+            mine = [index for index in range(rules.servers) if records.alive(index) in put]
             return _with_contact(memory, sent, rules) if mine else memory
-        case Read() | Wait() | EndRanks() | Exit():
+        case Read() | WaitUntil() | EndRanks() | Exit():
             return memory
 
 
-def _with_contact(memory: Memory, sent: float, rules: Rules) -> Memory:
+def _with_contact(memory: PeerMemory, sent: float, rules: JobRules) -> PeerMemory:
     """Once the fence has fallen nothing raises it: the ranks are being killed."""
     if sent - memory.contact >= rules.patience:
         return memory
     return replace(memory, contact=max(sent, memory.contact))
 
 
-def _is_late(memory: Memory, seen: View | KeptAlive, now: float, rules: Rules) -> bool:
+def _is_late(memory: PeerMemory, seen: View | KeptAlive, now: float, rules: JobRules) -> bool:
     """Whether an ``alive`` may have come and gone since the last read."""
     return isinstance(seen, View) and memory.read is not None and now - memory.read >= rules.ttl
 
 
-def _with_view(memory: Memory, view: View, now: float, rules: Rules) -> Memory:
+def _with_view(memory: PeerMemory, view: View, now: float, rules: JobRules) -> PeerMemory:
     if memory.read is None:
         memory = replace(memory, cautious_until=now + rules.ttl)
     if view.epoch is None:
@@ -147,7 +147,7 @@ def _with_view(memory: Memory, view: View, now: float, rules: Rules) -> Memory:
     return replace(memory, read=now, absences=absences, only_ready=only_ready)
 
 
-def _with_epoch(memory: Memory, epoch: Epoch, about: About | None, now: float) -> Memory:
+def _with_epoch(memory: PeerMemory, epoch: Epoch, about: About | None, now: float) -> PeerMemory:
     """An epoch of another job than the one that is remembered changes nothing."""
     if epoch.phase is Phase.END:
         if epoch.job not in memory.jobs:
@@ -168,7 +168,7 @@ def _with_epoch(memory: Memory, epoch: Epoch, about: About | None, now: float) -
     return replace(memory, epoch=epoch, about=about)
 
 
-def _with_own_keys(memory: Memory, view: View, now: float, rules: Rules) -> Memory:
+def _with_own_keys(memory: PeerMemory, view: View, now: float, rules: JobRules) -> PeerMemory:
     own = rules.own.incarnation
     index = memory.index
     if index is None:
@@ -180,7 +180,7 @@ def _with_own_keys(memory: Memory, view: View, now: float, rules: Rules) -> Memo
     return replace(memory, index=index, misses_own_keys=misses)
 
 
-def _absences(memory: Memory, view: View, now: float, rules: Rules) -> tuple[Absence, ...]:
+def _absences(memory: PeerMemory, view: View, now: float, rules: JobRules) -> tuple[Absence, ...]:
     found = []
     for index in range(rules.servers):
         member = view.members.get(index)
@@ -193,7 +193,7 @@ def _absences(memory: Memory, view: View, now: float, rules: Rules) -> tuple[Abs
     return tuple(found)
 
 
-def _only_ready(memory: Memory, view: View, now: float) -> float | None:
+def _only_ready(memory: PeerMemory, view: View, now: float) -> float | None:
     """Since when every living member is ready: only then nobody is waited for but the missing."""
     epoch, about = view.epoch, view.about
     if epoch is None or about is None or epoch.phase is not Phase.GATHER:

@@ -1,17 +1,96 @@
-"""The records of a job in etcd, and their bytes (JSON)."""
+"""The keys and records of a job in etcd, and the bytes of these (JSON).
+
+Keys are relative to the job's prefix.
+"""
 
 from __future__ import annotations
 
+import re
 import zlib
+from collections import OrderedDict
+from collections.abc import Hashable
 from enum import Enum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from ascend_supervisor.cluster.made_table import ServerDevice
-from ascend_supervisor.coordination.agreement.recent import Recent
-from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, Status
+from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, StatusNumber
+
+EPOCH = "epoch"
+ABOUT = "about"
+SERVER, READY, DONE, ALIVE = "server", "ready", "done", "alive"
+"""The first words of the keys of a member."""
+
+_NUMBERS = {EPOCH: 0, ABOUT: 0, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
+"""How many numbers follow each first word."""
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+"""As it is written here: no other key means the same."""
+
+
+def prefix(job: str) -> str:
+    """What stands before every key of the job; ``job`` is its name, not its id."""
+    return f"/ascend-supervisor/{job}/"
+
+
+def server(index: int) -> str:
+    return f"{SERVER}/{index}"
+
+
+def ready(generation: int, index: int) -> str:
+    return f"{READY}/{generation}/{index}"
+
+
+def done(generation: int, index: int) -> str:
+    return f"{DONE}/{generation}/{index}"
+
+
+def alive(index: int) -> str:
+    return f"{ALIVE}/{index}"
+
+
+def parts(key: str) -> tuple[str, tuple[int, ...]] | None:
+    """A key's first word and its numbers; None for a key that is none of ours."""
+    word, *numbers = key.split("/")
+    if _NUMBERS.get(word) != len(numbers) or not all(map(_NUMBER.fullmatch, numbers)):
+        return None
+    return word, tuple(map(int, numbers))
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+EACH_BYTES = 256
+"""Counted for each value beside its own bytes."""
+
+
+class Recent(Generic[K, V]):
+    """When there are more than ``most`` bytes, those go first that were not used for longest."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, key: K) -> V | None:
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        self._kept.move_to_end(key)
+        return found[0]
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """A value that is too large alone is not kept."""
+        size += EACH_BYTES
+        if key in self._kept or size > self._most:
+            return
+        self._kept[key] = value, size
+        self.bytes += size
+        while self.bytes > self._most:
+            _, (_, gone) = self._kept.popitem(last=False)
+            self.bytes -= gone
+
 
 LARGE = 4096
 """An ``about`` with more bytes is compressed (zlib): 1,250 servers need 139 kB."""
@@ -54,7 +133,7 @@ class Epoch(Struct, frozen=True):
     generation: Number
     phase: Phase
     stamp: str
-    exit_code: Status = 0
+    exit_code: StatusNumber = 0
 
     @property
     def following(self) -> int:
@@ -89,7 +168,7 @@ class Member(Struct, frozen=True):
         return self.host or ", ".join(self.addresses)
 
 
-class Mark(Struct, frozen=True):
+class PhaseMark(Struct, frozen=True):
     """What ``ready`` and ``done`` hold: whose it is, and the digest of its rank table.
 
     ``retry_time`` is what the reset file shows there; None: no cluster is followed.
@@ -175,8 +254,8 @@ class Beat(Struct, frozen=True):
 DECODED: Recent[tuple[type, bytes], object] = Recent(KEPT_BYTES)
 """What was decoded lately."""
 
-Record = Epoch | About | Member | Mark | Beat
-AnyRecord = TypeVar("AnyRecord", Epoch, About, Member, Mark, Beat)
+Record = Epoch | About | Member | PhaseMark | Beat
+AnyRecord = TypeVar("AnyRecord", Epoch, About, Member, PhaseMark, Beat)
 
 
 def encode(record: Record) -> bytes:

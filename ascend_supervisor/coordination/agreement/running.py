@@ -1,36 +1,141 @@
-"""Lines for the phase ``run``."""
+"""Lines for the phase ``run``: a member is lost, or the ranks fail.
+
+A failure that may be that of the cluster ends the ranks of all servers at once; what it costs is
+known later, because the next ``run`` waits for the word of the cluster.
+"""
 
 from __future__ import annotations
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import Act, StartRanks, Transaction
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, StartRanks
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.causes import cause_of, is_consequence
 from ascend_supervisor.coordination.agreement.gathering import MOST_ANSWERED
-from ascend_supervisor.coordination.agreement.losses import loss
 from ascend_supervisor.coordination.agreement.membership import (
     farewell,
     farewell_with_done,
     own_done,
 )
-from ascend_supervisor.coordination.agreement.pending import may_be_the_clusters
 from ascend_supervisor.coordination.agreement.records import Cause
+from ascend_supervisor.coordination.agreement.situation import JobRules
 from ascend_supervisor.coordination.agreement.writing import (
     new_epoch,
     pending,
     put,
+    settled,
     the_end,
     what_follows,
 )
 from ascend_supervisor.errors import UNAVAILABLE
-from ascend_supervisor.outcome import (
-    SIGNAL_BASE,
-    Ended,
-    Fault,
-    Remedy,
-)
+from ascend_supervisor.evidence.blame import Blame, blame
+from ascend_supervisor.outcome import SIGNAL_BASE, Crashed, Ended, Failure, Fault, Outcome, Remedy
+
+
+class LostMember(Struct, frozen=True):
+    """A member that has no ranks any more, as far as is known.
+
+    ``keys`` must not have changed when the loss is written. ``is_free``: it said farewell, or
+    another process has its index.
+    """
+
+    index: int
+    is_free: bool
+    keys: tuple[str, ...]
+
+
+def loss(case: Case) -> LostMember | None:
+    """The first member that is lost; None as long as an absence may have another reason."""
+    if case.is_cautious:
+        return None
+    for index in range(len(case.roster)):
+        if (lost := _loss_of(case, index)) is not None:
+            return lost
+    return None
+
+
+def _loss_of(case: Case, index: int) -> LostMember | None:
+    seat, view = case.roster[index], case.view
+    if view.alive.get(index) == seat.incarnation or case.has_done(index):
+        return None
+    member = view.members.get(index)
+    is_free = member is not None and (member.has_left or member.incarnation != seat.incarnation)
+    # Its record is gone, too: etcd may have lost data. Or we have no key of our own by which to
+    # notice that etcd has stood still, and that all leases are gone. Or a stranger has written to
+    # its ``alive``, and it will put it again.
+    is_overwritten = records.alive(index) in view.values and not is_free
+    is_doubtful = member is None or case.member is None or is_overwritten
+    if is_doubtful and not _is_long_gone(case, index):
+        return None
+    done = records.done(case.epoch.generation, index)
+    return LostMember(index, is_free, (records.alive(index), records.server(index), done))
+
+
+def _is_long_gone(case: Case, index: int) -> bool:
+    absence = case.memory.absence(index)
+    return absence is not None and case.clocks.now - absence.since >= case.rules.ttl
+
+
+def is_the_clusters(case: Case) -> Act | None:
+    """The cluster recovers, so the failure was its own: it costs nothing."""
+    told, uptime = case.situation.cluster, case.about.pending
+    if case.gathering is None or case.member is None or uptime is None or told is None:
+        return None
+    assert case.index is not None  # noqa: S101
+    cause = Cause(case.index, told.exit_code or UNAVAILABLE, told.reason)
+    return settled(case, Ended(told, uptime), cause)
+
+
+def charge(case: Case) -> Act | None:
+    """The cluster has said nothing in time, or need not be asked: the failure is charged.
+
+    As long as others are missing it may still say that it replaces them.
+    """
+    uptime, cause = case.about.pending, case.about.cause
+    if case.gathering is None or case.member is None or uptime is None or cause is None:
+        return None
+    if (known := _failure_here(case, cause)) is not None and blame(known) is Blame.OWN:
+        return settled(
+            case, Ended(Crashed(known), uptime), replace(cause, failure=known.to_be_sent)
+        )
+    is_over = case.clocks.now >= case.memory.phase_seen + case.rules.verdict
+    if not is_over or len(case.view.living) < case.rules.servers:
+        return None
+    return settled(case, Ended(_outcome(cause), uptime), cause)
+
+
+def may_be_the_clusters(ended: Ended, rules: JobRules) -> bool:
+    """Whether a cluster that is followed is to be heard before this end is charged."""
+    if not rules.verdict or ended.left:
+        return False
+    match ended.decisive:
+        case Crashed(failure=failure):
+            is_never_retried = failure.status.status in rules.budget.never
+            return not is_never_retried and blame(failure) is not Blame.OWN
+        case Fault(remedy=remedy):
+            return remedy is Remedy.CHARGED
+        case _:
+            return False
+
+
+def _failure_here(case: Case, cause: Cause) -> Failure | None:
+    """The failure that was told, with all that became known since; None if it is not ours."""
+    verdict, told = case.situation.verdict, cause.failure
+    if cause.server != case.index or verdict is None or told is None:
+        return None
+    match verdict.decisive:
+        case Crashed(failure=failure) if failure.generation == told.generation:
+            return failure
+        case _:
+            return None
+
+
+def _outcome(cause: Cause) -> Outcome:
+    if cause.failure is not None:
+        return Crashed(cause.failure)
+    return Fault(cause.reason, cause.exit_code)
 
 
 def success(case: Case) -> Act | None:
@@ -42,9 +147,9 @@ def say_done(case: Case) -> Act | None:
     mark = own_done(case)
     if mark is None or case.running is None or case.index is None or case.has_done(case.index):
         return None
-    name = keys.done(case.running, case.index)
-    compares = case.view.unchanged(keys.EPOCH, *case.own_key_names(), name)
-    return Transaction("our ranks ended with 0", case.job, compares, (put(name, mark),))
+    name = records.done(case.running, case.index)
+    compares = case.view.unchanged(records.EPOCH, *case.own_key_names(), name)
+    return RecordChange("our ranks ended with 0", case.job, compares, (put(name, mark),))
 
 
 def leave_unneeded(case: Case) -> Act | None:

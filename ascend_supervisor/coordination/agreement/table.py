@@ -1,40 +1,41 @@
-"""The table of what a server does, line by line; the first one that fits decides."""
+"""The table of what a server does: the first line that fits is its next act."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ascend_supervisor.coordination.agreement.acts import Act, Wait
-from ascend_supervisor.coordination.agreement.afterwards import ended_here, next_job
-from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.acts import Act, Read, WaitUntil
+from ascend_supervisor.coordination.agreement.case import Case, Home
 from ascend_supervisor.coordination.agreement.causes import correct_cause
 from ascend_supervisor.coordination.agreement.contact import CONTACT_LINES
-from ascend_supervisor.coordination.agreement.epochs import (
-    displaced,
-    first_epoch,
-    restore_epoch,
-    stop_without_index,
-)
 from ascend_supervisor.coordination.agreement.gathering import (
     cannot_go_on,
     end_ranks,
     get_ready,
     give_up,
     leave,
+    reason,
     run,
     take_back,
 )
 from ascend_supervisor.coordination.agreement.membership import (
+    displaced,
+    ended_here,
+    first_epoch,
     has_left,
     keep_own_keys,
     move,
+    next_job,
     refuse_ourselves,
+    restore_epoch,
+    stop_without_index,
     take_index,
 )
-from ascend_supervisor.coordination.agreement.pending import charge, is_the_clusters
-from ascend_supervisor.coordination.agreement.reasons import reason
+from ascend_supervisor.coordination.agreement.memory import PeerMemory
 from ascend_supervisor.coordination.agreement.running import (
+    charge,
     confirm,
+    is_the_clusters,
     leave_done,
     leave_unneeded,
     say_done,
@@ -42,11 +43,13 @@ from ascend_supervisor.coordination.agreement.running import (
     stop_running,
     success,
 )
+from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Situation
+from ascend_supervisor.coordination.agreement.view import View
 
-Line = Callable[[Case], Act | None]
+TableLine = Callable[[Case], Act | None]
 """Its act, or None if it does not fit, or would change nothing."""
 
-LINES: tuple[Line, ...] = (
+LINES: tuple[TableLine, ...] = (
     *(stop_without_index, restore_epoch, first_epoch, displaced, move, has_left, keep_own_keys),
     *(ended_here, next_job),
     *(refuse_ourselves, take_index),
@@ -58,7 +61,7 @@ LINES: tuple[Line, ...] = (
 NAMES = tuple(line.__name__ for line in (*CONTACT_LINES, *LINES))
 
 
-def waiting(case: Case) -> Wait:
+def waiting(case: Case) -> WaitUntil:
     """Nothing to do before the first of the times at which a line may fit."""
     memory, rules, now = case.memory, case.rules, case.clocks.now
     delay = memory.about.delay if memory.about else 0.0
@@ -74,4 +77,30 @@ def waiting(case: Case) -> Wait:
     ]
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)
-    return Wait(min(at for at in (*times, now + pause) if at > now), reason(case))
+    return WaitUntil(min(at for at in (*times, now + pause) if at > now), reason(case))
+
+
+def decide(
+    view: View | None,
+    memory: PeerMemory,
+    clocks: Clocks,
+    situation: Situation,
+    rules: JobRules,
+    without: frozenset[str] = frozenset(),
+) -> Act:
+    """What to do next; ``memory`` already knows ``view``, which is None if nothing was read.
+
+    Ask with None after every wake, before anything is read: a server that was frozen must end its
+    ranks first. Lines whose names are in ``without`` are skipped.
+    """
+    home = Home(memory, clocks, situation, rules)
+    for contact_line in CONTACT_LINES:
+        if contact_line.__name__ not in without and (act := contact_line(home)) is not None:
+            return act
+    if view is None:
+        return Read()
+    case = Case(memory, clocks, situation, rules, view)
+    for line in LINES:
+        if line.__name__ not in without and (act := line(case)) is not None:
+            return act
+    return waiting(case)

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import Compare
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import KeyIs
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     DamagedRecord,
     Epoch,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
     decode,
 )
 
@@ -38,8 +38,8 @@ class View(Struct, frozen=True):
     epoch: Epoch | None
     about: About | None
     members: Mapping[int, Member]
-    ready: Mapping[int, Mark]
-    done: Mapping[int, Mark]
+    ready: Mapping[int, PhaseMark]
+    done: Mapping[int, PhaseMark]
     alive: Mapping[int, str]
     damaged: Mapping[str, str] = {}
 
@@ -63,17 +63,17 @@ class View(Struct, frozen=True):
     @property
     def damaged_epoch(self) -> str:
         """What is wrong with the job's own records; empty if nothing is."""
-        return self.damaged.get(keys.EPOCH) or self.damaged.get(keys.ABOUT, "")
+        return self.damaged.get(records.EPOCH) or self.damaged.get(records.ABOUT, "")
 
-    def unchanged(self, *names: str) -> tuple[Compare, ...]:
+    def unchanged(self, *names: str) -> tuple[KeyIs, ...]:
         """These keys still hold what they held here, or are still absent."""
-        return tuple(Compare(name, self.values.get(name)) for name in names)
+        return tuple(KeyIs(name, self.values.get(name)) for name in names)
 
     def marks_of(self, index: int) -> tuple[str, ...]:
         """The keys of every ``ready`` and ``done`` of an index, of any generation; not too many."""
-        words = {keys.READY, keys.DONE}
+        words = {records.READY, records.DONE}
         found = (name for name in sorted(self.values) if name.endswith(f"/{index}"))
-        ours = [name for name in found if (known := keys.parts(name)) and known[0] in words]
+        ours = [name for name in found if (known := records.parts(name)) and known[0] in words]
         return tuple(ours[:MOST_MARKS])
 
 
@@ -87,19 +87,19 @@ def view_of(values: Mapping[str, bytes], revision: int, servers: int = MOST_SERV
     epoch, about = _job(values, damaged)
     members: dict[int, Member] = {}
     alive: dict[int, str] = {}
-    marks: dict[str, dict[int, Mark]] = {keys.READY: {}, keys.DONE: {}}
+    marks: dict[str, dict[int, PhaseMark]] = {records.READY: {}, records.DONE: {}}
     for name, value in values.items():
         try:
-            match keys.parts(name):
-                case keys.SERVER, (index,) if index < servers:
+            match records.parts(name):
+                case records.SERVER, (index,) if index < servers:
                     member = decode(name, value, Member)
                     if epoch is None or member.job == epoch.job:
                         members[index] = member
-                case keys.ALIVE, (index,) if index < servers:
+                case records.ALIVE, (index,) if index < servers:
                     alive[index] = decode(name, value, Beat).incarnation
-                case (keys.READY | keys.DONE) as word, (generation, index) if index < servers:
+                case (records.READY | records.DONE) as word, (generation, index) if index < servers:
                     if epoch is not None and generation == epoch.generation:
-                        marks[word][index] = decode(name, value, Mark)
+                        marks[word][index] = decode(name, value, PhaseMark)
                 case _:
                     pass
         except DamagedRecord as error:
@@ -115,19 +115,19 @@ def _job(values: Mapping[str, bytes], damaged: dict[str, str]) -> tuple[Epoch | 
     An ``end`` counts also where ``about`` is no record: who has written it may have left.
     """
     epoch = None
-    if keys.EPOCH not in values:
+    if records.EPOCH not in values:
         return None, None
     try:
-        epoch = decode(keys.EPOCH, values[keys.EPOCH], Epoch)
-        about = decode(keys.ABOUT, values.get(keys.ABOUT, b""), About)
+        epoch = decode(records.EPOCH, values[records.EPOCH], Epoch)
+        about = decode(records.ABOUT, values.get(records.ABOUT, b""), About)
     except DamagedRecord as error:
         damaged[error.key] = str(error)
         return (epoch, None) if epoch is not None and epoch.phase is Phase.END else (None, None)
     if epoch.stamp == about.stamp:
         return epoch, about
-    damaged[keys.ABOUT] = (
-        f"{keys.ABOUT}: expected what was written with the {keys.EPOCH}, found what was written "
-        "at another time"
+    damaged[records.ABOUT] = (
+        f"{records.ABOUT}: expected what was written with the {records.EPOCH}, "
+        "found what was written at another time"
     )
     return None, None
 
@@ -142,7 +142,7 @@ def _believed(seen: View) -> View:
     for index in seen.living:
         done = seen.done.get(index)
         if done is None or done.incarnation != seen.members[index].incarnation:
-            why = f"{keys.EPOCH}: it says that the job has succeeded, but server {index} has not"
-            damaged = {**seen.damaged, keys.EPOCH: why}
+            why = f"{records.EPOCH}: it says that the job has succeeded, but server {index} has not"
+            damaged = {**seen.damaged, records.EPOCH: why}
             return replace(seen, epoch=None, about=None, ready={}, done={}, damaged=damaged)
     return seen

@@ -1,16 +1,19 @@
-"""The transactions that change the epoch, and the small ones of a member."""
+"""The transactions that change the epoch, and the small ones of a member.
+
+The restart budget of the job is calculated from the record, so every server gets the same.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import Compare, Lease, Put, Transaction
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import KeyIs, KeyWritten, Lease, RecordChange
 from ascend_supervisor.coordination.agreement.case import Case
-from ascend_supervisor.coordination.agreement.charges import budget_after, charges_of
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Cause,
+    Charges,
     Epoch,
     Phase,
     Record,
@@ -18,35 +21,63 @@ from ascend_supervisor.coordination.agreement.records import (
 )
 from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE
 from ascend_supervisor.outcome import Ended, Fault
-from ascend_supervisor.restart_policy import Restart, decide
+from ascend_supervisor.restart_policy import Restart, RestartBudget, decide
 
 
-def put(key: str, record: Record, lease: Lease = Lease.JOB) -> Put:
-    return Put(key, encode(record), lease)
+def budget_after(
+    charges: Charges, unspent: RestartBudget, seen: float, now: float
+) -> RestartBudget:
+    """The budget at ``now``; the record was first seen at ``seen``, in seconds of the same clock.
+
+    A restart may appear younger than it is, never older, so the budget is never exceeded.
+    """
+    return replace(
+        unspent,
+        spent=tuple(seen - age for age in charges.spent),
+        early_deaths=charges.early_deaths,
+        last_death=charges.last_death,
+        free=charges.free,
+        free_since=seen - charges.free_age if charges.free else now,
+    )
+
+
+def charges_of(budget: RestartBudget, now: float) -> Charges:
+    """The record of a budget at ``now``; a restart that is still delayed has a negative age."""
+    return Charges(
+        spent=tuple(now - at for at in budget.spent),
+        early_deaths=budget.early_deaths,
+        last_death=budget.last_death,
+        free=budget.free,
+        free_age=now - budget.free_since if budget.free else 0.0,
+    )
+
+
+def put(key: str, record: Record, lease: Lease = Lease.JOB) -> KeyWritten:
+    return KeyWritten(key, encode(record), lease)
 
 
 def new_epoch(
-    case: Case, why: str, epoch: Epoch, about: About, more: tuple[Compare, ...] = ()
-) -> Transaction:
+    case: Case, why: str, epoch: Epoch, about: About, more: tuple[KeyIs, ...] = ()
+) -> RecordChange:
     """Write ``epoch`` with ``about``, both with a new stamp, if the epoch is what was read.
 
     ``about`` changes only together with the epoch, so it need not be compared.
     """
     stamp = case.clocks.word
     puts = (
-        put(keys.EPOCH, replace(epoch, stamp=stamp)),
-        put(keys.ABOUT, replace(about, stamp=stamp)),
+        put(records.EPOCH, replace(epoch, stamp=stamp)),
+        put(records.ABOUT, replace(about, stamp=stamp)),
     )
-    return Transaction(why, epoch.job, (*case.view.unchanged(keys.EPOCH), *more), puts)
+    return RecordChange(why, epoch.job, (*case.view.unchanged(records.EPOCH), *more), puts)
 
 
 def the_end(
     case: Case,
     exit_code: int,
     cause: Cause | None,
-    more: tuple[Compare, ...] = (),
+    more: tuple[KeyIs, ...] = (),
     why: str = "",
-) -> Transaction:
+) -> RecordChange:
     """Write ``end``; ``cause`` None leaves the one that is known, and so does an empty ``why``."""
     is_retryable = exit_code in {UNAVAILABLE, TABLE_NOT_READY}
     about = replace(case.about, is_retryable=is_retryable, why=why or case.about.why)
@@ -57,13 +88,13 @@ def the_end(
 
 
 def what_follows(
-    case: Case, ended: Ended, cause: Cause, more: tuple[Compare, ...] = ()
-) -> Transaction:
+    case: Case, ended: Ended, cause: Cause, more: tuple[KeyIs, ...] = ()
+) -> RecordChange:
     """Write what follows the running generation: ``gather`` for the next one, or ``end``."""
     return _written(case, ended, cause, case.epoch.following, case.clocks.now, more)
 
 
-def settled(case: Case, ended: Ended, cause: Cause) -> Transaction:
+def settled(case: Case, ended: Ended, cause: Cause) -> RecordChange:
     """Write what a generation cost that was left ``pending``, or the ``end`` that follows it.
 
     The generation stays, so its readers count the ages from when they have first seen it.
@@ -71,7 +102,7 @@ def settled(case: Case, ended: Ended, cause: Cause) -> Transaction:
     return _written(case, ended, cause, case.epoch.generation, case.memory.generation_seen)
 
 
-def pending(case: Case, uptime: float, cause: Cause, more: tuple[Compare, ...] = ()) -> Transaction:
+def pending(case: Case, uptime: float, cause: Cause, more: tuple[KeyIs, ...] = ()) -> RecordChange:
     """Write ``gather`` for the next generation; what the restart costs is written later."""
     about = replace(
         case.about, cause=cause, delay=0.0, is_free=False, by_cluster=False, pending=uptime
@@ -86,8 +117,8 @@ def _written(
     cause: Cause,
     generation: int,
     seen: float,
-    more: tuple[Compare, ...] = (),
-) -> Transaction:
+    more: tuple[KeyIs, ...] = (),
+) -> RecordChange:
     """``seen`` is when the readers have seen, or will see, ``generation`` for the first time."""
     memory, rules, now = case.memory, case.rules, case.clocks.now
     budget = budget_after(case.about.charges, rules.budget, memory.generation_seen, now)

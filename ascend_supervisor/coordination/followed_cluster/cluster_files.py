@@ -21,7 +21,7 @@ from ascend_supervisor.cluster.reset_file import (
     parse_restart_type,
 )
 from ascend_supervisor.cluster.wait_for_table import TableFile
-from ascend_supervisor.coordination.followed_cluster.one_look import (
+from ascend_supervisor.coordination.followed_cluster.memory import (
     CompletedTable,
     Sight,
     Stamp,
@@ -29,8 +29,7 @@ from ascend_supervisor.coordination.followed_cluster.one_look import (
     WrongTable,
 )
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.files.reasons import reason_of
-from ascend_supervisor.files.regular_file import read_regular_file
+from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.files.watch import (
     DEADLINE_SECONDS,
     FileSystemTimeout,
@@ -42,7 +41,7 @@ from ascend_supervisor.files.watch import (
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import whole_second
 
-Look = Callable[[], Awaitable[Sight]]
+FileLook = Callable[[], Awaitable[Sight]]
 
 RESTART_TYPE = "restartType"
 """The file beside the reset file; the device plugin writes it right after that."""
@@ -136,7 +135,7 @@ def _restart_type(path: Path) -> str:
         return ""
 
 
-async def look_out(looks: tuple[Look, ...], notice: Callable[[Sight], None]) -> NoReturn:
+async def look_out(looks: tuple[FileLook, ...], notice: Callable[[Sight], None]) -> NoReturn:
     """Call ``notice`` with what each of ``looks`` has seen, every second; to be cancelled."""
     async with anyio.create_task_group() as tasks:
         for look in looks:
@@ -144,7 +143,7 @@ async def look_out(looks: tuple[Look, ...], notice: Callable[[Sight], None]) -> 
     raise AssertionError
 
 
-async def _look_out(look: Look, notice: Callable[[Sight], None]) -> NoReturn:
+async def _look_out(look: FileLook, notice: Callable[[Sight], None]) -> NoReturn:
     while True:
         notice(await look())
         await whole_second()

@@ -5,18 +5,19 @@ from __future__ import annotations
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.followed_cluster.endings import (
+from ascend_supervisor.coordination.alone import Ledger
+from ascend_supervisor.coordination.followed_cluster.incident import (
+    FollowRules,
+    Incident,
     ended_by,
+    fault,
     is_failed,
     is_settled,
     what_failed,
 )
-from ascend_supervisor.coordination.followed_cluster.incident import Incident, fault
 from ascend_supervisor.coordination.followed_cluster.memory import MOST_RESTARTS, RESTARTS_SECONDS
 from ascend_supervisor.coordination.followed_cluster.monitor import Monitor
-from ascend_supervisor.coordination.followed_cluster.rules import Rules
 from ascend_supervisor.coordination.followed_cluster.waiting import Waiting
-from ascend_supervisor.coordination.restart_budget import Ledger
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.evidence.blame import Blame, blame
@@ -29,7 +30,7 @@ class Settlement:
     """Charges failures of this server to its ``ledger``, and those of the cluster to nobody."""
 
     def __init__(
-        self, monitor: Monitor, ledger: Ledger, rules: Rules, clock: Clock, report: Report
+        self, monitor: Monitor, ledger: Ledger, rules: FollowRules, clock: Clock, report: Report
     ) -> None:
         self._monitor = monitor
         self._ledger = ledger

@@ -11,19 +11,19 @@ import anyio
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.coordination.barred_restarts import FOLLOWED, without_restarts
-from ascend_supervisor.coordination.followed_cluster.cluster_files import Look
+from ascend_supervisor.coordination.alone import FOLLOWED, Ledger, without_restarts
+from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
 from ascend_supervisor.coordination.followed_cluster.cluster_verdict import Settlement
-from ascend_supervisor.coordination.followed_cluster.incident import fault
+from ascend_supervisor.coordination.followed_cluster.incident import FollowRules, fault
 from ascend_supervisor.coordination.followed_cluster.monitor import Monitor
-from ascend_supervisor.coordination.followed_cluster.own_place import OwnPlace, Place, check_table
-from ascend_supervisor.coordination.followed_cluster.rules import Rules
 from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
-    Obstacle,
+    OwnPlace,
+    StartObstacle,
+    TablePlace,
+    check_table,
     is_accepted_unchanged,
 )
 from ascend_supervisor.coordination.followed_cluster.waiting import Patient
-from ascend_supervisor.coordination.restart_budget import Ledger
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import RankTableUnchanged
@@ -32,22 +32,22 @@ from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome
 from ascend_supervisor.restart_policy import Decision, Stop
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.groups import innermost
+from ascend_supervisor.tasks.race import innermost
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
 
-class Platform:
+class FollowedCluster:
     """``table`` waits for the first rank table, and ``looks`` follow the files from then on."""
 
     def __init__(
         self,
         table: Callable[[], Awaitable[FoundTable]],
-        looks: tuple[Look, ...],
+        looks: tuple[FileLook, ...],
         identity: Identity,
         ledger: Ledger,
-        rules: Rules,
+        rules: FollowRules,
         clock: Clock,
         report: Report,
     ) -> None:
@@ -84,7 +84,7 @@ class Platform:
         """End the wait for a new table, as an operator wants; returns whether there is one."""
         with suppress(TableRefused):
             found = self._found()
-            if isinstance(found, Obstacle) and found.by_hand:
+            if isinstance(found, StartObstacle) and found.by_hand:
                 self._monitor.accept_table()
                 return True
         return False
@@ -99,7 +99,7 @@ class Platform:
         await self._monitor.look()
         patience = Patient(self._rules.table_timeout, self._clock, self._report)
         try:
-            while isinstance(found := self._found(), Obstacle):
+            while isinstance(found := self._found(), StartObstacle):
                 check_table(self._monitor.memory, self._clock.now())
                 patience.wait_for(found)
                 await self._monitor.change()
@@ -110,17 +110,17 @@ class Platform:
     async def still(self, start: Start) -> bool:
         await self._monitor.look()
         found = self._found()
-        if isinstance(found, (Obstacle, Stop)) or found.found.essence != start.found.essence:
+        if isinstance(found, (StartObstacle, Stop)) or found.found.essence != start.found.essence:
             return False
         self._tell_doubts(found)
         self._monitor.start(start.found, start.local_ranks)
         return True
 
-    def _found(self) -> Place | Obstacle | Stop:
+    def _found(self) -> TablePlace | StartObstacle | Stop:
         """Our place in the table, unless no generation may start; raises TableRefused."""
         return self._place.found(self._monitor.memory, self._clock.now())
 
-    def _start(self, place: Place) -> Start:
+    def _start(self, place: TablePlace) -> Start:
         ledger = self._ledger
         self._place.size_may_change()
         left = ledger.restarts_left
@@ -131,7 +131,7 @@ class Platform:
         joins = self._rules.joins_others
         return without_restarts(start, ledger.limit, joins_others=joins, elsewhere=FOLLOWED)
 
-    def _tell_doubts(self, place: Place) -> None:
+    def _tell_doubts(self, place: TablePlace) -> None:
         memory = self._monitor.memory
         if memory.incident is not None and is_accepted_unchanged(memory):
             waited = round(self._clock.now() - memory.incident.began, 3)
@@ -151,7 +151,7 @@ class Platform:
         return await self._settlement.after(ended, is_alone=is_alone)
 
 
-def _no_reset_file(rules: Rules) -> str:
+def _no_reset_file(rules: FollowRules) -> str:
     return (
         f"there is no reset file {rules.reset_file}: until there is one, only the rank table is "
         "followed; mount its directory, or name it with --reset-file"

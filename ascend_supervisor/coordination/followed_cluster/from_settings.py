@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ascend_supervisor.cluster.cluster_source import Cluster
-from ascend_supervisor.cluster.table_source import table_file
+from ascend_supervisor.cluster.cluster_source import Cluster, table_file
 from ascend_supervisor.coordination.followed_cluster.cluster_files import (
+    FileLook,
     GivenTable,
-    Look,
     RankTableLook,
     ResetFileLook,
 )
-from ascend_supervisor.coordination.followed_cluster.rules import Rules
+from ascend_supervisor.coordination.followed_cluster.incident import FollowRules
 from ascend_supervisor.events import Report
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.settings.precedence import Settings
@@ -25,17 +24,17 @@ def looks_of(
     cluster: Cluster,
     clock: Clock,
     report: Report,
-) -> tuple[Look, ...]:
+) -> tuple[FileLook, ...]:
     """What looks at the rank table, if it is a file, and at the reset file."""
     if cluster.given is not None:
-        table: Look = GivenTable(cluster.given)
+        table: FileLook = GivenTable(cluster.given)
     else:
         table = RankTableLook(table_file(settings, environ, cluster, clock, report))
     return table, ResetFileLook(settings.reset_file)
 
 
-def rules_of(settings: Settings, *, joins_others: bool) -> Rules:
-    return Rules(
+def rules_of(settings: Settings, *, joins_others: bool) -> FollowRules:
+    return FollowRules(
         verdict=settings.cluster_verdict,
         patience=Patience(drain=settings.drain, grace=settings.grace),
         reset_grace=settings.reset_grace,

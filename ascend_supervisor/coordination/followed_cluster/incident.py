@@ -8,7 +8,17 @@ from msgspec import Struct
 
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events.cluster import Trigger
-from ascend_supervisor.outcome import Fault, Patience, Remedy
+from ascend_supervisor.outcome import (
+    Completed,
+    Crashed,
+    Ended,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Patience,
+    Remedy,
+)
+from ascend_supervisor.restart_policy import Stop
 
 HURRIED_SECONDS = 10.0
 """How long a rank may live whose NPU waits for its reset, in the published mode ``elastic``."""
@@ -67,3 +77,45 @@ def fault(incident: Incident, patience: Patience, reset_grace: float) -> Fault:
         return Fault(reason, UNAVAILABLE, Remedy.FREE, told, by_cluster=True)
     drained = patience if incident.awaits_table else None
     return Fault(reason, UNAVAILABLE, Remedy.FREE, drained, by_cluster=True)
+
+
+def ended_by(incident: Incident) -> Stop:
+    """The end that the cluster wants; a graceful one was asked for, and is not to be retried."""
+    reason = f"the cluster recovers: {incident.reason}"
+    return Stop(UNAVAILABLE, reason, is_retryable=incident.trigger != "graceful_exit")
+
+
+def what_failed(ended: Ended) -> str:
+    outcome = ended.decisive
+    if isinstance(outcome, Crashed):
+        return f"{outcome.failure.name} {outcome.failure.status}"
+    return outcome.reason if isinstance(outcome, Fault) else "the ranks have ended"
+
+
+def is_failed(ended: Ended) -> bool:
+    return isinstance(ended.decisive, (Crashed, Fault)) and not ended.left
+
+
+def is_settled(ended: Ended) -> bool:
+    """Whether nothing that the cluster says changes what follows."""
+    match ended.decisive:
+        case Completed() | NotStarted() | Interrupted() | Fault(remedy=Remedy.FINAL):
+            return True
+        case _:
+            return bool(ended.left)
+
+
+class FollowRules(Struct, frozen=True):
+    """What the user has chosen; all in seconds.
+
+    ``verdict`` is how long a failure here waits for the cluster, ``patience`` is the job's,
+    ``reset_grace`` that of healthy ranks while an NPU waits for its reset. ``table_timeout`` None:
+    for ever. ``joins_others``: the ranks need a process in another pod. ``reset_file`` is its path.
+    """
+
+    verdict: float
+    patience: Patience
+    reset_grace: float
+    table_timeout: float | None
+    joins_others: bool = False
+    reset_file: str = ""

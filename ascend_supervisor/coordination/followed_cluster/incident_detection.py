@@ -1,33 +1,69 @@
 """Which incident the cluster's files tell of; pure.
 
-The rules are those of MindCluster's rescheduling.
+The rules are those of MindCluster's rescheduling. A rank table that becomes wrong while the ranks
+run is told, and nothing else follows from it: they run on with their copy of the table before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.reset_file import HOT_RESET, POD_RESCHEDULE
-from ascend_supervisor.coordination.followed_cluster.faulty_npus import (
-    faulty,
-    not_reset,
-    unrecovered,
-    with_status,
-)
+from ascend_supervisor.cluster.reset_file import HOT_RESET, POD_RESCHEDULE, ResetFile
 from ascend_supervisor.coordination.followed_cluster.incident import GRAVITY, Incident
 from ascend_supervisor.coordination.followed_cluster.memory import (
     CONFIRMED_SECONDS,
-    Memory,
+    ClusterMemory,
+    CompletedTable,
+    SeenTable,
+    Sight,
+    WithdrawnTable,
+    WrongTable,
+    observed,
     with_past_reset,
 )
-from ascend_supervisor.coordination.followed_cluster.observation import observed
-from ascend_supervisor.coordination.followed_cluster.one_look import (
-    CompletedTable,
-    Sight,
-    Table,
-    WithdrawnTable,
-)
 from ascend_supervisor.events.cluster import Trigger
+
+MOST_NAMED = 16
+"""How many ranks a sentence names."""
+MOST_CODES = 4
+
+
+def with_status(reset: ResetFile, status: str) -> tuple[int, ...]:
+    """The ranks with this status, in order."""
+    return tuple(sorted({listed.rank for listed in reset.ranks if listed.status == status}))
+
+
+def faulty(reset: ResetFile, ranks: Sequence[int]) -> str:
+    has = "has" if len(ranks) == 1 else "have"
+    return f"{_npus(ranks)} {has} a fault (reset file{_codes(reset, ranks)})"
+
+
+def unrecovered(reset: ResetFile, ranks: Sequence[int]) -> str:
+    return f"{_npus(ranks)} must be reset (unrecovered in the reset file{_codes(reset, ranks)})"
+
+
+def not_reset(reset: ResetFile, ranks: Sequence[int]) -> str:
+    return f"the reset of {_npus(ranks)} has failed (reset file{_codes(reset, ranks)})"
+
+
+def _npus(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"the NPU of rank {ranks[0]}"
+    more = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
+    return f"the NPUs of ranks {', '.join(map(str, ranks[:MOST_NAMED]))}{more}"
+
+
+def _codes(reset: ResetFile, ranks: Sequence[int]) -> str:
+    """The driver's codes for these faults, if the file has them; each once."""
+    those = frozenset(ranks)
+    all_codes = (code for listed in reset.ranks if listed.rank in those for code in listed.codes)
+    codes = tuple(islice(dict.fromkeys(all_codes), MOST_CODES))
+    return f", error {', '.join(codes)}" if codes else ""
+
 
 WITHDRAWN_SECONDS = 5.0
 """A table that is not completed for less, then is the same again, is no incident: an Ascend
@@ -42,7 +78,7 @@ generation has begun with it meanwhile: between two pods that are lost, pods are
 started."""
 
 
-def noticed(memory: Memory, sight: Sight, now: float) -> Memory:
+def noticed(memory: ClusterMemory, sight: Sight, now: float) -> ClusterMemory:
     """The memory after another look; without news, too: some things matter once they last."""
     seen = observed(memory, sight, now)
     if not seen.running:  # nothing runs that an incident could end
@@ -50,7 +86,7 @@ def noticed(memory: Memory, sight: Sight, now: float) -> Memory:
     return _with_gravest(_with_retry_time(seen, now), now)
 
 
-def _with_retry_time(memory: Memory, now: float) -> Memory:
+def _with_retry_time(memory: ClusterMemory, now: float) -> ClusterMemory:
     """A controller that restarts may count from 0 again, so any difference is news."""
     before, after = memory.retry_time, memory.reset.retry_time
     if before == after:
@@ -67,7 +103,7 @@ def _with_retry_time(memory: Memory, now: float) -> Memory:
     return _replaced(memory, before, now)
 
 
-def _with_doubt(memory: Memory, now: float) -> Memory:
+def _with_doubt(memory: ClusterMemory, now: float) -> ClusterMemory:
     """A table written after the change that seemed to confirm the last incident: it was another."""
     before = memory.confirmed_from
     if before is None or now >= memory.confirmed_until or memory.incident is not None:
@@ -75,7 +111,7 @@ def _with_doubt(memory: Memory, now: float) -> Memory:
     return _replaced(memory, before, now) if _is_rewritten(memory) else memory
 
 
-def _reset(memory: Memory, before: int, now: float) -> Memory:
+def _reset(memory: ClusterMemory, before: int, now: float) -> ClusterMemory:
     """NPUs are reset, or were: no pod is replaced, and no table follows."""
     if not memory.reset.lists_resets:
         memory = replace(memory, reset_from=before)
@@ -84,7 +120,7 @@ def _reset(memory: Memory, before: int, now: float) -> Memory:
     return replace(memory, incident=_were_reset(memory, now))
 
 
-def _with_restart_type(memory: Memory, now: float) -> Memory:
+def _with_restart_type(memory: ClusterMemory, now: float) -> ClusterMemory:
     """The restart type is written a moment after the RetryTime that it belongs to."""
     before, incident, told = memory.reset_from, memory.incident, memory.reset.restart_type
     if before is not None and told == POD_RESCHEDULE:
@@ -98,12 +134,12 @@ def _with_restart_type(memory: Memory, now: float) -> Memory:
     return memory
 
 
-def _were_reset(memory: Memory, now: float) -> Incident:
+def _were_reset(memory: ClusterMemory, now: float) -> Incident:
     reason = f"NPUs were reset (RetryTime in the reset file is {memory.retry_time})"
     return _incident(memory, "npu_reset", reason, now)
 
 
-def _is_rewritten(memory: Memory) -> bool:
+def _is_rewritten(memory: ClusterMemory) -> bool:
     """Whether the table was written since the generation began.
 
     Where the servers agree, they see which pods are replaced, and nobody has to infer it.
@@ -112,14 +148,14 @@ def _is_rewritten(memory: Memory) -> bool:
     return not memory.has_peers and at is not None and at > memory.started_at
 
 
-def _replaced(memory: Memory, before: int, now: float) -> Memory:
+def _replaced(memory: ClusterMemory, before: int, now: float) -> ClusterMemory:
     after = memory.retry_time
     reason = f"RetryTime in the reset file went from {before} to {after}: pods were replaced"
     new = _incident(memory, "retry_time", reason, now)
     return replace(memory, incident=replace(new, has_retry_time=True))
 
 
-def _confirmed(memory: Memory, incident: Incident, now: float) -> Incident:
+def _confirmed(memory: ClusterMemory, incident: Incident, now: float) -> Incident:
     # Nobody has waited for a table yet where an NPU was reset.
     began = incident.began if incident.awaits_table else now
     told = replace(incident, has_retry_time=True, awaits_table=True, began=began)
@@ -131,7 +167,7 @@ def _confirmed(memory: Memory, incident: Incident, now: float) -> Incident:
     return replace(told, began=now, since=since, before=before, is_table_accepted=False)
 
 
-def _with_gravest(memory: Memory, now: float) -> Memory:
+def _with_gravest(memory: ClusterMemory, now: float) -> ClusterMemory:
     found = _from_reset(memory) or _from_table(memory, now)
     if found is None:
         return memory
@@ -143,7 +179,7 @@ def _with_gravest(memory: Memory, now: float) -> Memory:
     return replace(memory, incident=replace(incident, listed=listed))
 
 
-def _from_reset(memory: Memory) -> tuple[Trigger, str] | None:
+def _from_reset(memory: ClusterMemory) -> tuple[Trigger, str] | None:
     reset, ours = memory.reset, memory.ranks
     if reset.graceful_exit:
         return "graceful_exit", "it asks for a graceful end (GracefulExit in the reset file)"
@@ -156,7 +192,7 @@ def _from_reset(memory: Memory) -> tuple[Trigger, str] | None:
     return None
 
 
-def _from_table(memory: Memory, now: float) -> tuple[Trigger, str] | None:
+def _from_table(memory: ClusterMemory, now: float) -> tuple[Trigger, str] | None:
     table = memory.table
     if isinstance(table, WithdrawnTable):
         is_late = table.is_projected and not memory.is_judging
@@ -171,7 +207,7 @@ def _from_table(memory: Memory, now: float) -> tuple[Trigger, str] | None:
     return None
 
 
-def _incident(memory: Memory, trigger: Trigger, reason: str, now: float) -> Incident:
+def _incident(memory: ClusterMemory, trigger: Trigger, reason: str, now: float) -> Incident:
     """An incident that begins now; the table may have told of it a little earlier."""
     latest = min(memory.started_at, now - TOGETHER_SECONDS)
     return Incident(
@@ -184,9 +220,50 @@ def _incident(memory: Memory, trigger: Trigger, reason: str, now: float) -> Inci
     )
 
 
-def _placement(table: Table | None) -> str:
+def _placement(table: SeenTable | None) -> str:
     return table.found.placement if isinstance(table, CompletedTable) else ""
 
 
-def _listed_here(memory: Memory) -> frozenset[int]:
+def _listed_here(memory: ClusterMemory) -> frozenset[int]:
     return memory.ranks.intersection(with_status(memory.reset, "unrecovered"))
+
+
+LASTING_SECONDS = 10.0
+"""A table that has been wrong for so long, also since an incident began, is no write under way."""
+MOST_REMEMBERED = 16
+
+TableFaults = tuple[str, ...]
+
+
+class Doubts(Struct, frozen=True):
+    """The ``faults`` that the table has ``since`` a moment, and those that were ``told``."""
+
+    faults: TableFaults = ()
+    since: float = 0.0
+    told: tuple[TableFaults, ...] = ()
+
+
+def doubts_after(doubts: Doubts, memory: ClusterMemory, now: float) -> Doubts:
+    """The doubts after a look at the table; what is new in ``told`` is to be told now.
+
+    The same faults are told once, however often they come back. While the cluster recovers, a wrong
+    table is waited for, and refused; that is told elsewhere.
+    """
+    runs = memory.running and memory.incident is None
+    faults = memory.table.faults if runs and isinstance(memory.table, WrongTable) else ()
+    if faults != doubts.faults:
+        doubts = replace(doubts, faults=faults, since=now)
+    if not faults or faults in doubts.told or now - doubts.since < LASTING_SECONDS:
+        return doubts
+    return replace(doubts, told=(*doubts.told, faults)[-MOST_REMEMBERED:])
+
+
+def told_now(before: Doubts, after: Doubts) -> str | None:
+    """What is to be told, as a sentence; None if nothing is new."""
+    if before.told == after.told:
+        return None
+    return (
+        f"the cluster has written a wrong table: {'; '.join(after.told[-1])}; the ranks run on "
+        "with their copy of the one before, but no rank can start with this one: correct what "
+        "writes it"
+    )

@@ -1,7 +1,7 @@
 """What was seen of the cluster's files so far, and the incident that they tell of; pure.
 
 The rank table and the reset file tell of one incident, in any order and seconds apart, so there is
-one memory of it. Looks change it (``detection``), and so does what happens on this server.
+one memory of it. Looks change it (``incident_detection``), and so does what happens on this server.
 Times are seconds of the clock.
 """
 
@@ -16,12 +16,51 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.cluster.reset_file import ResetFile
 from ascend_supervisor.coordination.followed_cluster.incident import Incident
-from ascend_supervisor.coordination.followed_cluster.one_look import (
-    Stamp,
-    Table,
-    WithdrawnTable,
-    WrongTable,
-)
+
+Stamp = tuple[int, int, int]
+"""Device, inode and modification time (ns) of a file."""
+
+
+class CompletedTable(Struct, frozen=True):
+    """A completed table; ``stamp`` None: it came from no file, and never changes."""
+
+    found: FoundTable
+    stamp: Stamp | None = None
+
+
+class WithdrawnTable(Struct, frozen=True):
+    """The table itself says that it is not completed.
+
+    ``is_projected``: the file is that of a ConfigMap, so it may long be completed again.
+    """
+
+    why: str
+    is_projected: bool = False
+
+
+class WrongTable(Struct, frozen=True):
+    """The table says that it is completed, but is wrong."""
+
+    faults: tuple[str, ...]
+
+
+SeenTable = CompletedTable | WithdrawnTable | WrongTable
+
+
+class Sight(Struct, frozen=True):
+    """What one look at the files has shown; None: no news (missing, half written, no answer).
+
+    ``table`` is what it was, if the file has not changed. ``reset_is_there``: there is such a file,
+    whatever it holds; neither this nor ``reset_is_missing``: its file system does not answer.
+    ``reset_trouble`` is why it cannot be read, empty if it can.
+    """
+
+    table: SeenTable | None = None
+    reset: ResetFile | None = None
+    reset_is_missing: bool = False
+    reset_is_there: bool = False
+    reset_trouble: str = ""
+
 
 CONFIRMED_SECONDS = 60.0
 """The two files tell of the same incident within this time."""
@@ -29,7 +68,7 @@ MOST_RESTARTS, RESTARTS_SECONDS = 10, 3600.0
 """After so many restarts within this time the cluster is unstable."""
 
 
-class Memory(Struct, frozen=True):
+class ClusterMemory(Struct, frozen=True):
     """What was seen so far, and what was made of it.
 
     ``table`` is the last news of the table; ``withdrawn_for`` is how long it was seen withdrawn.
@@ -51,7 +90,7 @@ class Memory(Struct, frozen=True):
     it was not written here since.
     """
 
-    table: Table | None = None
+    table: SeenTable | None = None
     reset: ResetFile = ResetFile()
     reset_was_missing: bool = False
     reset_was_there: bool = False
@@ -103,7 +142,7 @@ class Memory(Struct, frozen=True):
         return sum(now - at < RESTARTS_SECONDS for at in self.restarts)
 
 
-def judging(memory: Memory) -> Memory:
+def judging(memory: ClusterMemory) -> ClusterMemory:
     """The memory when a failure here waits for the word of the cluster.
 
     No rank runs that a hasty verdict could end, so a withdrawn table is believed sooner.
@@ -111,14 +150,14 @@ def judging(memory: Memory) -> Memory:
     return replace(memory, is_judging=True)
 
 
-def with_table_accepted(memory: Memory) -> Memory:
+def with_table_accepted(memory: ClusterMemory) -> ClusterMemory:
     """The memory when an operator wants the table as it is; not for a pod that is lost later."""
     if memory.incident is None:
         return memory
     return replace(memory, incident=replace(memory.incident, is_table_accepted=True))
 
 
-def with_answered(memory: Memory, answered: frozenset[int]) -> Memory:
+def with_answered(memory: ClusterMemory, answered: frozenset[int]) -> ClusterMemory:
     """The memory when the job has restarted after these values of RetryTime.
 
     One that is seen here for the first time since our latest start is no incident then, nor are
@@ -135,7 +174,7 @@ def with_answered(memory: Memory, answered: frozenset[int]) -> Memory:
     return with_past_reset(replace(memory, incident=None))
 
 
-def with_past_reset(memory: Memory) -> Memory:
+def with_past_reset(memory: ClusterMemory) -> ClusterMemory:
     """The memory when the NPUs that are listed were reset before the latest start of the job."""
     if not memory.reset.is_waiting:
         return memory
@@ -143,14 +182,14 @@ def with_past_reset(memory: Memory) -> Memory:
 
 
 def started(
-    memory: Memory,
+    memory: ClusterMemory,
     found: FoundTable,
     ranks: Iterable[int],
     now: float,
     *,
     was_told: bool = False,
     was_replaced: bool = False,
-) -> Memory:
+) -> ClusterMemory:
     """The memory when a generation starts with ``found``: an incident is over.
 
     ``was_told``: another server has seen one, whether this one has or not. ``was_replaced``:
@@ -176,7 +215,7 @@ def started(
     )
 
 
-def _may_be_confirmed(memory: Memory, is_expected: bool) -> bool:
+def _may_be_confirmed(memory: ClusterMemory, is_expected: bool) -> bool:
     """Whether the RetryTime of the incident before this start may come later."""
     incident = memory.incident
     if not memory.running:
@@ -186,12 +225,14 @@ def _may_be_confirmed(memory: Memory, is_expected: bool) -> bool:
     return is_expected and not _is_behind(memory)
 
 
-def _is_behind(memory: Memory) -> bool:
+def _is_behind(memory: ClusterMemory) -> bool:
     """Whether other servers know a RetryTime that is not seen here yet."""
     return any(one > memory.retry_time for one in memory.answered)
 
 
-def _owed_until(memory: Memory, now: float, *, is_recovered: bool, is_expected: bool) -> float:
+def _owed_until(
+    memory: ClusterMemory, now: float, *, is_recovered: bool, is_expected: bool
+) -> float:
     """How long the table of the incident before this start is expected; 0: it was written."""
     at, is_withdrawn = memory.written_at, isinstance(memory.table, WithdrawnTable)
     is_new = at is not None and at > max(memory.started_at, now - CONFIRMED_SECONDS)
@@ -200,3 +241,82 @@ def _owed_until(memory: Memory, now: float, *, is_recovered: bool, is_expected: 
     if not memory.has_peers or not is_expected or was_written or is_of_reset:
         return 0.0
     return inf if is_recovered or _is_behind(memory) else now + CONFIRMED_SECONDS
+
+
+FORGOTTEN_SECONDS = 300.0
+"""What a reset file has said of NPUs counts for so long after it was removed for good: twice what a
+reset takes (150 s). The device plugin removes it when a pod of the job leaves the node, and nobody
+tells then how a reset has ended."""
+
+
+def observed(memory: ClusterMemory, sight: Sight, now: float) -> ClusterMemory:
+    """The memory after another look; its incident is that of the looks before."""
+    return _with_reset(_with_table(memory, sight.table, now), sight, now)
+
+
+def _with_table(memory: ClusterMemory, table: SeenTable | None, now: float) -> ClusterMemory:
+    match table:
+        case None:
+            return memory
+        case WithdrawnTable():
+            since = memory.withdrawn_since
+            since = now if since is None else since
+            return replace(
+                memory,
+                table=table,
+                written_at=now,
+                withdrawn_since=since,
+                withdrawn_for=now - since,
+                refused_since=None,
+            )
+        case WrongTable():
+            since = memory.refused_since
+            since = now if since is None else since
+            return replace(memory, table=table, written_at=now, refused_since=since)
+        case CompletedTable(stamp=stamp):
+            rewritten = not isinstance(memory.table, CompletedTable) or stamp != memory.stamp
+            return replace(
+                memory,
+                table=table,
+                stamp=stamp,
+                written_at=now if rewritten else memory.written_at,
+                owed_until=0.0 if rewritten else memory.owed_until,
+                withdrawn_since=None,
+                refused_since=None,
+            )
+
+
+def _with_reset(memory: ClusterMemory, sight: Sight, now: float) -> ClusterMemory:
+    """A file that comes late tells of nothing new, and one that comes back may begin anew."""
+    reset = sight.reset
+    memory = _with_removal(memory, sight, now)
+    was_there = memory.reset_was_there
+    there = was_there or sight.reset_is_there or reset is not None
+    memory = replace(memory, reset_was_there=there)
+    if reset is None:
+        missing = memory.reset_was_missing or sight.reset_is_missing
+        return replace(memory, reset_was_missing=missing)
+    begins_anew = memory.reset_was_missing and (
+        reset.retry_time < memory.retry_time or not was_there
+    )
+    accepted = reset.retry_time if begins_anew else memory.retry_time
+    is_past = reset.is_waiting and reset.retry_time == memory.past_reset
+    return replace(
+        memory,
+        reset=reset.without_waiting if is_past else reset,
+        reset_was_missing=False,
+        retry_time=accepted,
+        past_reset=memory.past_reset if is_past else None,
+    )
+
+
+def _with_removal(memory: ClusterMemory, sight: Sight, now: float) -> ClusterMemory:
+    """What was said of NPUs is forgotten in the end; RetryTime is not, because it is a count."""
+    if not sight.reset_is_missing:
+        is_there = sight.reset_is_there or sight.reset is not None
+        return replace(memory, removed_at=None) if is_there else memory
+    removed_at = now if memory.removed_at is None else memory.removed_at
+    if now - removed_at < FORGOTTEN_SECONDS:
+        return replace(memory, removed_at=removed_at)
+    kept = ResetFile(retry_time=memory.reset.retry_time)
+    return replace(memory, removed_at=removed_at, reset=kept)

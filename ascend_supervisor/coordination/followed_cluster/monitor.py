@@ -1,6 +1,7 @@
 """Keeps what is known of the cluster up to date, for the life of the job, and wakes up who waits.
 
-It reports what is seen: a new incident, and a table that becomes wrong.
+It reports what is seen: a new incident, a table that becomes wrong, and a reset file that cannot be
+read or names ranks of another job. The last two end no rank.
 """
 
 from __future__ import annotations
@@ -10,33 +11,94 @@ from functools import partial
 from typing import NoReturn
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.coordination.followed_cluster.cluster_files import Look, look_out
-from ascend_supervisor.coordination.followed_cluster.doubtful_resets import (
-    ResetDoubts,
-    seen_for_job,
-)
+from ascend_supervisor.cluster.reset_file import ResetFile
+from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook, look_out
 from ascend_supervisor.coordination.followed_cluster.incident import Incident
-from ascend_supervisor.coordination.followed_cluster.incident_detection import noticed
+from ascend_supervisor.coordination.followed_cluster.incident_detection import (
+    MOST_NAMED,
+    Doubts,
+    doubts_after,
+    noticed,
+    told_now,
+)
 from ascend_supervisor.coordination.followed_cluster.memory import (
-    Memory,
+    ClusterMemory,
+    CompletedTable,
+    Sight,
     judging,
     started,
     with_answered,
     with_table_accepted,
-)
-from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable, Sight
-from ascend_supervisor.coordination.followed_cluster.wrong_tables import (
-    Doubts,
-    doubts_after,
-    told_now,
 )
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterIncident
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every
+
+
+class ResetDoubts(Struct, frozen=True):
+    """The ``reset`` file as it was read last, why it cannot be read now, and what was ``told``.
+
+    ``world_size`` is how many ranks the job had at the last look.
+    """
+
+    reset: ResetFile | None = None
+    world_size: int = 0
+    trouble: str = ""
+    told: frozenset[str] = frozenset()
+
+
+def seen_for_job(
+    doubts: ResetDoubts, sight: Sight, world_size: int
+) -> tuple[ResetDoubts, Sight, str | None]:
+    """What a look has shown of a job with so many ranks (0: not known yet), and what is told now.
+
+    A file that was read before the size was known counts again.
+    """
+    is_resized = sight.reset_is_there and world_size != doubts.world_size
+    reset = sight.reset or (doubts.reset if is_resized else None)
+    strangers = _strangers(reset, world_size)
+    lasting = sight.reset_trouble if sight.reset_trouble == doubts.trouble else ""
+    told = _unreadable(lasting) if lasting else _named(strangers, world_size)
+    kept = None if sight.reset_is_missing else sight.reset or doubts.reset
+    after = replace(doubts, reset=kept, world_size=world_size, trouble=sight.reset_trouble)
+    if reset is not None:
+        ours = tuple(listed for listed in reset.ranks if listed.rank not in strangers)
+        sight = replace(sight, reset=replace(reset, ranks=ours))
+    if not told or told in doubts.told:
+        return after, sight, None
+    return replace(after, told=doubts.told | {told}), sight, told
+
+
+def _strangers(reset: ResetFile | None, world_size: int) -> list[int]:
+    if reset is None or not world_size:
+        return []
+    return sorted({listed.rank for listed in reset.ranks if listed.rank >= world_size})
+
+
+def _unreadable(trouble: str) -> str:
+    return (
+        f"the reset file cannot be read: {trouble}; it is ignored until it can, so correct what is "
+        "mounted there, or name another one with --reset-file"
+    )
+
+
+def _named(strangers: list[int], world_size: int) -> str:
+    if not strangers:
+        return ""
+    named = ", ".join(map(str, strangers[:MOST_NAMED]))
+    more = f" and {len(strangers) - MOST_NAMED} more" if len(strangers) > MOST_NAMED else ""
+    which = "rank" if len(strangers) == 1 else "ranks"
+    return (
+        f"the reset file names {which} {named}{more}, but this job has ranks 0 to "
+        f"{world_size - 1}: these entries are ignored; see whether the file of another job is "
+        "mounted"
+    )
 
 
 class Monitor:
@@ -48,7 +110,7 @@ class Monitor:
 
     def __init__(
         self,
-        looks: tuple[Look, ...],
+        looks: tuple[FileLook, ...],
         clock: Clock,
         report: Report,
         answered: Callable[[], frozenset[int]] | None = None,
@@ -62,7 +124,7 @@ class Monitor:
         """Of the latest generation; 0 before the first."""
         self._changed = anyio.Event()
         self._answered = answered
-        self.memory = Memory(has_peers=answered is not None)
+        self.memory = ClusterMemory(has_peers=answered is not None)
 
     async def run(self) -> NoReturn:
         """Look at the files every second; to be cancelled."""
@@ -71,7 +133,7 @@ class Monitor:
     async def look(self) -> None:
         """See what is new since the last second."""
 
-        async def notice(look: Look) -> None:
+        async def notice(look: FileLook) -> None:
             self._notice(await look())
 
         await every(*(partial(notice, look) for look in self._looks))

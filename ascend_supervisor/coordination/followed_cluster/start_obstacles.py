@@ -1,27 +1,32 @@
-"""Why no generation may start while the cluster recovers; pure."""
+"""Why no generation may start: the cluster recovers, or has no place for this server; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ascend_supervisor.cluster.identity import Identity, find_entry
+from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.cluster.reset_file import ResetFile
-from ascend_supervisor.coordination.followed_cluster.faulty_npus import (
+from ascend_supervisor.coordination.followed_cluster.incident import Incident, ended_by
+from ascend_supervisor.coordination.followed_cluster.incident_detection import (
+    LASTING_SECONDS,
     faulty,
     not_reset,
     unrecovered,
     with_status,
 )
-from ascend_supervisor.coordination.followed_cluster.incident import Incident
-from ascend_supervisor.coordination.followed_cluster.memory import Memory
-from ascend_supervisor.coordination.followed_cluster.observation import FORGOTTEN_SECONDS
-from ascend_supervisor.coordination.followed_cluster.one_look import (
+from ascend_supervisor.coordination.followed_cluster.memory import (
+    FORGOTTEN_SECONDS,
+    ClusterMemory,
     CompletedTable,
     WithdrawnTable,
     WrongTable,
 )
-from ascend_supervisor.restart_policy import CONTROL_PROGRAM
+from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.restart_policy import CONTROL_PROGRAM, Stop
 
 UNCHANGED_SECONDS = 120.0
 """A table that nobody has written for so long after an incident is used as it is."""
@@ -29,7 +34,7 @@ MOST_SECONDS = 900.0
 """How long a start waits for the cluster: its own limit for a graceful end (grace-over-time)."""
 
 
-class Obstacle(Struct, frozen=True):
+class StartObstacle(Struct, frozen=True):
     """Why no generation may start yet.
 
     The cluster is given up after ``limit`` seconds (None: that of the rank table), unless the
@@ -42,7 +47,7 @@ class Obstacle(Struct, frozen=True):
     by_hand: bool = False
 
 
-def obstacle(memory: Memory, ranks: Iterable[int], now: float) -> Obstacle | None:
+def obstacle(memory: ClusterMemory, ranks: Iterable[int], now: float) -> StartObstacle | None:
     """Why no generation with ``ranks`` may start here at the moment."""
     of_reset = _obstacle_of_reset(memory.reset, frozenset(ranks))
     if of_reset is None:
@@ -50,16 +55,16 @@ def obstacle(memory: Memory, ranks: Iterable[int], now: float) -> Obstacle | Non
     return of_reset if memory.removed_at is None else _until_forgotten(of_reset)
 
 
-def _until_forgotten(told: Obstacle) -> Obstacle:
+def _until_forgotten(told: StartObstacle) -> StartObstacle:
     """What a file said that was removed since."""
     reason = (
         f"{told.reason}; the file was removed, and what it said counts for "
         f"{FORGOTTEN_SECONDS:g} s more"
     )
-    return Obstacle(reason, FORGOTTEN_SECONDS, ends=True)
+    return StartObstacle(reason, FORGOTTEN_SECONDS, ends=True)
 
 
-def is_late(memory: Memory, ranks: Iterable[int]) -> bool:
+def is_late(memory: ClusterMemory, ranks: Iterable[int]) -> bool:
     """Whether only the table of an incident that is over is in the way of a start.
 
     The others have seen it completed, and start; here it is still withdrawn.
@@ -68,33 +73,33 @@ def is_late(memory: Memory, ranks: Iterable[int]) -> bool:
     return is_withdrawn and _obstacle_of_reset(memory.reset, frozenset(ranks)) is None
 
 
-def is_accepted_unchanged(memory: Memory) -> bool:
+def is_accepted_unchanged(memory: ClusterMemory) -> bool:
     """Whether the table is used although it was not written since the incident began."""
     return memory.incident is not None and not _is_newer(memory, memory.incident)
 
 
-def _obstacle_of_reset(reset: ResetFile, ranks: frozenset[int]) -> Obstacle | None:
+def _obstacle_of_reset(reset: ResetFile, ranks: frozenset[int]) -> StartObstacle | None:
     if reset.graceful_exit:
-        return Obstacle("it asks for a graceful end (GracefulExit in the reset file)")
+        return StartObstacle("it asks for a graceful end (GracefulExit in the reset file)")
     if reset.is_flushing:
-        return Obstacle("it collects faults (FaultFlushing in the reset file)")
+        return StartObstacle("it collects faults (FaultFlushing in the reset file)")
     if ours := [rank for rank in with_status(reset, "fault") if rank in ranks]:
-        return Obstacle(faulty(reset, ours))
+        return StartObstacle(faulty(reset, ours))
     if failed := with_status(reset, "failed"):
-        return Obstacle(not_reset(reset, failed))
+        return StartObstacle(not_reset(reset, failed))
     if waiting := with_status(reset, "unrecovered"):
-        return Obstacle(unrecovered(reset, waiting))
+        return StartObstacle(unrecovered(reset, waiting))
     return None
 
 
-def _obstacle_of_table(memory: Memory, now: float) -> Obstacle | None:
+def _obstacle_of_table(memory: ClusterMemory, now: float) -> StartObstacle | None:
     match memory.table:
         case None:
-            return Obstacle("the rank table cannot be read", None)
+            return StartObstacle("the rank table cannot be read", None)
         case WithdrawnTable(why=why):
-            return Obstacle(f"the rank table is not completed: {why}", None)
+            return StartObstacle(f"the rank table is not completed: {why}", None)
         case WrongTable(faults=faults):
-            return Obstacle(f"the rank table is wrong: {'; '.join(faults)}", None)
+            return StartObstacle(f"the rank table is wrong: {'; '.join(faults)}", None)
         case CompletedTable():
             incident = memory.incident
             if incident is None or _is_newer(memory, incident):
@@ -105,12 +110,77 @@ def _obstacle_of_table(memory: Memory, now: float) -> Obstacle | None:
                 "no new rank table since the pods were replaced; the old one is used after "
                 f"{UNCHANGED_SECONDS:g} s, or at once with {CONTROL_PROGRAM} restart"
             )
-            return Obstacle(reason, UNCHANGED_SECONDS, ends=True, by_hand=True)
+            return StartObstacle(reason, UNCHANGED_SECONDS, ends=True, by_hand=True)
 
 
-def _is_newer(memory: Memory, incident: Incident) -> bool:
+def _is_newer(memory: ClusterMemory, incident: Incident) -> bool:
     if not incident.awaits_table or not isinstance(memory.table, CompletedTable):
         return True
     if memory.table.stamp is None or memory.table.found.placement != incident.before:
         return True
     return memory.written_at is not None and memory.written_at > incident.since
+
+
+class TablePlace(Struct, frozen=True):
+    """A table, and which entry of it is ours."""
+
+    found: FoundTable
+    node_rank: int
+    entry: Entry
+
+
+class OwnPlace:
+    """Finds it in one table after another, and remembers since when they do not hold us."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._left_out_since: float | None = None
+
+    def size_may_change(self) -> None:
+        """What variables say of the job's size holds for its first table only."""
+        self._identity = replace(self._identity, size=None)
+
+    def found(self, memory: ClusterMemory, now: float) -> TablePlace | StartObstacle | Stop:
+        """Our place in the table, unless no generation may start.
+
+        Raises TableRefused if the table has not held us for some time.
+        """
+        if memory.incident is not None and memory.incident.is_final:
+            return ended_by(memory.incident)
+        if not isinstance(memory.table, CompletedTable):
+            self._left_out_since = None
+            return obstacle(memory, (), now) or StartObstacle("the rank table cannot be read", None)
+        table = memory.table.found
+        try:
+            place = TablePlace(table, *find_entry(table.table, self._identity))
+        except TableRefused as refusal:
+            return self._left_out(refusal, memory, now)
+        self._left_out_since = None
+        ranks = (device.rank for device in place.entry.devices)
+        return obstacle(memory, ranks, now) or place
+
+    def _left_out(self, refusal: TableRefused, memory: ClusterMemory, now: float) -> StartObstacle:
+        """The table does not hold this server; raises ``refusal`` once that has lasted.
+
+        A new pod may see the table of the pods before it for a while. As long as faults are
+        collected, the cluster has not decided who takes part.
+        """
+        if memory.reset.is_flushing and (held := obstacle(memory, (), now)):
+            self._left_out_since = None
+            return held
+        since = self._left_out_since = now if self._left_out_since is None else self._left_out_since
+        limit = LASTING_SECONDS if memory.running else UNCHANGED_SECONDS
+        if now - since >= limit:
+            raise refusal
+        return StartObstacle(
+            f"the rank table does not hold this server: {refusal}", limit, ends=True
+        )
+
+
+def check_table(memory: ClusterMemory, now: float) -> None:
+    """Raises TableRefused if the table that is waited for has been wrong for some time."""
+    table, since = memory.table, memory.wrong_since
+    if not isinstance(table, WrongTable) or since is None:
+        return
+    if now - since >= LASTING_SECONDS:
+        raise TableRefused(*table.faults)

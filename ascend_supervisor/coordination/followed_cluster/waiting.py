@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.followed_cluster.start_obstacles import Obstacle
+from ascend_supervisor.coordination.followed_cluster.start_obstacles import StartObstacle
 from ascend_supervisor.errors import TableTimeout, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterWaiting
 from ascend_supervisor.events.leftovers import WaitEnded
-from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.intervals import CLUSTER
+from ascend_supervisor.tasks.clock import CLUSTER, Clock
 
 
 class Waiting:
@@ -52,7 +51,7 @@ class Patient:
         self._began = self._since = clock.now()
         self._limit: float | None = None
 
-    def wait_for(self, obstacle: Obstacle) -> None:
+    def wait_for(self, obstacle: StartObstacle) -> None:
         """Raises TableTimeout or Unavailable if this kind of obstacle has lasted too long."""
         now = self._clock.now()
         if obstacle.limit != self._limit:

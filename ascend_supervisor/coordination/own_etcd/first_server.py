@@ -1,28 +1,133 @@
-"""``--peers first``: the first server of the job starts an etcd, the others wait for it."""
+"""``--peers first``: the first server of the job starts an etcd, the others wait for it.
+
+At its end it keeps the etcd until the servers that still need it have ended.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.own_etcd.command import MISSING, PROGRAM
+from ascend_supervisor.cluster.from_environment.declared import TorchStore
+from ascend_supervisor.cluster.identity import Identity, find_entry
+from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import KeyWritten, Lease, RecordChange
+from ascend_supervisor.coordination.agreement.records import Cause, Phase, encode
+from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.own_etcd.keeping import keep, start_first
-from ascend_supervisor.coordination.own_etcd.listening import serves_at
-from ascend_supervisor.coordination.own_etcd.machine import Machine
-from ascend_supervisor.coordination.own_etcd.process import EtcdProcess
-from ascend_supervisor.coordination.own_etcd.rules import Rules
-from ascend_supervisor.coordination.own_etcd.staying import stay
+from ascend_supervisor.coordination.own_etcd.listening import endpoint_of, own_addresses, serves_at
+from ascend_supervisor.coordination.own_etcd.process import (
+    MISSING,
+    PROGRAM,
+    EtcdProcess,
+    Surroundings,
+)
 from ascend_supervisor.coordination.own_etcd.telling import telling
+from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.store import Store
-from ascend_supervisor.errors import SettingsRefused, Unavailable
+from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE, SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import EtcdError, MalformedAnswer, Refused
 from ascend_supervisor.etcd.values import Get, Key
+from ascend_supervisor.events import Report
+from ascend_supervisor.launchers.choice import meeting_here
+from ascend_supervisor.outcome import SIGNAL_BASE
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.tasks.clock import Clock
+
+TOLD_TO_STOP = SIGNAL_BASE + 15
+"""Of SIGTERM. Every other end of the first server was written by itself, or is a loss."""
+
+
+def others_here(view: View, own: int) -> tuple[int, ...]:
+    """The other servers that have keys in etcd: who has read the end deletes them."""
+    present = {index for index, member in view.members.items() if not member.has_left}
+    return tuple(sorted((present | set(view.alive)) - {own}))
+
+
+def told_of(others: tuple[int, ...] | None) -> str:
+    """What an etcd that stays for ``others`` waits for; None: it has not answered who is left."""
+    if others is None:
+        return "the etcd of the job does not answer; it stays in case the other servers need it"
+    numbers = ", ".join(map(str, others))
+    which = f"server {numbers} has" if len(others) == 1 else f"servers {numbers} have"
+    return f"the etcd of the job stays until {which} read the end of the job"
+
+
+def may_finish(view: View, own: int) -> bool:
+    """Whether the ranks of the others may still end with 0, as ours have."""
+    return view.epoch is not None and view.epoch.phase is Phase.RUN and own in view.done
+
+
+def end_without_us(view: View, own: int, stamp: str) -> RecordChange | None:
+    """The end of a job whose first server leaves; None if it has ended, or has not begun.
+
+    Nobody can take its place, because the etcd of the job ends with it. ``stamp`` is a new word.
+    """
+    epoch, about = view.epoch, view.about
+    if epoch is None or about is None or epoch.phase is Phase.END:
+        return None
+    why = f"server {own}, the first, has left, and the etcd of the job ends with it"
+    known = about.cause
+    cause = known if known and known.server == own else Cause(own, TOLD_TO_STOP, why)
+    is_retryable = cause.exit_code in {UNAVAILABLE, TABLE_NOT_READY}
+    ended = replace(epoch, phase=Phase.END, exit_code=cause.exit_code, stamp=stamp)
+    told = replace(about, cause=cause, is_retryable=is_retryable, why=why, stamp=stamp)
+    puts = (
+        KeyWritten(records.EPOCH, encode(ended), Lease.JOB),
+        KeyWritten(records.ABOUT, encode(told), Lease.JOB),
+    )
+    return RecordChange(why, epoch.job, view.unchanged(records.EPOCH), puts)
+
+
+class OwnEtcdRules(Struct, frozen=True):
+    """``job`` is the name of the job in etcd; the times are those of its servers, in seconds."""
+
+    job: str
+    ttl: int
+    fence: float
+    timeout: float
+
+
+LOOK_SECONDS = 0.1
+LOOK_SECONDS_AT_MOST = 1.0
+"""All records are read, and those of many servers are large."""
+
+
+async def stay(
+    store: Store, own: int, seconds: float, runs: Callable[[], bool], clock: Clock, report: Report
+) -> None:
+    """Until the others have left, for ``seconds`` at most, or while etcd ``runs``.
+
+    A job that goes on is ended: at once, or after half of the time if the ranks here have ended
+    with 0, because those of the others may, too.
+    """
+    began = clock.elapsed()
+    pause = LOOK_SECONDS
+    others: tuple[int, ...] | None = None
+
+    with anyio.move_on_after(seconds):
+        async with telling(lambda: told_of(others), seconds, clock, report):
+            while runs():
+                with suppress(EtcdError):
+                    view = await store.read()
+                    others = others_here(view, own)
+                    if not others:
+                        return
+                    is_late = clock.elapsed() - began >= seconds / 2
+                    end = end_without_us(view, own, secrets.token_hex(8))
+                    if end is not None and (is_late or not may_finish(view, own)):
+                        await store.write(end)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, LOOK_SECONDS_AT_MOST)
+
 
 FIRST = 0
 """The node rank of the server that starts it."""
@@ -35,8 +140,8 @@ class FirstServer:
     def __init__(
         self,
         client: Callable[[], AbstractAsyncContextManager[Etcd]],
-        rules: Rules,
-        machine: Machine,
+        rules: OwnEtcdRules,
+        machine: Surroundings,
     ) -> None:
         self._new_client = client
         self._rules = rules
@@ -117,7 +222,7 @@ class FirstServer:
     async def _look_until_it_answers(self) -> None:
         while not self._has_answered:
             try:
-                await self._client.read(Get(Key(keys.prefix(self._rules.job))))
+                await self._client.read(Get(Key(records.prefix(self._rules.job))))
             except (Refused, MalformedAnswer) as error:
                 raise Unavailable(f"--peers first: {error}") from error
             except EtcdError as error:
@@ -135,3 +240,33 @@ class FirstServer:
             await stay(store, FIRST, rules.fence, self._lives, machine.clock, machine.report)
         self._keeping.cancel()
         await process.end()
+
+
+def first_server_of(
+    settings: Settings, meeting: PeersMeeting, machine: Surroundings
+) -> FirstServer:
+    rules = OwnEtcdRules(meeting.name, settings.peers_ttl, meeting.fence, meeting.timeout)
+    return FirstServer(meeting.etcd, rules, machine)
+
+
+def table_with_etcd(
+    table: Callable[[], Awaitable[FoundTable]],
+    whoami: Identity,
+    settings: Settings,
+    environ: Mapping[str, str],
+    first: FirstServer,
+) -> Callable[[], Awaitable[FoundTable]]:
+    """The same table, when the etcd answers where it says; the first server has node rank 0."""
+    found_here = meeting_here(settings, environ)
+    store = found_here if isinstance(found_here, TorchStore) else None
+
+    async def reached() -> FoundTable:
+        found = await table()
+        endpoint = endpoint_of(found.table, environ, store, settings.peers_port)
+        if find_entry(found.table, whoami)[0] == FIRST:
+            await first.serve(endpoint, own_addresses(found.table))
+        else:
+            await first.wait(endpoint)
+        return found
+
+    return reached

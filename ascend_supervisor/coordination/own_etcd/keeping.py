@@ -8,15 +8,14 @@ from functools import partial
 import anyio
 from msgspec import Struct
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.own_etcd.machine import Machine
-from ascend_supervisor.coordination.own_etcd.process import EtcdProcess
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.own_etcd.process import EtcdProcess, Surroundings
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.etcd.values import Get, Key
 from ascend_supervisor.events.own_etcd import EtcdEnded
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.untrusted_text import plain
 
@@ -46,7 +45,7 @@ class Pauses(Struct, frozen=True):
         return float(FIRST_PAUSE_SECONDS * 2 ** (self.tries - 1))
 
 
-async def start_first(process: EtcdProcess, etcd: Etcd, machine: Machine) -> None:
+async def start_first(process: EtcdProcess, etcd: Etcd, machine: Surroundings) -> None:
     """Start it, and wait until it answers; raises Unavailable if it does not."""
     try:
         process.start()
@@ -61,7 +60,7 @@ async def start_first(process: EtcdProcess, etcd: Etcd, machine: Machine) -> Non
         raise Unavailable(f"--peers first: etcd {how}{last}; see its log, {log}")
 
 
-async def keep(process: EtcdProcess, machine: Machine) -> None:
+async def keep(process: EtcdProcess, machine: Surroundings) -> None:
     """Start it again whenever it has ended; returns when it is not tried again."""
     pauses = Pauses()
     began = machine.clock.elapsed()
@@ -87,6 +86,6 @@ async def _again(process: EtcdProcess) -> str:
 async def _answered(etcd: Etcd) -> None:
     while True:
         with suppress(EtcdError):
-            await etcd.read(Get(Key(keys.prefix(""))))
+            await etcd.read(Get(Key(records.prefix(""))))
             return
         await anyio.sleep(LOOK_SECONDS)

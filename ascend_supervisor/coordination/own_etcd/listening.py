@@ -1,19 +1,25 @@
-"""At which address of this machine the etcd of the job listens; its port must be free."""
+"""Where the etcd of the job is: at the first server's address, as its ranks reach it.
+
+Its port must be free there.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from ipaddress import ip_address
 
 import anyio
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.from_environment.declared import TorchStore
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
+from ascend_supervisor.launchers.rank_environment import is_ip, master_address
 from ascend_supervisor.processes.port_holder import port_holder
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.untrusted_text import shown
@@ -105,3 +111,30 @@ def _looked_up(host: str) -> Iterator[str]:
         return
     for answer in answers:
         yield str(answer[4][0]).partition("%")[0]
+
+
+NO_ADDRESS = (
+    "--peers first needs the address of the first server, and neither the environment nor the rank "
+    "table gives one (a loopback address in the table does not count); set MASTER_ADDR to it, the "
+    "same on all servers"
+)
+
+
+def endpoint_of(
+    table: RankTable, environ: Mapping[str, str], store: TorchStore | None, port: int
+) -> Endpoint:
+    """Where the servers of the job find it; raises SettingsRefused.
+
+    The host is the one at which the ranks meet.
+    """
+    host = master_address(table, environ, store)
+    if host is None:
+        raise SettingsRefused(NO_ADDRESS)
+    return Endpoint(host, port, is_tls=False, whose="the etcd of the first server, server 0")
+
+
+def own_addresses(table: RankTable) -> tuple[str, ...]:
+    """The addresses that the table gives for the first server."""
+    first = table.entries[0]
+    known = (first.container_ip, first.pod_ip, first.host_ip, first.server_ip, first.server_id)
+    return tuple(dict.fromkeys(name for name in known if name and is_ip(name)))

@@ -1,32 +1,97 @@
-"""The process of the job's own etcd: its directory, its log, its starts and its end."""
+"""The process of the job's own etcd: words, directory, environment, log, starts and end."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 import signal
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
-from ascend_supervisor.coordination.own_etcd.command import command, environment
-from ascend_supervisor.coordination.own_etcd.machine import Machine
 from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
+from ascend_supervisor.events import Report
 from ascend_supervisor.events.own_etcd import EtcdStarted
 from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.files.reasons import reason_of
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.output.pump import Pump
-from ascend_supervisor.output.sink import Sink
-from ascend_supervisor.processes.children import Child
+from ascend_supervisor.output.pump import Pump, Sink
+from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.processes.children import Child, Children
+from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.processes.pid import Pid
+from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.untrusted_text import plain
+
+PROGRAM = "etcd"
+MISSING = (
+    "--peers first: etcd was not found in PATH, and this is the first server, which starts it; "
+    "install it (Debian and Ubuntu: apt-get install etcd-server; else a binary from "
+    "https://github.com/etcd-io/etcd/releases), or name an etcd that runs already: "
+    "--peers=http://HOST:2379"
+)
+GO_ARCHITECTURES = {"aarch64": "arm64"}
+"""By the machine's name: those for which etcd 3.4 wants a word that it may run there."""
+
+
+def command(program: str, serves: Endpoint, data: PurePath) -> tuple[str, ...]:
+    """The words of an etcd of one member, which serves clients at one address.
+
+    Other members would connect through a socket in ``data``, which must be its working directory:
+    it needs no other port. etcd makes the socket's name of the URL.
+    """
+    peers = "http://127.0.0.1:0"  # a name that nobody connects to
+    return (
+        program,
+        "--name=first",
+        f"--data-dir={data}",
+        f"--listen-client-urls={serves}",
+        f"--advertise-client-urls={serves}",
+        "--listen-peer-urls=unix://peer:0",
+        f"--initial-advertise-peer-urls={peers}",
+        f"--initial-cluster=first={peers}",
+        "--auto-compaction-retention=1h",  # nobody reads what is older
+        "--logger=zap",
+        "--log-outputs=stderr",
+        "--log-level=warn",
+    )
+
+
+def environment(machine: str) -> Mapping[str, str]:
+    """All of its environment: variables of ours (ETCD_...) would be options.
+
+    Its data end with the job, and a process that is killed loses nothing that it has written: so it
+    need not wait for the disk. Versions that do not know this ignore the variable.
+    """
+    variables = {"ETCD_UNSAFE_NO_FSYNC": "true"}
+    if machine in GO_ARCHITECTURES:
+        variables["ETCD_UNSUPPORTED_ARCH"] = GO_ARCHITECTURES[machine]
+    return variables
+
+
+class Surroundings(Struct, frozen=True):
+    """What a process of the whole job runs with here; ``log`` and ``data`` are etcd's.
+
+    ``find`` gives the path of a program, None if it is not installed.
+    """
+
+    children: Children
+    guardian: Guardian
+    logs: RankLogs
+    log: Path
+    data: Path
+    find: Callable[[str], str | None]
+    clock: Clock
+    report: Report
+
 
 DATA_MODE = 0o700
 KILL_SECONDS = 10.0
@@ -40,7 +105,9 @@ class EtcdProcess:
     ``tasks`` pass on what it prints; they must go on until ``end`` has returned.
     """
 
-    def __init__(self, program: str, serves: Endpoint, machine: Machine, tasks: TaskGroup) -> None:
+    def __init__(
+        self, program: str, serves: Endpoint, machine: Surroundings, tasks: TaskGroup
+    ) -> None:
         self._machine = machine
         self._serves = serves
         self._tasks = tasks

@@ -11,8 +11,7 @@ import anyio
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.own_etcd import EtcdWaiting
-from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.intervals import CLUSTER
+from ascend_supervisor.tasks.clock import CLUSTER, Clock
 
 FIRST_SECONDS = 2.0
 """Servers that start and end together need no words."""

@@ -4,44 +4,114 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from math import inf
+from signal import SIGTERM
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import anyio
 
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartRanks
-from ascend_supervisor.coordination.agreement.rules import Rules
-from ascend_supervisor.coordination.agreement.rules import Self as OwnServer
-from ascend_supervisor.coordination.agreement.situation import Ranks
-from ascend_supervisor.coordination.peers.ending import tell_end
-from ascend_supervisor.coordination.peers.ends import ended_by, fault_of, with_own_failure
-from ascend_supervisor.coordination.peers.farewell import say_farewell
-from ascend_supervisor.coordination.peers.meeting import Meeting
-from ascend_supervisor.coordination.peers.place import place_beside
-from ascend_supervisor.coordination.peers.prices import budget_at, pending_failure, restart_at
-from ascend_supervisor.coordination.peers.requests import boot_time
+from ascend_supervisor.coordination.agreement.situation import JobRules, Obstacle, Ranks
+from ascend_supervisor.coordination.agreement.situation import Self as OwnServer
+from ascend_supervisor.coordination.peers.ends import (
+    LeftOut,
+    Moved,
+    Replaced,
+    budget_at,
+    ended_by,
+    fault_of,
+    pending_failure,
+    restart_at,
+    with_own_failure,
+)
+from ascend_supervisor.coordination.peers.meeting import PeersMeeting
+from ascend_supervisor.coordination.peers.requests import Troubles, boot_time, first_answer
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
-from ascend_supervisor.coordination.peers.tables import Tables
-from ascend_supervisor.coordination.peers.troubles import Troubles, first_answer
+from ascend_supervisor.coordination.peers.tables import Tables, place_beside
 from ascend_supervisor.coordination.peers.waiting import telling_waits
 from ascend_supervisor.coordination.peers.words import seen
 from ascend_supervisor.coordination.whole_job import JobSeen
+from ascend_supervisor.errors import DEFECT, UNAVAILABLE, Refusal
+from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersJoined
 from ascend_supervisor.life import Start
-from ascend_supervisor.outcome import Completed, Ended, Fault, Interrupted, Outcome
+from ascend_supervisor.outcome import (
+    Completed,
+    Ended,
+    Fault,
+    Interrupted,
+    NotStarted,
+    Outcome,
+    Remedy,
+)
 from ascend_supervisor.restart_policy import Decision, Stop
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.groups import innermost
-from ascend_supervisor.tasks.race import first
+from ascend_supervisor.tasks.race import first, innermost
 from ascend_supervisor.tasks.threads import aside
 
 if TYPE_CHECKING:
-    from typing_extensions import Self  # typing has it from Python 3.11 on
+    from typing_extensions import Self
+
+
+def tell_end(session: Session, ended: Ended) -> None:
+    """Nothing of ours runs any more, but what cannot be ended: then the job cannot go on."""
+    if ended.left:
+        reason = f"what is left cannot be ended: {'; '.join(ended.left)}"
+        fault = Fault(reason, UNAVAILABLE, Remedy.FINAL)
+        obstacle = Obstacle(UNAVAILABLE, reason)
+        verdict = Ended(fault, ended.uptime)
+        session.tell(ranks=Ranks.NONE, table=None, verdict=verdict, obstacle=obstacle)
+    elif isinstance(ended.decisive, Completed):
+        session.tell(ranks=Ranks.SUCCEEDED, verdict=ended)
+    else:
+        session.tell(ranks=Ranks.NONE, table=None, verdict=ended)
+
+
+MARGIN_SECONDS = 1.0
+LAST_WRITE_SECONDS = 2.0
+
+
+async def say_farewell(
+    session: Session, store: Store, error: BaseException | None, seconds: float
+) -> None:
+    """Tell the others, by the rules of the peers; ``seconds`` is their TTL.
+
+    It takes little more than that, also if etcd does not answer: who is not sure yet whether others
+    are left waits for one TTL.
+    """
+    if not isinstance(session.order, Exit):
+        _tell_why(session, error)
+        with anyio.move_on_after(seconds + MARGIN_SECONDS):
+            while not isinstance(session.order, Exit):
+                await session.change()
+    if isinstance(session.order, Exit) and session.order.farewell is not None:
+        with anyio.move_on_after(LAST_WRITE_SECONDS), suppress(EtcdError):
+            await store.write(session.order.farewell)
+
+
+def _tell_why(session: Session, error: BaseException | None) -> None:
+    has_succeeded = session.situation.ranks is Ranks.SUCCEEDED
+    if not isinstance(error, Exception) or isinstance(error, (Moved, Replaced, LeftOut)):
+        number = session.situation.stop
+        ranks = Ranks.SUCCEEDED if has_succeeded else Ranks.NONE
+        session.tell(ranks=ranks, stop=SIGTERM if number is None else number)
+        return
+    code, why = DEFECT, f"a defect: {error!r}"
+    if isinstance(error, Refusal):
+        code, why = error.exit_code, str(error)
+    epoch = session.memory.epoch
+    generation = None if epoch is None else epoch.generation
+    session.tell(
+        ranks=Ranks.NONE,
+        generation=generation,
+        verdict=Ended(NotStarted(code, why), 0.0),
+        obstacle=Obstacle(code, why),
+    )
 
 
 _Order = StartRanks | Exit
@@ -56,7 +126,7 @@ class Peers:
 
     def __init__(
         self,
-        meeting: Meeting,
+        meeting: PeersMeeting,
         tables: Tables,
         fence: Callable[[float], None],
         clock: Clock,
@@ -257,7 +327,7 @@ class Peers:
         addresses = await first_answer(self._reached, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
         own = OwnServer(self._incarnation, place, part.index, addresses, part.devices, meeting.host)
-        rules = Rules(
+        rules = JobRules(
             own=own,
             servers=part.servers,
             budget=self._meeting.budget,

@@ -1,17 +1,22 @@
-"""What the peers' orders mean to the story: faults and stops; pure."""
+"""What the peers' orders mean to the story: faults, stops, the price of a restart; pure.
+
+Times are seconds of CLOCK_BOOTTIME; ``full`` is the budget with which the job began.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement.absentees import named
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit
 from ascend_supervisor.coordination.agreement.causes import is_consequence
-from ascend_supervisor.coordination.agreement.memory import Memory
-from ascend_supervisor.coordination.agreement.records import Cause
-from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE
+from ascend_supervisor.coordination.agreement.gathering import named
+from ascend_supervisor.coordination.agreement.memory import PeerMemory
+from ascend_supervisor.coordination.agreement.records import Cause, Charges
+from ascend_supervisor.coordination.agreement.situation import JobRules
+from ascend_supervisor.coordination.agreement.writing import budget_after
+from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.outcome import Crashed, Ended, Failure, Fault, Patience, Remedy
-from ascend_supervisor.restart_policy import Stop
+from ascend_supervisor.restart_policy import Restart, RestartBudget, Stop
 
 AT_ONCE = Patience(drain=0.0, grace=0.0)
 SUCCEEDED = "all ranks of all servers ended with 0"
@@ -53,7 +58,7 @@ def with_own_failure(stop: Stop, ended: Ended) -> Stop:
     return replace(stop, reason=f"{stop.reason}; on this server {failure.name} {failure.status}")
 
 
-def ended_by(order: Exit, memory: Memory) -> Stop:
+def ended_by(order: Exit, memory: PeerMemory) -> Stop:
     """The end that all servers have agreed on, or that this one had to choose alone."""
     ended, about, cause = memory.ended, memory.about, order.cause
     if ended is not None and about is not None:
@@ -75,3 +80,52 @@ def ended_by(order: Exit, memory: Memory) -> Stop:
     told_beside = (f"the cause is on server {cause.server}", *_not_back(cause), why)
     reason = "; ".join(one for one in told_beside if one)
     return Stop(order.exit_code, reason, cause.failure, is_retryable, cause.server)
+
+
+class Moved(Unavailable):
+    """The rank table gives this server another place: it must be started anew."""
+
+
+class Replaced(Unavailable):
+    """The cluster wants another in the place of this server: the others wait for that."""
+
+
+class LeftOut(TableRefused):
+    """The rank table does not hold this server any more: the others go on without it."""
+
+
+def moved_to(rules: JobRules, index: int, servers: int, *, may_move: bool) -> JobRules:
+    """The rules of a server at this place among so many, which a later rank table gives it.
+
+    ``may_move``: that it was at another place is no fault. Else raises Moved.
+    """
+    if (index, servers) == (rules.own.index, rules.servers):
+        return rules
+    if may_move:
+        return replace(rules, servers=servers, own=replace(rules.own, index=index))
+    raise Moved(
+        f"the rank table has changed: this was server {rules.own.index} of {rules.servers}, and is "
+        f"now server {index} of {servers}; a server that was moved must be started anew"
+    )
+
+
+def budget_at(memory: PeerMemory, full: RestartBudget, now: float) -> RestartBudget:
+    charges = memory.about.charges if memory.about is not None else Charges()
+    return budget_after(charges, full, memory.generation_seen, now)
+
+
+def restart_at(memory: PeerMemory, full: RestartBudget, now: float) -> Restart:
+    """With what is left of the delay, for which the others wait, too."""
+    budget, about = budget_at(memory, full, now), memory.about
+    if about is None or about.cause is None:
+        return Restart(0.0, budget)
+    delay = max(0.0, memory.phase_seen + about.delay - now)
+    return Restart(delay, budget, about.is_free, told(about.cause), server=about.cause.server)
+
+
+def pending_failure(memory: PeerMemory) -> str | None:
+    """The failure of which the cluster may say that it is its own; None if there is none."""
+    about = memory.about
+    if about is None or about.cause is None or about.pending is None:
+        return None
+    return told(about.cause)

@@ -17,21 +17,30 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.coordination.followed_cluster.cluster_files import Look
-from ascend_supervisor.coordination.followed_cluster.endings import ended_by, is_failed
-from ascend_supervisor.coordination.followed_cluster.incident import Incident, fault
+from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
+from ascend_supervisor.coordination.followed_cluster.incident import (
+    FollowRules,
+    Incident,
+    ended_by,
+    fault,
+    is_failed,
+)
 from ascend_supervisor.coordination.followed_cluster.memory import (
     MOST_RESTARTS,
     RESTARTS_SECONDS,
+    CompletedTable,
 )
 from ascend_supervisor.coordination.followed_cluster.monitor import Monitor
-from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable
-from ascend_supervisor.coordination.followed_cluster.own_place import OwnPlace, Place, check_table
-from ascend_supervisor.coordination.followed_cluster.rules import Rules
-from ascend_supervisor.coordination.followed_cluster.start_obstacles import Obstacle, is_late
+from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
+    OwnPlace,
+    StartObstacle,
+    TablePlace,
+    check_table,
+    is_late,
+)
 from ascend_supervisor.coordination.followed_cluster.waiting import Patient, Waiting
 from ascend_supervisor.coordination.peers.coordinator import Peers
-from ascend_supervisor.coordination.peers.departures import LeftOut, Replaced
+from ascend_supervisor.coordination.peers.ends import LeftOut, Replaced
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.events import Report
@@ -39,13 +48,12 @@ from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome, Remedy
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.groups import innermost
-from ascend_supervisor.tasks.race import first
+from ascend_supervisor.tasks.race import first, innermost
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
-Table = Callable[[], Awaitable[FoundTable]]
+AwaitTable = Callable[[], Awaitable[FoundTable]]
 
 
 class PeersInCluster:
@@ -53,11 +61,11 @@ class PeersInCluster:
 
     def __init__(
         self,
-        peers: Callable[[Table], Peers],
-        table: Table,
-        looks: tuple[Look, ...],
+        peers: Callable[[AwaitTable], Peers],
+        table: AwaitTable,
+        looks: tuple[FileLook, ...],
         identity: Identity,
-        rules: Rules,
+        rules: FollowRules,
         clock: Clock,
         report: Report,
     ) -> None:
@@ -99,7 +107,7 @@ class PeersInCluster:
         """End the wait for a new table, as an operator wants; returns whether there is one."""
         with suppress(TableRefused):
             found = self._found()
-            if isinstance(found, Obstacle) and found.by_hand:
+            if isinstance(found, StartObstacle) and found.by_hand:
                 self._monitor.accept_table()
                 return True
         return False
@@ -123,14 +131,18 @@ class PeersInCluster:
         if not await self._peers.still(start):
             return False
         told = {"was_told": self._peers.was_told, "was_replaced": self._peers.was_replaced}
-        is_as_agreed = isinstance(found, Place) and found.found.essence == start.found.essence
+        is_as_agreed = isinstance(found, TablePlace) and found.found.essence == start.found.essence
         is_only_late = any(told.values()) and is_late(self._monitor.memory, start.local_ranks)
         if is_as_agreed or (is_only_late and not isinstance(found, Stop)):
             self._monitor.start(start.found, start.local_ranks, **told)
             self._told = None
             self._tell_peers()
             return True
-        why = found.reason if isinstance(found, (Obstacle, Stop)) else "the rank table has changed"
+        why = (
+            found.reason
+            if isinstance(found, (StartObstacle, Stop))
+            else "the rank table has changed"
+        )
         reason = f"the cluster recovers: {why}"
         withdrawn = Fault(reason, UNAVAILABLE, Remedy.FREE, by_cluster=True)
         await self._peers.announce(start, withdrawn, 0.0)
@@ -186,9 +198,9 @@ class PeersInCluster:
         table = self._monitor.memory.table
         with suppress(TableRefused):
             found = self._found()
-            if isinstance(found, Place):
+            if isinstance(found, TablePlace):
                 return
-            is_awaited = isinstance(found, Obstacle) and found.by_hand
+            is_awaited = isinstance(found, StartObstacle) and found.by_hand
             is_there = isinstance(table, CompletedTable) and self._peers.has_newcomer_with(
                 table.found.essence
             )
@@ -240,7 +252,7 @@ class PeersInCluster:
         await self._monitor.look()
         patience = Patient(self._rules.table_timeout, self._clock, self._report)
         try:
-            while isinstance(found := self._found(), Obstacle):
+            while isinstance(found := self._found(), StartObstacle):
                 check_table(self._monitor.memory, self._clock.now())
                 patience.wait_for(found)
                 await self._monitor.change()
@@ -253,7 +265,7 @@ class PeersInCluster:
         self._place.size_may_change()
         return found.found
 
-    def _found(self) -> Place | Obstacle | Stop:
+    def _found(self) -> TablePlace | StartObstacle | Stop:
         """Raises LeftOut if the table has not held this server for some time."""
         try:
             return self._place.found(self._monitor.memory, self._clock.now())

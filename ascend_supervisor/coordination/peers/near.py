@@ -14,18 +14,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.memory import Memory
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.memory import PeerMemory
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     Epoch,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
     decode,
 )
-from ascend_supervisor.coordination.agreement.rules import Rules
+from ascend_supervisor.coordination.agreement.situation import JobRules
 from ascend_supervisor.coordination.agreement.view import View
 
 FEW = 64
@@ -55,16 +55,16 @@ class Near(Struct, frozen=True):
 
     @property
     def watched(self) -> tuple[str, ...]:
-        own = (keys.server(self.index), keys.alive(self.index))
-        return (keys.EPOCH, *own, *map(keys.alive, self.next_ones))
+        own = (records.server(self.index), records.alive(self.index))
+        return (records.EPOCH, *own, *map(records.alive, self.next_ones))
 
     def read(self, generation: int) -> tuple[str, ...]:
         """The keys that are read by name, ``about`` apart, which is large."""
-        marks = (keys.ready(generation, self.index), keys.done(generation, self.index))
+        marks = (records.ready(generation, self.index), records.done(generation, self.index))
         return (*self.watched, *marks)
 
 
-def near_of(memory: Memory, rules: Rules, few: int) -> Near | None:
+def near_of(memory: PeerMemory, rules: JobRules, few: int) -> Near | None:
     """What a server reads; None: all.
 
     So it does where the job has ``few`` servers, and without an index, or with one that a later
@@ -76,7 +76,7 @@ def near_of(memory: Memory, rules: Rules, few: int) -> Near | None:
     return Near(index, rules.servers, rules.ttl)
 
 
-def in_turn(until: float, memory: Memory, near: Near | None) -> float:
+def in_turn(until: float, memory: PeerMemory, near: Near | None) -> float:
     """When to look: of many servers that wait for the same delay, one writes what follows."""
     if near is None or memory.about is None or not memory.about.delay:
         return until
@@ -86,7 +86,7 @@ def in_turn(until: float, memory: Memory, near: Near | None) -> float:
 
 def counted(epoch: Epoch) -> str:
     """The prefix of the keys that all servers put before the epoch can change."""
-    word = keys.READY if epoch.phase is Phase.GATHER else keys.DONE
+    word = records.READY if epoch.phase is Phase.GATHER else records.DONE
     return f"{word}/{epoch.generation}/"
 
 
@@ -99,7 +99,7 @@ def patched(view: View, values: Values, revision: int) -> View:
         else:
             known[name] = value
     view = replace(view, values=known, revision=revision)
-    if keys.EPOCH in values:
+    if records.EPOCH in values:
         view = _with_epoch(view, values)
     for name, value in values.items():
         view = _with_key(view, name, value)
@@ -118,12 +118,12 @@ def shows_loss(view: View) -> bool:
 
 def _with_epoch(view: View, values: Values) -> View:
     """The marks of another generation do not count; those of its own are not known yet."""
-    value = values[keys.EPOCH]
-    epoch = None if value is None else decode(keys.EPOCH, value, Epoch)
+    value = values[records.EPOCH]
+    epoch = None if value is None else decode(records.EPOCH, value, Epoch)
     before = view.epoch
-    if keys.ABOUT in values:
-        value = values[keys.ABOUT]
-        about = None if value is None else decode(keys.ABOUT, value, About)
+    if records.ABOUT in values:
+        value = values[records.ABOUT]
+        about = None if value is None else decode(records.ABOUT, value, About)
         view = replace(view, about=about)
     if epoch is None or before is None or epoch.generation != before.generation:
         view = replace(view, ready={}, done={})
@@ -131,19 +131,19 @@ def _with_epoch(view: View, values: Values) -> View:
 
 
 def _with_key(view: View, name: str, value: bytes | None) -> View:
-    match keys.parts(name):
-        case keys.SERVER, (index,):
+    match records.parts(name):
+        case records.SERVER, (index,):
             member = None if value is None else decode(name, value, Member)
             is_its = member is not None and view.epoch is not None and member.job == view.epoch.job
             return replace(view, members=_put(view.members, index, member if is_its else None))
-        case keys.ALIVE, (index,):
+        case records.ALIVE, (index,):
             beat = None if value is None else decode(name, value, Beat).incarnation
             return replace(view, alive=_put(view.alive, index, beat))
-        case (keys.READY | keys.DONE) as word, (generation, index):
+        case (records.READY | records.DONE) as word, (generation, index):
             if view.epoch is None or generation != view.epoch.generation:
                 return view
-            mark = None if value is None else decode(name, value, Mark)
-            if word == keys.READY:
+            mark = None if value is None else decode(name, value, PhaseMark)
+            if word == records.READY:
                 return replace(view, ready=_put(view.ready, index, mark))
             return replace(view, done=_put(view.done, index, mark))
         case _:

@@ -17,36 +17,59 @@ from ascend_supervisor.coordination.agreement.acts import (
     Exit,
     Forget,
     Read,
+    RecordChange,
     StartRanks,
-    Transaction,
-    Wait,
+    WaitUntil,
 )
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
 from ascend_supervisor.coordination.agreement.memory import (
     KeptAlive,
-    Memory,
+    PeerMemory,
     carried_out,
     memory_at,
     remember,
 )
 from ascend_supervisor.coordination.agreement.records import Phase
-from ascend_supervisor.coordination.agreement.rules import Rules
-from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Ranks, Situation
+from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View
-from ascend_supervisor.coordination.peers.departures import moved_to
+from ascend_supervisor.coordination.peers.ends import moved_to
 from ascend_supervisor.coordination.peers.near import FEW, Near, in_turn, near_of
-from ascend_supervisor.coordination.peers.others import Others
 from ascend_supervisor.coordination.peers.requests import (
     AGAIN_SECONDS,
-    Answer,
-    Requests,
+    EtcdRequests,
+    Reply,
     boot_time,
 )
 from ascend_supervisor.coordination.peers.store import Store
-from ascend_supervisor.coordination.peers.wakes import Wakes
+from ascend_supervisor.coordination.peers.words import Others
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
+
+
+class Wakes:
+    def __init__(self) -> None:
+        self._news = anyio.Event()
+        self._changed = anyio.Event()
+
+    def wake(self) -> None:
+        """Something may have changed, here or in etcd."""
+        self._news.set()  # until the next wait has ended
+
+    async def woken(self, seconds: float) -> None:
+        """Return after the next wake, or one since the last return; after so long in any case."""
+        with anyio.move_on_after(max(0.0, seconds)):
+            await self._news.wait()
+        self._news = anyio.Event()  # only now: what came while we read may not have been seen
+
+    def tell(self) -> None:
+        """The order, or what is known of the job, has changed."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def change(self) -> None:
+        """Return after the next change that is told."""
+        await self._changed.wait()
+
 
 JOB_SECONDS = 60.0
 
@@ -65,7 +88,7 @@ class Session:
     def __init__(
         self,
         store: Store,
-        rules: Rules,
+        rules: JobRules,
         fence: Callable[[float], None],
         tell_trouble: Callable[[str | None], None],
         tell_damage: Callable[[Mapping[str, str]], None],
@@ -76,11 +99,11 @@ class Session:
         self._fence = fence
         self._few = few
         self._damage = tell_damage
-        self._requests = Requests(tell_trouble)
+        self._requests = EtcdRequests(tell_trouble)
         self._view: View | None = None
         self._revision = 0
         self._wakes = Wakes()
-        self.memory: Memory = memory_at(boot_time())
+        self.memory: PeerMemory = memory_at(boot_time())
         self.situation = Situation()
         self.order: Order | None = None
         """The latest; what it says holds until another one follows."""
@@ -173,9 +196,9 @@ class Session:
         match act:
             case Read():
                 await self._read()
-            case Transaction():
+            case RecordChange():
                 await self._write(act)
-            case Wait(until=until, reason=reason):
+            case WaitUntil(until=until, reason=reason):
                 self._requests.withdraw("write")
                 self.waits_for = reason
                 self._wakes.tell()
@@ -218,7 +241,7 @@ class Session:
         self._remember(view, sent)
         self._note_ready(view)
 
-    async def _write(self, act: Transaction) -> None:
+    async def _write(self, act: RecordChange) -> None:
         sent = boot_time()
 
         async def write() -> bool:
@@ -249,7 +272,7 @@ class Session:
         if mark is not None and mark.incarnation == self._rules.own.incarnation:
             self.ready_with = mark.digest
 
-    async def _asked(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
+    async def _asked(self, what: str, ask: Callable[[], Awaitable[Reply]]) -> Reply | None:
         """None if there is no answer in time: our ranks must end before the fence."""
         left = self.memory.contact + self._rules.patience - boot_time()
         return await self._requests.ask(what, ask, left)

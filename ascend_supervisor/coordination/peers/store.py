@@ -1,15 +1,22 @@
-"""The keys of a job in etcd: read at one revision, changed by one transaction."""
+"""The keys of a job in etcd: read at one revision, changed by one transaction.
+
+Of a job of many servers those near by are read, and all of them when that is needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 
-from ascend_supervisor.coordination.agreement import acts, keys
+import anyio
+from msgspec import Struct
+
+from ascend_supervisor.coordination.agreement import acts
+from ascend_supervisor.coordination.agreement import records as keys
+from ascend_supervisor.coordination.agreement.records import DamagedRecord, Phase
 from ascend_supervisor.coordination.agreement.view import MOST_SERVERS, View, view_of
-from ascend_supervisor.coordination.peers.near import Near
-from ascend_supervisor.coordination.peers.reading import Reading, ranges, values_of
+from ascend_supervisor.coordination.peers.near import Near, counted, patched, shows_loss
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import LeaseNotFound
 from ascend_supervisor.etcd.values import (
@@ -18,14 +25,146 @@ from ascend_supervisor.etcd.values import (
     Delete,
     Equals,
     Get,
+    Got,
     Key,
+    KeyValue,
     Operation,
+    Part,
     Prefix,
     Put,
     Range,
     Transaction,
+    TransactionAnswer,
 )
 from ascend_supervisor.etcd.watch import Watch
+
+
+def ranges(prefix: str) -> tuple[Range, ...]:
+    """Where a job has keys: what others keep beside them below its prefix is not read."""
+    words = (keys.SERVER, keys.READY, keys.DONE, keys.ALIVE)
+    own = (Key(prefix + name) for name in (keys.EPOCH, keys.ABOUT))
+    return (*own, *(Prefix(f"{prefix}{word}/") for word in words))
+
+
+class _Whole(Struct, frozen=True):
+    """All keys as they were at ``revision``, read at ``at`` (seconds of the event loop).
+
+    ``own`` is when our own record was put last (a revision): nobody else puts it, and we only if
+    we have read that it is gone, so etcd has its data as long as that stays; 0 without a record.
+    """
+
+    view: View
+    revision: int
+    at: float
+    own: int
+    servers: int
+
+
+class Reading:
+    """``prefix`` is that of the job's keys."""
+
+    def __init__(self, etcd: Etcd, prefix: str) -> None:
+        self._etcd = etcd
+        self._prefix = prefix
+        self._whole: _Whole | None = None
+        self._latest: View | None = None
+
+    def forget(self) -> None:
+        """What is known was of no use: read all the next time."""
+        self._latest = None
+
+    async def view(self, near: Near) -> View:
+        """The newest view that ``near`` needs; raises the errors of etcd."""
+        try:
+            return await self._newest(near)
+        except DamagedRecord:  # what is damaged counts for nothing where all is read
+            return await self._all(near)
+
+    async def _newest(self, near: Near) -> View:
+        """Raises DamagedRecord for a record near by."""
+        latest, whole = self._latest, self._whole
+        if latest is None or latest.epoch is None or latest.damaged or whole is None:
+            return await self._all(near)
+        if whole.servers != near.servers:
+            return await self._all(near)
+        if latest.epoch.phase is Phase.END or anyio.current_time() - whole.at > near.limit:
+            return await self._all(near)
+        names = near.read(latest.epoch.generation)
+        gets = [Get(Key(self._prefix + name)) for name in names]
+        count = Get(Prefix(self._prefix + counted(latest.epoch)), Part.COUNT)
+        answer = await self._etcd.read(*gets, count)
+        found = {name: got.one for name, got in zip(names, answer.got, strict=False)}
+        if not _is_the_same(whole, found[keys.server(near.index)], answer.revision):
+            self._whole = None
+            return await self._all(near)
+        epoch = found[keys.EPOCH]
+        if epoch is None or answer.got[-1].count >= near.servers:
+            return await self._all(near)
+        values = {name: None if one is None else one.value for name, one in found.items()}
+        if values[keys.EPOCH] != latest.values.get(keys.EPOCH):
+            return await self._next_epoch(near, latest)
+        self._latest = patched(latest, values, answer.revision)
+        return self._latest
+
+    async def _next_epoch(self, near: Near, latest: View) -> View:
+        """The epoch has changed, and ``about`` with it."""
+        names = (keys.EPOCH, keys.ABOUT, *near.watched[1:])
+        answer = await self._etcd.read(*(Get(Key(self._prefix + name)) for name in names))
+        found = zip(names, answer.got, strict=True)
+        values = {name: None if got.one is None else got.one.value for name, got in found}
+        own = answer.got[names.index(keys.server(near.index))].one
+        is_the_same = self._whole is not None and _is_the_same(self._whole, own, answer.revision)
+        view = patched(latest, values, answer.revision)
+        if not is_the_same or not _goes_on(view) or shows_loss(view):
+            return await self._all(near)
+        self._latest = view
+        return view
+
+    async def _all(self, near: Near) -> View:
+        """All keys at one revision; of those that have not changed since, nothing is sent."""
+        whole = self._whole
+        if whole is not None and whole.own:
+            own = Get(Key(self._prefix + keys.server(near.index)))
+            changed = (Get(one, since=whole.revision + 1) for one in ranges(self._prefix))
+            answer = await self._etcd.read(own, *changed)
+            values = {**whole.view.values, **values_of(answer.got[1:], self._prefix)}
+            # Else something was deleted.
+            is_complete = len(values) == sum(got.count for got in answer.got[1:])
+            if is_complete and _is_the_same(whole, answer.got[0].one, answer.revision):
+                return self._know(values, answer, whole.own, near.servers)
+        answer = await self._etcd.read(*map(Get, ranges(self._prefix)))
+        name = self._prefix + keys.server(near.index)
+        records = (one for got in answer.got for one in got.records)
+        modified = sum(one.modified for one in records if one.key == name)
+        values = values_of(answer.got, self._prefix)
+        return self._know(values, answer, modified, near.servers)
+
+    def _know(
+        self, values: dict[str, bytes], answer: TransactionAnswer, own: int, servers: int
+    ) -> View:
+        view = view_of(values, answer.revision, servers)
+        self._latest = view
+        self._whole = _Whole(view, answer.revision, anyio.current_time(), own, servers)
+        return view
+
+
+def values_of(answers: Sequence[Got], prefix: str) -> dict[str, bytes]:
+    """The values by key, relative to the prefix."""
+    return {one.key.removeprefix(prefix): one.value for got in answers for one in got.records}
+
+
+def _goes_on(view: View) -> bool:
+    """Whether the epoch is that of a job that has not ended, and ``about`` belongs to it."""
+    epoch, about = view.epoch, view.about
+    if epoch is None or about is None or epoch.phase is Phase.END:
+        return False
+    return epoch.stamp == about.stamp
+
+
+def _is_the_same(whole: _Whole, own: KeyValue | None, revision: int) -> bool:
+    """Whether etcd goes on from what was read: it has not lost its data meanwhile."""
+    return revision >= whole.revision and (0 if own is None else own.modified) == whole.own
+
 
 JOB_LEASE_SECONDS = 3600
 MOST_LEASE = 2**63 - 1
@@ -55,7 +194,7 @@ class Store:
         answer = await self._etcd.read(*map(Get, ranges(self._prefix)))
         return view_of(values_of(answer.got, self._prefix), answer.revision, servers)
 
-    async def write(self, act: acts.Transaction) -> bool:
+    async def write(self, act: acts.RecordChange) -> bool:
         """Whether it has succeeded; nothing was changed if not. Leases that are gone are made."""
         self._job = act.job
         has_succeeded = False
@@ -66,7 +205,7 @@ class Store:
                 self._reading.forget()
         return has_succeeded
 
-    async def _written(self, act: acts.Transaction) -> bool:
+    async def _written(self, act: acts.RecordChange) -> bool:
         transaction = self._transaction(act)
         try:
             return (await self._etcd.transact(transaction)).succeeded
@@ -92,20 +231,20 @@ class Store:
         async with self._etcd.watch(*ranges, revision=revision + 1) as watch:
             yield watch
 
-    async def _grant(self, act: acts.Transaction) -> None:
+    async def _grant(self, act: acts.RecordChange) -> None:
         await self._etcd.grant(lease_of(act.job), JOB_LEASE_SECONDS)
         if any(put.lease is acts.Lease.ALIVE for put in act.puts):
             await self._etcd.grant(self._alive, self._ttl)
 
-    def _transaction(self, act: acts.Transaction) -> Transaction:
+    def _transaction(self, act: acts.RecordChange) -> Transaction:
         when = tuple(self._compare(one) for one in act.compares)
         return Transaction(when, tuple(self._operations(act)))
 
-    def _compare(self, one: acts.Compare) -> Compare:
+    def _compare(self, one: acts.KeyIs) -> Compare:
         name = self._prefix + one.key
         return Absent(name) if one.value is None else Equals(name, one.value)
 
-    def _operations(self, act: acts.Transaction) -> Iterator[Operation]:
+    def _operations(self, act: acts.RecordChange) -> Iterator[Operation]:
         leases = {acts.Lease.JOB: lease_of(act.job), acts.Lease.ALIVE: self._alive}
         for put in act.puts:
             yield Put(self._prefix + put.key, put.value, leases[put.lease])

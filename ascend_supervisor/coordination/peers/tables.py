@@ -1,8 +1,18 @@
-"""The rank table that the servers agree on: one that somebody writes, or one that they make."""
+"""The rank table that the servers agree on: one that somebody writes, or one that they make.
+
+A server says where it runs, in a word that outlives the supervisor, but not its machine or
+container. A supervisor that is started again at the same place, where nothing of
+the earlier one is left, may take its index at once. Host names, addresses and /etc/machine-id do
+not tell this: images share them, or another pod gets them.
+"""
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn, Protocol
 
 import anyio
@@ -12,9 +22,46 @@ from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.made_table import Server, ServerDevice, made_table
 from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.coordination.agreement.records import Seat
-from ascend_supervisor.coordination.peers.place import machine_of
 from ascend_supervisor.coordination.peers.session import Session
+from ascend_supervisor.files.regular_file import read_regular_file, write_atomically
 from ascend_supervisor.tasks.threads import aside
+
+SUFFIX = ".place"
+MODE = 0o600
+MOST_BYTES = 1024
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_WORD = re.compile(rb"[0-9a-f]{16}")
+
+
+def place_beside(state_file: Path, boot_id: Path = BOOT_ID) -> str:
+    """The same word at each call, if it can be kept beside the state file; it may block.
+
+    It holds the machine's boot id: a directory that several machines share is not one place.
+    """
+    path = state_file.with_name(state_file.name + SUFFIX)
+    word = _kept(path)
+    if word is None:
+        word = secrets.token_hex(8)
+        with suppress(OSError):  # a full disk: then the next start is at another place
+            write_atomically(path, word.encode(), MODE)
+    boot = ""
+    with suppress(OSError):
+        boot = boot_id.read_text().strip()
+    return f"{word}@{boot}"
+
+
+def machine_of(place: str) -> str:
+    """The same for all places on a machine that has not been started anew; containers share it."""
+    return place.rpartition("@")[2]
+
+
+def _kept(path: Path) -> str | None:
+    with suppress(OSError):
+        found = read_regular_file(path, MOST_BYTES)
+        if _WORD.fullmatch(found):
+            return found.decode()
+    return None
+
 
 AGAIN_SECONDS = 5.0
 MOST_TABLES = 16
@@ -23,7 +70,7 @@ MADE = "made of what the servers publish"
 """In place of a digest: who agrees on the roster agrees on the table."""
 
 
-class Part(Struct, frozen=True):
+class Contribution(Struct, frozen=True):
     """What this server brings: its ``index`` among ``servers`` (None: any), and its ``devices``.
 
     These are empty where somebody writes the table.
@@ -45,7 +92,7 @@ class Placed(Struct, frozen=True):
 class Tables(Protocol):
     """Where the table comes from; all of it may raise a Refusal."""
 
-    async def part(self) -> Part:
+    async def part(self) -> Contribution:
         """Called once, before this server joins the others."""
 
     async def addresses(self) -> tuple[str, ...]:
@@ -95,9 +142,9 @@ class WrittenTable:
         self._places: dict[str, Placed] = {}
         """By the digest of the table; the one that was read last is the last."""
 
-    async def part(self) -> Part:
+    async def part(self) -> Contribution:
         self._latest = await self._read()
-        return Part(self._latest.node_rank, self._latest.found.table.servers)
+        return Contribution(self._latest.node_rank, self._latest.found.table.servers)
 
     async def addresses(self) -> tuple[str, ...]:
         return ()
@@ -162,8 +209,8 @@ class MadeTable:
         self._address = address
         self._latest: Placed | None = None
 
-    async def part(self) -> Part:
-        return Part(self._index, self._servers, self._devices)
+    async def part(self) -> Contribution:
+        return Contribution(self._index, self._servers, self._devices)
 
     async def addresses(self) -> tuple[str, ...]:
         return (await aside(self._address),)

@@ -12,8 +12,7 @@ from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.peers import MOST_TOLD, PeersWaiting
-from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.intervals import CLUSTER
+from ascend_supervisor.tasks.clock import CLUSTER, Clock
 
 _Indices = tuple[int, ...]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from ascend_supervisor.cluster.made_table import is_loopback
@@ -20,12 +22,12 @@ class Word(Struct, frozen=True):
     host: str = ""
 
 
-Words = tuple[Word, ...]
+ServerWords = tuple[Word, ...]
 """By index."""
 MOST_UNHEARD = 16
 
 
-def heard(known: Words, view: View, servers: int, now: float) -> Words:
+def heard(known: ServerWords, view: View, servers: int, now: float) -> ServerWords:
     """The words after ``view``, which was read ``now``; one that has not changed keeps its time."""
     epoch = view.epoch
     if epoch is None:
@@ -43,11 +45,11 @@ def heard(known: Words, view: View, servers: int, now: float) -> Words:
     return tuple(found)
 
 
-class Listener:
+class WordListener:
     """What is heard is put together only when somebody asks, or when much has come."""
 
     def __init__(self) -> None:
-        self._words: Words = ()
+        self._words: ServerWords = ()
         self._unheard: list[tuple[View, int, float]] = []
 
     def listen(self, view: View, servers: int, now: float) -> None:
@@ -57,7 +59,7 @@ class Listener:
             self._hear()
 
     @property
-    def words(self) -> Words:
+    def words(self) -> ServerWords:
         self._hear()
         return self._words
 
@@ -67,7 +69,7 @@ class Listener:
         self._unheard.clear()
 
 
-def seen(words: Words, hosts: tuple[str, ...], now: float) -> tuple[ServerSeen, ...]:
+def seen(words: ServerWords, hosts: tuple[str, ...], now: float) -> tuple[ServerSeen, ...]:
     """``hosts`` are the names by index in the table, for servers that publish no address."""
     return tuple(
         ServerSeen(
@@ -140,3 +142,49 @@ def _text(epoch: Epoch, view: View, index: int, phase: ServerPhase) -> str:
         "ending": f"ends with exit code {epoch.exit_code}",
         "ended": f"has ended with exit code {epoch.exit_code}",
     }[phase]
+
+
+class Others:
+    def __init__(self) -> None:
+        self._latest: View | None = None
+        self._listener = WordListener()
+
+    def look(self, view: View, servers: int, now: float) -> None:
+        """``view`` of a job of so many servers was read ``now`` (seconds of CLOCK_BOOTTIME)."""
+        self._latest = view
+        self._listener.listen(view, servers, now)
+
+    @property
+    def words(self) -> ServerWords:
+        """The last word of every server, by index."""
+        return self._listener.words
+
+    @property
+    def tables_of_newcomers(self) -> frozenset[str]:
+        """With which tables servers are ready that had no part in the last generation."""
+        view = self._latest
+        if view is None or view.about is None:
+            return frozenset()
+        known = {seat.incarnation for seat in view.about.roster}
+        marks = (view.ready[index] for index in view.prepared)
+        return frozenset(mark.digest for mark in marks if known and mark.incarnation not in known)
+
+    def missing(self, own: int | None, servers: int) -> tuple[int, ...]:
+        """Those that were not ready for the next generation.
+
+        Empty as long as this server has no index: it waits for that.
+        """
+        if own is None:
+            return ()
+        ready = set(self._latest.prepared) if self._latest is not None else set()
+        return tuple(sorted(set(range(servers)) - ready - {own}))
+
+    def hosts(self, indices: Iterable[int]) -> tuple[str, ...]:
+        """What names each of them to people; empty for one that was not seen."""
+        members = self._latest.members if self._latest is not None else {}
+        return tuple(one.shown if (one := members.get(index)) else "" for index in indices)
+
+    def lost(self, own: int | None, servers: int) -> tuple[int, ...]:
+        """Those of them that have no supervisor: it was lost, or has not come yet."""
+        living = self._latest.living if self._latest is not None else ()
+        return tuple(index for index in self.missing(own, servers) if index not in living)

@@ -13,16 +13,25 @@ from ascend_supervisor.coordination.agreement.acts import (
     Exit,
     Forget,
     Read,
+    RecordChange,
     StartRanks,
-    Transaction,
-    Wait,
+    WaitUntil,
 )
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
-from ascend_supervisor.coordination.agreement.memory import Memory, carried_out, memory_at, remember
+from ascend_supervisor.coordination.agreement.memory import (
+    PeerMemory,
+    carried_out,
+    memory_at,
+    remember,
+)
 from ascend_supervisor.coordination.agreement.records import Seat
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
-from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.situation import (
+    Clocks,
+    JobRules,
+    Ranks,
+    Self,
+    Situation,
+)
+from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, Remedy
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.coordination.agreement.store import Store, ageless, seen
@@ -61,9 +70,9 @@ class Process(Struct, frozen=True, cache_hash=True):
 
     name: str
     place: str
-    memory: Memory
+    memory: PeerMemory
     situation: Situation = Situation(table="t")
-    pending: Transaction | None = None
+    pending: RecordChange | None = None
     reach: Reach = Reach.FINE
     lease_age: int = 0
     ranks: Life | None = None
@@ -84,8 +93,8 @@ def new_process(name: str, place: str) -> Process:
     return Process(name, place, memory_at(0))
 
 
-def rules_of(process: Process, servers: int, limit: int) -> Rules:
-    return Rules(
+def rules_of(process: Process, servers: int, limit: int) -> JobRules:
+    return JobRules(
         Self(process.name, process.place),
         servers,
         RestartBudget(limit),
@@ -104,7 +113,7 @@ class Looked(Struct, frozen=True, cache_hash=True):
 
 
 def looks(
-    process: Process, store: Store, rules: Rules, without: frozenset[str]
+    process: Process, store: Store, rules: JobRules, without: frozenset[str]
 ) -> tuple[Looked, ...]:
     """Everything that one wake may lead to: an index is taken at random."""
     usual = look(process, store, rules, without)
@@ -126,7 +135,7 @@ def _taken(looked: Looked) -> int | None:
 def look(
     process: Process,
     store: Store,
-    rules: Rules,
+    rules: JobRules,
     without: frozenset[str],
     fraction: float = 0.0,
 ) -> Looked:
@@ -146,11 +155,11 @@ def look(
     return _acted(process, act, rules)
 
 
-def _acted(process: Process, act: Act, rules: Rules) -> Looked:
+def _acted(process: Process, act: Act, rules: JobRules) -> Looked:
     match act:
-        case Transaction():
+        case RecordChange():
             return Looked(replace(process, pending=ageless(act)))
-        case Wait() | Read():
+        case WaitUntil() | Read():
             return Looked(process)
         case EndRanks():
             ranks = Ranks.ENDING if process.ranks else Ranks.NONE

@@ -7,8 +7,8 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import Lease, Transaction
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import Lease, RecordChange
 from ascend_supervisor.coordination.agreement.records import About, Charges, decode, encode
 from ascend_supervisor.coordination.agreement.view import View, view_of
 
@@ -54,7 +54,7 @@ class Store(Struct, frozen=True, cache_hash=True):
         return any(item.holder == holder for item in self.items)
 
 
-def transacted(store: Store, act: Transaction, holder: str) -> Store | None:
+def transacted(store: Store, act: RecordChange, holder: str) -> Store | None:
     """The store after the transaction; None if a compare has failed."""
     values = store.values()
     if any(values.get(one.key) != one.value for one in act.compares):
@@ -64,7 +64,7 @@ def transacted(store: Store, act: Transaction, holder: str) -> Store | None:
         items.pop(key, None)
     for put in act.puts:
         items[put.key] = Item(put.key, put.value, holder if put.lease is Lease.ALIVE else "")
-    writes = store.writes + any(put.key == keys.EPOCH for put in act.puts)
+    writes = store.writes + any(put.key == records.EPOCH for put in act.puts)
     return Store(tuple(items[key] for key in sorted(items)), writes)
 
 
@@ -73,14 +73,14 @@ def seen(store: Store) -> View:
     return view_of(store.values(), 0)
 
 
-def ageless(act: Transaction) -> Transaction:
+def ageless(act: RecordChange) -> RecordChange:
     """The same without the ages of restarts: with a budget that has no period they mean nothing,
     and without them many states of the search are one."""
     return replace(act, puts=tuple(map(_ageless, act.puts)))
 
 
 def _ageless(put):
-    if put.key != keys.ABOUT:
+    if put.key != records.ABOUT:
         return put
     about = decode(put.key, put.value, About)
     charges = about.charges

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement.acts import Act, Transaction, Wait
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
+from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, WaitUntil
 from ascend_supervisor.coordination.agreement.memory import remember
 from ascend_supervisor.coordination.agreement.records import Cause, Phase
-from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.situation import Clocks, Ranks, Situation
+from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.ends import with_own_failure
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, Remedy
@@ -78,7 +77,7 @@ def test_a_failure_takes_the_place_of_its_consequence(own):
 )
 def test_no_other_cause_is_replaced(told, ours):
     written = act(gathering(told), after(ours))
-    assert not isinstance(written, Transaction) or written.puts[0].key != "epoch"
+    assert not isinstance(written, RecordChange) or written.puts[0].key != "epoch"
 
 
 def test_who_told_its_failure_before_its_words_were_known_tells_that_it_is_a_consequence():
@@ -90,7 +89,7 @@ def test_who_told_its_failure_before_its_words_were_known_tells_that_it_is_a_con
 
 def test_after_etcd_was_away_a_consequence_lets_the_others_tell_first():
     seen = view(RUN, replace(ABOUT, roster=ROSTER))
-    assert isinstance(act(seen, after(CONSEQUENCE), had_gap=True), Wait)
+    assert isinstance(act(seen, after(CONSEQUENCE), had_gap=True), WaitUntil)
     for failure, had_gap in ((OWN, True), (UNKNOWN, True), (CONSEQUENCE, False)):
         cause = about_of(act(seen, after(failure), had_gap=had_gap)).cause
         assert cause is not None

@@ -5,39 +5,44 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement import records as keys
 from ascend_supervisor.coordination.agreement.acts import (
     Act,
-    Compare,
     Exit,
     Forget,
+    KeyIs,
     Read,
-    Transaction,
-    Wait,
+    RecordChange,
+    WaitUntil,
 )
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
-from ascend_supervisor.coordination.agreement.memory import Memory, memory_at, remember
+from ascend_supervisor.coordination.agreement.memory import PeerMemory, memory_at, remember
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     Cause,
     Epoch,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
     Record,
     Seat,
     decode,
     encode,
 )
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
-from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks, Situation
+from ascend_supervisor.coordination.agreement.situation import (
+    Clocks,
+    JobRules,
+    Obstacle,
+    Ranks,
+    Self,
+    Situation,
+)
+from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View, view_of
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 
-RULES = Rules(Self("A", "a"), 2, RestartBudget(1, backoff=Backoff(8.0, 60.0)), settings="s")
+RULES = JobRules(Self("A", "a"), 2, RestartBudget(1, backoff=Backoff(8.0, 60.0)), settings="s")
 GATHER = Epoch("job", 0, Phase.GATHER, "w0")
 RUN = Epoch("job", 0, Phase.RUN, "w1")
 ROSTER = (Seat("A", "a"), Seat("B", "b"))
@@ -67,7 +72,7 @@ def without(seen: View, *names: str) -> View:
     return view_of({name: one for name, one in seen.values.items() if name not in names}, 1)
 
 
-def known(*views: View, at: float = 100.0, rules: Rules = RULES) -> Memory:
+def known(*views: View, at: float = 100.0, rules: JobRules = RULES) -> PeerMemory:
     """What is remembered after these reads, one a second."""
     memory = memory_at(at)
     for second, one in enumerate(views):
@@ -75,18 +80,20 @@ def known(*views: View, at: float = 100.0, rules: Rules = RULES) -> Memory:
     return memory
 
 
-def act(seen: View, situation: Situation = READY, later: float = 0.0, rules: Rules = RULES) -> Act:
+def act(
+    seen: View, situation: Situation = READY, later: float = 0.0, rules: JobRules = RULES
+) -> Act:
     return decide(seen, known(seen, rules=rules), Clocks(100 + later, "new"), situation, rules)
 
 
 def epoch_of(written: Act) -> Epoch:
-    assert isinstance(written, Transaction)
+    assert isinstance(written, RecordChange)
     (value,) = (put.value for put in written.puts if put.key == keys.EPOCH)
     return decode(keys.EPOCH, value, Epoch)
 
 
 def about_of(written: Act) -> About:
-    assert isinstance(written, Transaction)
+    assert isinstance(written, RecordChange)
     (value,) = (put.value for put in written.puts if put.key == keys.ABOUT)
     return decode(keys.ABOUT, value, About)
 
@@ -157,22 +164,22 @@ def test_an_obstacle_ends_the_job_of_a_member_and_only_the_newcomer_else():
 def test_a_member_that_is_no_part_of_the_run_leaves_it():
     running = view(RUN, replace(ABOUT, roster=(Seat("old", "a"), Seat("B", "b"))))
     written = act(running, replace(READY, stop=15))
-    assert isinstance(written, Transaction)
+    assert isinstance(written, RecordChange)
     assert written.deletes == ("alive/0", "ready/0/0")
 
 
 def test_a_server_that_is_done_leaves_and_keeps_its_done():
-    running = view(RUN, replace(ABOUT, roster=ROSTER), done__0__0=Mark("A", "t"))
+    running = view(RUN, replace(ABOUT, roster=ROSTER), done__0__0=PhaseMark("A", "t"))
     succeeded = Situation(Ranks.SUCCEEDED, 0, stop=15, table="t")
     written = act(running, succeeded)
-    assert isinstance(written, Transaction)
+    assert isinstance(written, RecordChange)
     assert (written.puts, written.deletes) == ((), ("alive/0",))
     assert written.then is not None
 
 
 def test_tables_that_differ_start_nothing_and_are_both_named_in_the_end():
-    seen = view(GATHER, ready__0__0=Mark("A", "t"), ready__0__1=Mark("B", "u"))
-    assert isinstance(act(seen), Wait)
+    seen = view(GATHER, ready__0__0=PhaseMark("A", "t"), ready__0__1=PhaseMark("B", "u"))
+    assert isinstance(act(seen), WaitUntil)
     memory = replace(known(seen), only_ready=100 - RULES.timeout)
     written = decide(seen, memory, Clocks(100, "new"), READY, RULES)
     assert epoch_of(written).exit_code == 65
@@ -185,7 +192,9 @@ def test_tables_that_differ_start_nothing_and_are_both_named_in_the_end():
 def test_who_did_not_come_back_is_named_in_the_end():
     called = Member("job", "B", "b", host="pod job-1, node n2, address 10.0.0.2")
     about = replace(ABOUT, cause=Cause(0, 7, "rank 0 exited with status 7"), roster=ROSTER)
-    seen = view(replace(GATHER, generation=1), about, ready__1__0=Mark("A", "t"), server__1=called)
+    seen = view(
+        replace(GATHER, generation=1), about, ready__1__0=PhaseMark("A", "t"), server__1=called
+    )
     memory = replace(known(seen), only_ready=100 - RULES.timeout)
     cause = about_of(decide(seen, memory, Clocks(100, "new"), READY, RULES)).cause
     assert cause is not None
@@ -194,7 +203,7 @@ def test_who_did_not_come_back_is_named_in_the_end():
 
 def test_tables_that_differ_are_told_with_the_names_of_their_servers():
     called = Member("job", "B", "b", ("10.0.0.2",))
-    first, second = Mark("A", "t"), Mark("B", "u")
+    first, second = PhaseMark("A", "t"), PhaseMark("B", "u")
     seen = view(GATHER, ready__0__0=first, ready__0__1=second, server__1=called)
     memory = replace(known(seen), only_ready=100 - RULES.timeout)
     cause = about_of(decide(seen, memory, Clocks(100, "new"), READY, RULES)).cause
@@ -214,9 +223,9 @@ def test_a_server_that_was_told_to_stop_is_named():
 def test_the_server_whose_table_nobody_shares_is_blamed_whoever_writes_it():
     seen = view(
         GATHER,
-        ready__0__0=Mark("A", "t"),
-        ready__0__1=Mark("B", "u"),
-        ready__0__2=Mark("C", "t"),
+        ready__0__0=PhaseMark("A", "t"),
+        ready__0__1=PhaseMark("B", "u"),
+        ready__0__2=PhaseMark("C", "t"),
         server__2=Member("job", "C", "c"),
         alive__2=Beat("C"),
     )
@@ -243,10 +252,10 @@ def test_a_failure_is_charged_and_waited_for_and_the_last_one_ends_the_job():
 
 
 def test_nothing_runs_before_the_delay_is_over():
-    marks = {"ready__0__0": Mark("A", "t"), "ready__0__1": Mark("B", "t")}
+    marks = {"ready__0__0": PhaseMark("A", "t"), "ready__0__1": PhaseMark("B", "t")}
     seen = view(GATHER, replace(ABOUT, delay=4.0), **marks)
     early = act(seen, later=3)
-    assert early == Wait(104.0, "all are ready; the restart is delayed for 4 s")
+    assert early == WaitUntil(104.0, "all are ready; the restart is delayed for 4 s")
     assert epoch_of(act(seen, later=4)).phase is Phase.RUN
 
 
@@ -257,21 +266,21 @@ def test_whoever_exits_at_the_end_takes_its_keys_along():
     assert isinstance(found, Exit)
     assert found.farewell is not None
     assert set(found.farewell.deletes) == {"server/0", "alive/0", "ready/0/0", "done/0/0"}
-    read = Compare(keys.EPOCH, encode(replace(RUN, phase=Phase.END, exit_code=3)))
+    read = KeyIs(keys.EPOCH, encode(replace(RUN, phase=Phase.END, exit_code=3)))
     assert found.farewell.compares == (read, *seen.unchanged("server/0"))
 
 
 def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
     newcomer = replace(RULES, own=Self("X", "x", index=1))
     found = act(view(GATHER), rules=newcomer)
-    assert isinstance(found, Wait)
+    assert isinstance(found, WaitUntil)
     held = "the place of server 1 is held by another supervisor, on"
     assert found.reason == f"{held} the place b"
     named = view(GATHER, server__1=Member("job", "B", "b", host="node-b"))
     assert getattr(act(named, rules=newcomer), "reason", "") == f"{held} node-b"
     free = without(view(GATHER), "server/1", "alive/1")
     taken = act(free, rules=newcomer)
-    assert isinstance(taken, Transaction)
+    assert isinstance(taken, RecordChange)
     assert [put.key for put in taken.puts] == ["server/1", "alive/1"]
 
 
@@ -288,7 +297,7 @@ def test_a_member_whose_record_is_gone_too_is_lost_only_after_a_ttl():
     running = view(RUN, replace(ABOUT, roster=ROSTER))
     gone = without(running, "server/1", "alive/1")
     memory = replace(known(running, gone), cautious_until=0.0, started=0)
-    assert isinstance(decide(gone, memory, Clocks(101, "new"), RUNNING, RULES), Wait)
+    assert isinstance(decide(gone, memory, Clocks(101, "new"), RUNNING, RULES), WaitUntil)
     memory = remember(memory, gone, 105, 105, RULES)
     memory = remember(memory, gone, 110, 110, RULES)
     memory = remember(memory, gone, 111, 111, RULES)

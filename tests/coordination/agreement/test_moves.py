@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import EndRanks, Forget, Transaction, Wait
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import EndRanks, Forget, RecordChange, WaitUntil
 from ascend_supervisor.coordination.agreement.memory import carried_out, remember
-from ascend_supervisor.coordination.agreement.records import Mark, Member, decode
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
+from ascend_supervisor.coordination.agreement.records import Member, PhaseMark, decode
+from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Self
+from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View, view_of
 from tests.coordination.agreement.store import Item, Store, transacted
 from tests.coordination.agreement.test_decision import (
@@ -28,10 +27,10 @@ from tests.coordination.agreement.test_decision import (
 
 MOVED = replace(RULES, own=Self("A", "a", index=1))
 SWAPPED = replace(RULES, own=Self("B", "b", index=0))
-SEEN = view(GATHER, replace(ABOUT, roster=ROSTER), ready__0__0=Mark("A", "t"))
+SEEN = view(GATHER, replace(ABOUT, roster=ROSTER), ready__0__0=PhaseMark("A", "t"))
 
 
-def next_act(store: Store, memory, rules: Rules, at: float):
+def next_act(store: Store, memory, rules: JobRules, at: float):
     """What a server does next, and what it remembers then."""
     seen = view_of(store.values(), 1)
     memory = remember(memory, seen, at, at, rules)
@@ -41,9 +40,9 @@ def next_act(store: Store, memory, rules: Rules, at: float):
 def test_it_leaves_its_index_once_its_ranks_are_gone():
     assert isinstance(act(SEEN, replace(RUNNING), rules=MOVED), EndRanks)
     written = act(SEEN, rules=MOVED)
-    assert isinstance(written, Transaction)
+    assert isinstance(written, RecordChange)
     (left,) = written.puts
-    assert left.key == keys.server(0)
+    assert left.key == records.server(0)
     assert decode(left.key, left.value, Member).has_left
     assert written.deletes == ("alive/0", "ready/0/0")
     assert carried_out(known(SEEN), written, 100, MOVED).index is None
@@ -51,7 +50,7 @@ def test_it_leaves_its_index_once_its_ranks_are_gone():
 
 def test_it_waits_for_the_other_index_as_long_as_another_holds_it():
     free = view(GATHER, server__0=Member("job", "A", "a", has_left=True))
-    assert isinstance(act(without(free, "alive/0"), rules=MOVED), Wait)
+    assert isinstance(act(without(free, "alive/0"), rules=MOVED), WaitUntil)
 
 
 def test_an_answer_that_was_lost_is_no_farewell():
@@ -68,7 +67,7 @@ def test_servers_that_change_places_meet_again():
     for at in range(101, 111):
         for name, rules in (("A", MOVED), ("B", SWAPPED)):
             found, memories[name] = next_act(store, memories[name], rules, at)
-            if isinstance(found, Transaction) and (after := transacted(store, found, name)):
+            if isinstance(found, RecordChange) and (after := transacted(store, found, name)):
                 store = after
                 memories[name] = carried_out(memories[name], found, at, rules)
     seen: View = view_of(store.values(), 1)

@@ -5,22 +5,21 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import Act, Transaction, Wait
-from ascend_supervisor.coordination.agreement.charges import budget_after
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
-from ascend_supervisor.coordination.agreement.memory import Memory, remember
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, WaitUntil
+from ascend_supervisor.coordination.agreement.memory import PeerMemory, remember
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Cause,
     Charges,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
 )
-from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.situation import Clocks, Ranks, Situation
+from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.coordination.agreement.writing import budget_after
 from ascend_supervisor.outcome import Crashed, Ended, Fault, Remedy
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.coordination.agreement.test_decision import (
@@ -50,11 +49,11 @@ OWN = Ended(Crashed(replace(FAILURE, oom_killed=True)), 1.0)
 
 
 def pending(about: About = PENDING) -> View:
-    return view(GATHER, about, ready__1__0=Mark("A", "t"), ready__1__1=Mark("B", "t"))
+    return view(GATHER, about, ready__1__0=PhaseMark("A", "t"), ready__1__1=PhaseMark("B", "t"))
 
 
 def act(
-    seen: View, situation: Situation = HERE, later: float = 0.0, memory: Memory | None = None
+    seen: View, situation: Situation = HERE, later: float = 0.0, memory: PeerMemory | None = None
 ) -> Act:
     known_so_far = memory or known(seen, rules=FOLLOWING)
     at = 100.0 + later
@@ -105,7 +104,7 @@ def test_a_lost_server_has_no_name_of_the_one_that_took_its_place():
 
 
 def test_nothing_runs_before_the_cluster_had_its_time():
-    assert isinstance(act(pending(), later=VERDICT - 1), Wait)
+    assert isinstance(act(pending(), later=VERDICT - 1), WaitUntil)
 
 
 def test_a_silent_cluster_lets_the_failure_be_charged_in_the_same_generation():
@@ -121,16 +120,16 @@ def test_a_silent_cluster_lets_the_failure_be_charged_in_the_same_generation():
 
 def test_without_a_restart_left_a_silent_cluster_ends_the_job():
     spent = replace(PENDING, charges=Charges((0.0,)))
-    assert isinstance(act(pending(spent), later=VERDICT - 1), Wait)
+    assert isinstance(act(pending(spent), later=VERDICT - 1), WaitUntil)
     written = act(pending(spent), later=VERDICT)
     assert (epoch_of(written).phase, epoch_of(written).exit_code) == (Phase.END, 3)
     assert about_of(written).cause == CAUSE
 
 
 def test_where_others_are_missing_the_cluster_may_still_say_that_it_replaces_them():
-    seen = without(pending(), "alive/1", keys.ready(1, 1))
+    seen = without(pending(), "alive/1", records.ready(1, 1))
     memory = replace(known(seen, rules=FOLLOWING), cautious_until=0.0)
-    assert isinstance(act(seen, later=VERDICT, memory=memory), Wait)
+    assert isinstance(act(seen, later=VERDICT, memory=memory), WaitUntil)
 
 
 def test_a_failure_whose_words_clear_the_cluster_is_charged_at_once():
@@ -159,6 +158,6 @@ def test_a_cluster_that_gives_up_ends_the_job():
 def test_what_a_restart_costs_is_written_once():
     known_now = replace(PENDING, pending=None, charges=Charges((0.0,)))
     written = act(pending(known_now), replace(HERE, cluster=RECOVERS), later=VERDICT)
-    assert isinstance(written, Transaction)
+    assert isinstance(written, RecordChange)
     assert epoch_of(written).phase is Phase.RUN
     assert about_of(written).charges == known_now.charges

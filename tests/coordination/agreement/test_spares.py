@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.coordination.agreement.case import Case
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.reasons import reason
+from ascend_supervisor.coordination.agreement.gathering import reason
+from ascend_supervisor.coordination.agreement.situation import Clocks
 from tests.coordination.agreement.process import FENCE, TTL, rules_of
 from tests.coordination.agreement.stage import Stage
 

@@ -12,17 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement import records as keys
 from ascend_supervisor.coordination.agreement.acts import (
     Act,
     Exit,
     Read,
-    Transaction,
-    Wait,
+    RecordChange,
+    WaitUntil,
 )
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
-from ascend_supervisor.coordination.agreement.memory import Memory, memory_at, remember
+from ascend_supervisor.coordination.agreement.memory import PeerMemory, memory_at, remember
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
@@ -30,25 +28,30 @@ from ascend_supervisor.coordination.agreement.records import (
     Charges,
     DamagedRecord,
     Epoch,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
     Record,
     Seat,
     decode,
     encode,
 )
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
-from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.situation import (
+    Clocks,
+    JobRules,
+    Ranks,
+    Self,
+    Situation,
+)
+from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import view_of
-from ascend_supervisor.coordination.peers.ends import ended_by
-from ascend_supervisor.coordination.peers.prices import pending_failure, restart_at
+from ascend_supervisor.coordination.peers.ends import ended_by, pending_failure, restart_at
 from ascend_supervisor.coordination.peers.words import heard, seen
 from ascend_supervisor.outcome import ExitStatus, Failure
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 
 BUDGET = RestartBudget(3, backoff=Backoff(8.0, 60.0))
-OURS = Rules(Self("A", "a", 0), 2, BUDGET, settings="s")
+OURS = JobRules(Self("A", "a", 0), 2, BUDGET, settings="s")
 NEWCOMER = replace(OURS, own=Self("C", "c"))
 ROSTER = (Seat("A", "a"), Seat("B", "b"))
 FAILURE = Failure("rank 1", 1, 3, ExitStatus(7), 2.0)
@@ -63,8 +66,8 @@ RUN = {keys.EPOCH: Epoch("job", 4, Phase.RUN, "w"), keys.ABOUT: ABOUT, **MEMBERS
 GATHER = {
     keys.EPOCH: Epoch("job", 5, Phase.GATHER, "w"),
     keys.ABOUT: replace(ABOUT, cause=Cause(1, 7, "rank 1 failed", FAILURE), delay=3.0),
-    keys.ready(5, 0): Mark("A", "t"),
-    keys.ready(5, 1): Mark("B", "t"),
+    keys.ready(5, 0): PhaseMark("A", "t"),
+    keys.ready(5, 1): PhaseMark("B", "t"),
     **MEMBERS,
 }
 END = {
@@ -96,7 +99,7 @@ def bytes_of(records: Mapping[str, Record]) -> dict[str, bytes]:
 
 
 def next_act(
-    values: Mapping[str, bytes], memory: Memory, rules: Rules, situation: Situation
+    values: Mapping[str, bytes], memory: PeerMemory, rules: JobRules, situation: Situation
 ) -> Act:
     """What follows from a read of these keys; all that is told of them is told, too."""
     read = view_of(values, 2, rules.servers)
@@ -111,7 +114,7 @@ def next_act(
     return act
 
 
-def known(records: Mapping[str, Record], rules: Rules) -> Memory:
+def known(records: Mapping[str, Record], rules: JobRules) -> PeerMemory:
     memory = memory_at(100.0)
     for at in (100.0, 101.0):
         read = view_of(bytes_of(records), 1, rules.servers)
@@ -134,8 +137,8 @@ def test_what_is_no_record_ends_no_rank_and_is_put_right(written):
     memory, values = known(RUN, OURS), {**bytes_of(RUN), **written}
     for _ in range(4):
         act = next_act(values, memory, OURS, RUNNING)
-        assert isinstance(act, (Wait, Read, Transaction)), act
-        if not isinstance(act, Transaction):
+        assert isinstance(act, (WaitUntil, Read, RecordChange)), act
+        if not isinstance(act, RecordChange):
             break
         assert all(values.get(one.key) == one.value for one in act.compares)
         values |= {put.key: put.value for put in act.puts}
@@ -212,18 +215,22 @@ def test_a_number_out_of_its_range_damages_its_record(number):
 
 
 def test_a_job_has_not_succeeded_where_a_member_has_not():
-    lie = {**RUN, keys.EPOCH: Epoch("job", 4, Phase.END, "w", 0), keys.done(4, 1): Mark("B", "t")}
+    lie = {
+        **RUN,
+        keys.EPOCH: Epoch("job", 4, Phase.END, "w", 0),
+        keys.done(4, 1): PhaseMark("B", "t"),
+    }
     act = next_act(bytes_of(lie), known(RUN, OURS), OURS, RUNNING)
-    assert isinstance(act, Transaction)
+    assert isinstance(act, RecordChange)
     assert act.why == "epoch: it says that the job has succeeded, but server 0 has not"
-    true = {**lie, keys.done(4, 0): Mark("A", "t")}
+    true = {**lie, keys.done(4, 0): PhaseMark("A", "t")}
     assert view_of(bytes_of(true), 1).epoch == lie[keys.EPOCH]
 
 
 def test_who_was_not_told_to_stop_takes_its_farewell_back():
     left = {**RUN, keys.server(0): Member("job", "A", "a", has_left=True)}
     act = next_act(bytes_of(left), known(RUN, OURS), OURS, RUNNING)
-    assert isinstance(act, Transaction)
+    assert isinstance(act, RecordChange)
     assert decode(keys.server(0), act.puts[0].value, Member) == RUN[keys.server(0)]
     stopped = next_act(bytes_of(left), known(RUN, OURS), OURS, replace(RUNNING, stop=15))
     assert isinstance(stopped, Exit)
@@ -232,12 +239,12 @@ def test_who_was_not_told_to_stop_takes_its_farewell_back():
 @pytest.mark.parametrize("beat", [b"junk", b'{"incarnation":"stranger"}'])
 def test_an_alive_that_was_overwritten_is_a_loss_only_after_a_ttl(beat):
     written, memory = {**bytes_of(RUN), keys.alive(1): beat}, known(RUN, OURS)
-    assert isinstance(next_act(written, memory, OURS, RUNNING), Wait)
+    assert isinstance(next_act(written, memory, OURS, RUNNING), WaitUntil)
     read = view_of(written, 2)
     for second in range(103, 114):
         memory = replace(remember(memory, read, second, second, OURS), cautious_until=0.0)
     act = decide(read, memory, Clocks(113.0, "new"), RUNNING, OURS)
-    assert isinstance(act, Transaction)
+    assert isinstance(act, RecordChange)
     assert act.why == "server 1 was lost"
 
 
@@ -246,7 +253,7 @@ def test_who_does_not_know_the_job_writes_none_over_a_damaged_one():
     for second in range(60):
         memory = remember(memory, view_of(values, 1), second, second, NEWCOMER)
     act = decide(view_of(values, 1), memory, Clocks(59.0, "new"), Situation(table="t"), NEWCOMER)
-    assert isinstance(act, Wait)
+    assert isinstance(act, WaitUntil)
     assert act.reason.startswith("epoch: expected a record of this job, found b'junk'")
 
 
@@ -255,7 +262,7 @@ def test_marks_of_strangers_are_deleted_a_few_at_a_time():
     values = {**bytes_of(GATHER), **many}
     del values[keys.ready(5, 0)]
     act = next_act(values, known(GATHER, OURS), OURS, Situation(table="t"))
-    assert isinstance(act, Transaction)
+    assert isinstance(act, RecordChange)
     assert len(act.compares) + len(act.puts) + len(act.deletes) < 128
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
-from ascend_supervisor.coordination.agreement.acts import Transaction
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
-from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import RecordChange
+from ascend_supervisor.coordination.agreement.situation import Clocks, Ranks
+from ascend_supervisor.coordination.agreement.table import decide
 from tests.coordination.agreement.process import FENCE, TIMEOUT, TTL, Reach, rules_of
 from tests.coordination.agreement.stage import Stage
 
@@ -117,7 +116,7 @@ def test_a_farewell_is_not_written_before_the_ranks_are_gone():
 def test_the_others_are_told_before_the_own_ranks():
     stage = Stage("running")
     stage.play("term A", "look A")
-    assert isinstance(stage["A"].pending, Transaction)
+    assert isinstance(stage["A"].pending, RecordChange)
     assert stage["A"].situation.ranks.value == "running"
     stage.play("do A", "look A")
     assert stage["A"].situation.ranks.value == "ending"
@@ -341,8 +340,8 @@ def test_keys_are_put_again_without_contact_if_etcd_was_just_read():
     memory = replace(one.memory, contact=-TTL - 0.5, read=0)
     rules = rules_of(one, 2, 1)
     act = decide(stage.view, memory, Clocks(0, "w"), one.situation, rules)
-    assert isinstance(act, Transaction)
-    assert keys.alive(0) in {put.key for put in act.puts}
+    assert isinstance(act, RecordChange)
+    assert records.alive(0) in {put.key for put in act.puts}
 
 
 def test_a_newcomer_that_is_told_to_stop_writes_no_end():

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement.acts import Exit, Transaction
+from ascend_supervisor.coordination.agreement.acts import Exit, RecordChange
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.errors import TABLE_NOT_READY
@@ -79,7 +79,7 @@ def has_started(watch: Watch, starter: Process, everybody: Iterable[Process]) ->
     return replace(watch, latest=tuple(sorted(latest.items())))
 
 
-def has_written(watch: Watch, before: View, after: View, act: Transaction) -> Watch:
+def has_written(watch: Watch, before: View, after: View, act: RecordChange) -> Watch:
     """The generation does not fall, and one incident costs one restart."""
     old, new = before.epoch, after.epoch
     if new is None:

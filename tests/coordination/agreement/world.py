@@ -8,7 +8,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement.acts import Exit, StartRanks, Transaction
+from ascend_supervisor.coordination.agreement.acts import Exit, RecordChange, StartRanks
 from ascend_supervisor.coordination.agreement.memory import carried_out
 from ascend_supervisor.coordination.agreement.situation import Ranks
 from tests.coordination.agreement.process import (
@@ -264,7 +264,7 @@ class Model:
         world = world.with_process(gone(one, act.then.exit_code))
         return self._exited(world, one, act.then)
 
-    def _written(self, world: World, after: Store, act: Transaction) -> World:
+    def _written(self, world: World, after: Store, act: RecordChange) -> World:
         watch = has_written(world.watch, seen(world.store), seen(after), act)
         return replace(world, store=after, watch=watch)
 

@@ -18,26 +18,30 @@ from ascend_supervisor.coordination.agreement.acts import (
     EndRanks,
     Exit,
     Forget,
+    RecordChange,
     StartRanks,
-    Transaction,
-    Wait,
+    WaitUntil,
 )
-from ascend_supervisor.coordination.agreement.clocks import Clocks
-from ascend_supervisor.coordination.agreement.decision import decide
-from ascend_supervisor.coordination.agreement.memory import Memory as Known
+from ascend_supervisor.coordination.agreement.memory import PeerMemory as Known
 from ascend_supervisor.coordination.agreement.memory import carried_out, memory_at, remember
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
-from ascend_supervisor.coordination.agreement.situation import Ranks, Situation
+from ascend_supervisor.coordination.agreement.situation import (
+    Clocks,
+    JobRules,
+    Ranks,
+    Self,
+    Situation,
+)
+from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.followed_cluster.incident import fault
 from ascend_supervisor.coordination.followed_cluster.memory import (
-    Memory,
+    ClusterMemory,
     judging,
     started,
     with_answered,
     with_table_accepted,
 )
 from ascend_supervisor.coordination.followed_cluster.start_obstacles import is_late
-from ascend_supervisor.coordination.peers.others import Others
+from ascend_supervisor.coordination.peers.words import Others
 from ascend_supervisor.outcome import Ended, Fault, Outcome, Patience, Remedy
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.coordination.agreement.store import Store, seen, transacted
@@ -97,7 +101,7 @@ class Follower:
     def __init__(self, job: Job, name: str, index: int, ending: int) -> None:
         self.job = job
         self.name = name
-        self.files = Files(memory=Memory(has_peers=True))
+        self.files = Files(memory=ClusterMemory(has_peers=True))
         self.ending = ending
         self.known: Known | None = None
         self.situation = Situation()
@@ -109,7 +113,7 @@ class Follower:
         self.over_at = inf
         self.started_at = 0
         self.rosters: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
-        self.rules = Rules(
+        self.rules = JobRules(
             *(Self(name, f"place {index}", index), job.size, RestartBudget(3)),
             ttl=TTL,
             fence=FENCE,
@@ -123,7 +127,7 @@ class Follower:
         return self.code is None and not runs
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> ClusterMemory:
         return self.files.memory
 
     @property
@@ -177,7 +181,7 @@ class Follower:
             self.situation = replace(self.situation, ranks=Ranks.NONE, table=None)
             self._get_ready(now)
         for _ in range(ACTS):
-            if self.code is not None or isinstance(self._next(now), Wait):
+            if self.code is not None or isinstance(self._next(now), WaitUntil):
                 return
         raise AssertionError(f"{self.name} never comes to rest")
 
@@ -190,7 +194,7 @@ class Follower:
         clocks = Clocks(now, f"w{self.job.words}")
         act = decide(view, self.known, clocks, self.situation, rules)
         match act:
-            case Transaction():
+            case RecordChange():
                 after = transacted(self.job.store, act, self.name)
                 assert after is not None
                 self.job.store = after

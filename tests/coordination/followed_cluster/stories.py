@@ -16,15 +16,17 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.rank_table import Format, FoundTable, RankTable
 from ascend_supervisor.cluster.reset_file import ListedRank, ResetFile
 from ascend_supervisor.coordination.followed_cluster.incident_detection import noticed
-from ascend_supervisor.coordination.followed_cluster.memory import Memory, judging, started
-from ascend_supervisor.coordination.followed_cluster.one_look import (
+from ascend_supervisor.coordination.followed_cluster.memory import (
+    ClusterMemory,
     CompletedTable,
     Sight,
     WithdrawnTable,
     WrongTable,
+    judging,
+    started,
 )
 from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
-    Obstacle,
+    StartObstacle,
     is_accepted_unchanged,
     obstacle,
 )
@@ -104,7 +106,7 @@ class Server:
     again: bool = False
     projected: bool = False
     order: Literal["together", "table first", "reset first"] = "together"
-    memory: Memory = field(default_factory=Memory)
+    memory: ClusterMemory = field(default_factory=ClusterMemory)
     history: list[str] = field(default_factory=list)
     told: Sight = field(default_factory=Sight)
     news: Sight = field(default_factory=Sight)
@@ -230,7 +232,7 @@ class Server:
         table = self.memory.table
         return table.found.sha256 if isinstance(table, CompletedTable) else ""
 
-    def obstacle(self, now: int) -> Obstacle | None:
+    def obstacle(self, now: int) -> StartObstacle | None:
         return obstacle(self.memory, HERE, now)
 
 
@@ -273,7 +275,7 @@ def played(*story: tuple[int, Change], until: int = 500) -> list[str]:
     return history[1:]
 
 
-def running(retry_time: int = 0) -> Memory:
+def running(retry_time: int = 0) -> ClusterMemory:
     """The memory of a generation that was started with A at 0."""
     sight = Sight(CompletedTable(found("A"), (1, 1, 1)), R(retry_time).news, reset_is_there=True)
-    return started(noticed(Memory(), sight, 0.0), found("A"), HERE, 0.0)
+    return started(noticed(ClusterMemory(), sight, 0.0), found("A"), HERE, 0.0)

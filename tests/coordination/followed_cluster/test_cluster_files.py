@@ -12,7 +12,7 @@ import anyio
 
 from ascend_supervisor.cluster.reset_file import ResetFile
 from ascend_supervisor.coordination.followed_cluster.cluster_files import ResetFileLook
-from ascend_supervisor.coordination.followed_cluster.one_look import Sight
+from ascend_supervisor.coordination.followed_cluster.memory import Sight
 from tests.running import DEADLINE_SECONDS
 
 NOTHING = Sight(reset_is_there=True)

@@ -11,13 +11,13 @@ import pytest
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.wait_for_table import TableFile
+from ascend_supervisor.coordination.alone import Ledger
 from ascend_supervisor.coordination.followed_cluster.cluster_files import (
     RankTableLook,
     ResetFileLook,
 )
-from ascend_supervisor.coordination.followed_cluster.coordinator import Platform
-from ascend_supervisor.coordination.followed_cluster.rules import Rules
-from ascend_supervisor.coordination.restart_budget import Ledger
+from ascend_supervisor.coordination.followed_cluster.coordinator import FollowedCluster
+from ascend_supervisor.coordination.followed_cluster.incident import FollowRules
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.cluster import ClusterIncident, ClusterWaiting
 from ascend_supervisor.events.generations import GenerationStarted, RestartsBarred, RestartScheduled
@@ -67,13 +67,13 @@ class Cluster:
         self.table = folder / "hccl.json"
         self.reset = folder / "reset.json"
         self.table.write_bytes(table(HERE, PEER))
-        self.rules = Rules(verdict, Patience(0.0, 20.0), 0.0, 30.0)
+        self.rules = FollowRules(verdict, Patience(0.0, 20.0), 0.0, 30.0)
 
     def stage(self, *acts) -> Stage:
         stage = Stage(acts)
         clock = MonotonicClock()
         file, followed = (TableFile([self.table], clock, stage.report) for _ in range(2))
-        stage.coordinator = Platform(
+        stage.coordinator = FollowedCluster(
             lambda: file.wait(30.0),
             (RankTableLook(followed), ResetFileLook(self.reset)),
             Identity(server_id=HERE),

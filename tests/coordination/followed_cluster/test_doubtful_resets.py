@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ascend_supervisor.cluster.reset_file import ListedRank, ResetFile
-from ascend_supervisor.coordination.followed_cluster.doubtful_resets import (
+from ascend_supervisor.coordination.followed_cluster.memory import Sight
+from ascend_supervisor.coordination.followed_cluster.monitor import (
     ResetDoubts,
     seen_for_job,
 )
-from ascend_supervisor.coordination.followed_cluster.one_look import Sight
 
 FOUR = 4
 

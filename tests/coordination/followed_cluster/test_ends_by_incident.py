@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.cluster.reset_file import ListedRank, ResetFile
-from ascend_supervisor.coordination.followed_cluster.faulty_npus import (
+from ascend_supervisor.coordination.followed_cluster.incident import Incident, fault
+from ascend_supervisor.coordination.followed_cluster.incident_detection import (
     faulty,
     not_reset,
     unrecovered,
     with_status,
 )
-from ascend_supervisor.coordination.followed_cluster.incident import Incident, fault
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.outcome import Patience, Remedy
 from tests.coordination.followed_cluster.stories import (

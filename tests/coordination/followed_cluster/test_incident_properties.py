@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ascend_supervisor.coordination.followed_cluster.one_look import CompletedTable
+from ascend_supervisor.coordination.followed_cluster.memory import CompletedTable
 from tests.coordination.followed_cluster.stories import (
     TORN,
     WITHDRAWN,

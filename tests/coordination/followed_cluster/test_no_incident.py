@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.coordination.followed_cluster.incident_detection import noticed
-from ascend_supervisor.coordination.followed_cluster.memory import Memory, started
-from ascend_supervisor.coordination.followed_cluster.one_look import (
+from ascend_supervisor.coordination.followed_cluster.memory import (
+    ClusterMemory,
     CompletedTable,
     Sight,
     WithdrawnTable,
+    started,
 )
 from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
     is_accepted_unchanged,
@@ -83,7 +84,7 @@ def test_the_table_is_followed_while_the_reset_file_is_gone_and_after(again: Sto
 
 def test_a_table_that_came_from_no_file_is_never_awaited() -> None:
     given = Sight(CompletedTable(found("A")), R().news)
-    memory = started(noticed(Memory(), given, 0.0), found("A"), HERE, 0.0)
+    memory = started(noticed(ClusterMemory(), given, 0.0), found("A"), HERE, 0.0)
     for _ in range(3):
         memory = noticed(memory, given, 99.0)
     assert memory.incident is None
@@ -141,7 +142,7 @@ def test_a_table_that_was_written_since_the_start_is_news_with_retry_time() -> N
 
 def test_a_reset_file_that_comes_late_tells_of_nothing_new() -> None:
     sight = Sight(CompletedTable(found("A"), (1, 1, 1)), reset_is_missing=True)
-    memory = started(noticed(Memory(), sight, 0.0), found("A"), HERE, 0.0)
+    memory = started(noticed(ClusterMemory(), sight, 0.0), found("A"), HERE, 0.0)
     memory = noticed(memory, Sight(reset=R(3).news, reset_is_there=True), 70.0)
     assert memory.incident is None
     memory = noticed(memory, Sight(reset=R(4).news, reset_is_there=True), 80.0)

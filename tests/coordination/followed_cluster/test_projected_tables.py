@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.coordination.followed_cluster.incident_detection import noticed
-from ascend_supervisor.coordination.followed_cluster.memory import Memory, started
-from ascend_supervisor.coordination.followed_cluster.one_look import (
+from ascend_supervisor.coordination.followed_cluster.memory import (
+    ClusterMemory,
     CompletedTable,
     Sight,
     WithdrawnTable,
+    started,
 )
 from tests.coordination.followed_cluster.stories import (
     BEGIN,
@@ -82,7 +83,7 @@ def test_a_withdrawn_table_is_believed_when_something_else_tells_of_it_or_after_
 )
 def test_the_limit_of_a_config_map_is_120_s(seconds: int, trigger: str | None) -> None:
     begun = Sight(CompletedTable(found("A"), (1, 1, 1)), R().news, reset_is_there=True)
-    memory = started(noticed(Memory(), begun, 0.0), found("A"), HERE, 0.0)
+    memory = started(noticed(ClusterMemory(), begun, 0.0), found("A"), HERE, 0.0)
     for second in range(10, 10 + seconds + 1):
         memory = noticed(memory, Sight(WithdrawnTable("x", is_projected=True)), float(second))
     assert (memory.incident.trigger if memory.incident else None) == trigger

@@ -7,8 +7,7 @@ from typing import Literal
 import pytest
 
 from ascend_supervisor.coordination.followed_cluster.incident_detection import noticed
-from ascend_supervisor.coordination.followed_cluster.memory import with_table_accepted
-from ascend_supervisor.coordination.followed_cluster.one_look import Sight
+from ascend_supervisor.coordination.followed_cluster.memory import Sight, with_table_accepted
 from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
     is_accepted_unchanged,
     obstacle,

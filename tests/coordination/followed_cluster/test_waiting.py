@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.coordination.followed_cluster.start_obstacles import Obstacle
+from ascend_supervisor.coordination.followed_cluster.start_obstacles import StartObstacle
 from ascend_supervisor.coordination.followed_cluster.waiting import Patient
 from ascend_supervisor.errors import Refusal, TableTimeout, Unavailable
 from ascend_supervisor.events import Event
@@ -15,19 +15,19 @@ from tests.clocks import LeapingClock
     ("obstacle", "refusal", "sentence"),
     [
         (
-            Obstacle("status is 'initializing'", limit=None),
+            StartObstacle("status is 'initializing'", limit=None),
             TableTimeout,
             "the cluster has not completed a rank table within 1800 s: status is 'initializing'",
         ),
         (
-            Obstacle("faults are being collected", limit=900.0),
+            StartObstacle("faults are being collected", limit=900.0),
             Unavailable,
             "the cluster has not recovered within 900 s: faults are being collected",
         ),
     ],
 )
 def test_it_is_given_up_after_its_limit_with_a_sentence(
-    obstacle: Obstacle, refusal: type[Refusal], sentence: str
+    obstacle: StartObstacle, refusal: type[Refusal], sentence: str
 ):
     clock, events = LeapingClock(), list[Event]()
     patient = Patient(1800.0, clock, events.append)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ascend_supervisor.coordination.followed_cluster.incident_detection import noticed
-from ascend_supervisor.coordination.followed_cluster.memory import Memory, started
-from ascend_supervisor.coordination.followed_cluster.one_look import (
-    CompletedTable,
-    Sight,
-    Table,
-    WrongTable,
-)
-from ascend_supervisor.coordination.followed_cluster.wrong_tables import (
+from ascend_supervisor.coordination.followed_cluster.incident_detection import (
     Doubts,
     doubts_after,
+    noticed,
     told_now,
+)
+from ascend_supervisor.coordination.followed_cluster.memory import (
+    ClusterMemory,
+    CompletedTable,
+    SeenTable,
+    Sight,
+    WrongTable,
+    started,
 )
 from tests.coordination.followed_cluster.stories import HERE, R, found
 
-RIGHT: Table = CompletedTable(found("A"), (1, 1, 1))
-WRONG: Table = WrongTable(("$.a: wrong",))
-OTHER: Table = WrongTable(("$.b: wrong",))
+RIGHT: SeenTable = CompletedTable(found("A"), (1, 1, 1))
+WRONG: SeenTable = WrongTable(("$.a: wrong",))
+OTHER: SeenTable = WrongTable(("$.b: wrong",))
 
 
-def told(tables: Iterable[Table | None], *, runs: bool = True, retry_time: int = 0) -> list[str]:
+def told(
+    tables: Iterable[SeenTable | None], *, runs: bool = True, retry_time: int = 0
+) -> list[str]:
     """When something is told, and of which fault; the table is looked at every second."""
-    memory = noticed(Memory(), Sight(RIGHT, R().news, reset_is_there=True), 0.0)
+    memory = noticed(ClusterMemory(), Sight(RIGHT, R().news, reset_is_there=True), 0.0)
     if runs:
         memory = started(memory, found("A"), HERE, 0.0)
     memory = noticed(memory, Sight(reset=R(retry_time).news, reset_is_there=True), 100.0)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement import records as keys
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     Cause,
     Epoch,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
     Record,
     decode,
     encode,
 )
 from ascend_supervisor.coordination.agreement.view import View, view_of
-from ascend_supervisor.coordination.own_etcd.others import (
+from ascend_supervisor.coordination.own_etcd.first_server import (
     end_without_us,
     may_finish,
     others_here,
@@ -81,5 +81,5 @@ def test_an_end_is_not_written_over() -> None:
 
 def test_ranks_of_others_may_finish_once_ours_have() -> None:
     assert not may_finish(view(Phase.RUN), 0)
-    assert may_finish(view(Phase.RUN, done_3_0=Mark("inc-0", "digest")), 0)
-    assert not may_finish(view(Phase.GATHER, done_3_0=Mark("inc-0", "digest")), 0)
+    assert may_finish(view(Phase.RUN, done_3_0=PhaseMark("inc-0", "digest")), 0)
+    assert not may_finish(view(Phase.GATHER, done_3_0=PhaseMark("inc-0", "digest")), 0)

@@ -9,11 +9,10 @@ from pathlib import PurePath
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment.declared import Store
-from ascend_supervisor.coordination.own_etcd.address import endpoint_of, own_addresses
-from ascend_supervisor.coordination.own_etcd.command import command, environment
+from ascend_supervisor.cluster.from_environment.declared import TorchStore
 from ascend_supervisor.coordination.own_etcd.keeping import Pauses
-from ascend_supervisor.coordination.own_etcd.listening import serves_at
+from ascend_supervisor.coordination.own_etcd.listening import endpoint_of, own_addresses, serves_at
+from ascend_supervisor.coordination.own_etcd.process import command, environment
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
 from tests.coordination.followed_cluster.test_three_servers import FOUND
@@ -26,7 +25,7 @@ def test_it_is_where_the_ranks_meet() -> None:
     assert str(endpoint_of(TABLE, {"MASTER_ADDR": "pod-0"}, None, 2379)) == "http://pod-0:2379"
     named = {"VC_WORKER_HOSTS": "w-0,w-1", "MASTER_ADDR": "pod-0"}
     assert str(endpoint_of(TABLE, named, None, 2379)) == "http://w-0:2379"
-    assert str(endpoint_of(TABLE, {}, Store("service", 29500), 7)) == "http://service:7"
+    assert str(endpoint_of(TABLE, {}, TorchStore("service", 29500), 7)) == "http://service:7"
     numbered = replace(TABLE, entries=(replace(TABLE.entries[0], server_id="10.0.0.1"),))
     assert endpoint_of(numbered, {}, None, 1).host == "10.0.0.1"
     assert own_addresses(numbered) == ("10.0.0.1",)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.coordination.agreement.acts import Exit
-from ascend_supervisor.coordination.agreement.memory import Memory
+from ascend_supervisor.coordination.agreement.memory import PeerMemory
 from ascend_supervisor.coordination.agreement.records import About, Cause, Epoch, Phase
 from ascend_supervisor.coordination.peers.ends import ended_by
-from ascend_supervisor.exit import exit_by
 from ascend_supervisor.outcome import ExitStatus, Failure
+from ascend_supervisor.supervisor import exit_by
 
 FAILURE = Failure("rank 1", 1, 3, ExitStatus(7), 2.0)
 FAULT = "the reset of the NPU of rank 0 has failed"
@@ -20,7 +20,7 @@ def last_sentence(
     code: int, cause: Cause | None, why: str, reason: str = "the job has ended"
 ) -> str:
     epoch = Epoch("job", 4, Phase.END, "w", code)
-    memory = Memory(0.0, 0.0, ended=epoch, about=About("w", "s", cause=cause, why=why))
+    memory = PeerMemory(0.0, 0.0, ended=epoch, about=About("w", "s", cause=cause, why=why))
     return exit_by(ended_by(Exit(code, reason, cause), memory), 5, None, None).event.sentence
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.coordination.peers.requests import Requests
+from ascend_supervisor.coordination.peers.requests import EtcdRequests
 
 
 def test_the_newest_failure_is_the_trouble():
     """A kind that is not asked again keeps its old reason."""
-    requests = Requests(lambda _: None)
+    requests = EtcdRequests(lambda _: None)
     requests.fails("write", "it ended the connection")
     requests.fails("read", "it ended the connection")
     requests.fails("read", "connection refused")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.coordination.peers.own_address import NoWay, own_address
-from ascend_supervisor.coordination.peers.troubles import Troubles, first_answer
+from ascend_supervisor.coordination.peers.requests import Troubles, first_answer
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.etcd.failures import EtcdError, Refused, Unreachable

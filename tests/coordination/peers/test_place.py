@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ascend_supervisor.coordination.peers.place import place_beside
+from ascend_supervisor.coordination.peers.tables import place_beside
 
 
 def test_the_next_supervisor_with_the_same_state_file_is_at_the_same_place(tmp_path: Path):

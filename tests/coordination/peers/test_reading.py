@@ -8,24 +8,23 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement import records as keys
 from ascend_supervisor.coordination.agreement.memory import memory_at
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     Epoch,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
     Record,
     Seat,
     encode,
 )
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
+from ascend_supervisor.coordination.agreement.situation import JobRules, Self
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.near import Near, in_turn, near_of
-from ascend_supervisor.coordination.peers.reading import Reading
-from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.coordination.peers.store import Reading, Store
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.values import Delete, Key, Put, Transaction
 from ascend_supervisor.restart_policy import RestartBudget
@@ -54,7 +53,7 @@ def member(index: int) -> dict[str, Record]:
 
 
 MEMBERS = {name: one for index in range(SERVERS) for name, one in member(index).items()}
-READY = {keys.ready(0, index): Mark(f"i{index}", "table") for index in range(SERVERS)}
+READY = {keys.ready(0, index): PhaseMark(f"i{index}", "table") for index in range(SERVERS)}
 
 
 class Bench:
@@ -96,7 +95,9 @@ async def bench_at(etcd: EtcdServer, *records: Mapping[str, Record]) -> AsyncIte
 async def test_what_is_near_is_up_to_date_and_the_rest_as_it_was(etcd):
     async with bench_at(etcd, epoch(Phase.GATHER), MEMBERS) as bench:
         await bench.delete(keys.alive(1), keys.alive(7))
-        await bench.put({keys.ready(0, 0): Mark("i0", "t"), keys.ready(0, 5): Mark("i5", "t")})
+        await bench.put(
+            {keys.ready(0, 0): PhaseMark("i0", "t"), keys.ready(0, 5): PhaseMark("i5", "t")}
+        )
         view = await bench.near()
         assert set(view.alive) == set(range(SERVERS)) - {1}
         assert set(view.ready) == {0}
@@ -107,16 +108,16 @@ async def test_what_is_near_is_up_to_date_and_the_rest_as_it_was(etcd):
 async def test_all_is_read_when_all_are_ready(etcd):
     async with bench_at(etcd, epoch(Phase.GATHER), MEMBERS) as bench:
         for index in range(SERVERS - 1):
-            await bench.put({keys.ready(0, index): Mark(f"i{index}", "t")})
+            await bench.put({keys.ready(0, index): PhaseMark(f"i{index}", "t")})
             assert len((await bench.near()).prepared) <= 1
-        await bench.put({keys.ready(0, 7): Mark("i7", "t")})
+        await bench.put({keys.ready(0, 7): PhaseMark("i7", "t")})
         view = await bench.near()
         assert view == await bench.all()
         assert len(view.prepared) == SERVERS
 
 
 async def test_all_is_read_when_all_are_done(etcd):
-    done = {keys.done(0, index): Mark(f"i{index}", "t") for index in range(SERVERS)}
+    done = {keys.done(0, index): PhaseMark(f"i{index}", "t") for index in range(SERVERS)}
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS) as bench:
         await bench.put(done)
         view = await bench.near()
@@ -154,7 +155,9 @@ async def test_the_end_is_read_with_all_that_is_left(etcd):
 async def test_after_an_answer_that_was_of_no_use_all_is_read_also_what_was_deleted(etcd):
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
         await bench.delete(keys.server(5), keys.alive(5))
-        await bench.put({keys.ready(0, 6): Mark("another", "t"), keys.done(0, 6): Mark("i6", "t")})
+        await bench.put(
+            {keys.ready(0, 6): PhaseMark("another", "t"), keys.done(0, 6): PhaseMark("i6", "t")}
+        )
         bench.forget()
         assert await bench.near() == await bench.all()
 
@@ -207,7 +210,7 @@ def test_servers_that_wait_for_the_same_delay_look_one_after_the_other():
 
 
 def test_who_reads_little_has_an_index_in_a_job_of_many():
-    rules = Rules(Self("i0", "place", 5), 65, RestartBudget(1))
+    rules = JobRules(Self("i0", "place", 5), 65, RestartBudget(1))
     memory = memory_at(0.0)
     assert near_of(memory, rules, 64) == Near(5, 65, rules.ttl)
     assert near_of(replace(memory, index=7), rules, 64) == Near(7, 65, rules.ttl)

@@ -7,9 +7,8 @@ import time
 import anyio
 import pytest
 
-from ascend_supervisor.coordination.agreement import acts, keys
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
-from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.agreement import acts, records
+from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks, Self
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.etcd.client import Etcd
@@ -27,7 +26,7 @@ class LosingAnswers(Store):
         super().__init__(client, "job", "mine", 2)
         self.lost: set[str] = set()
 
-    async def write(self, act: acts.Transaction) -> bool:
+    async def write(self, act: acts.RecordChange) -> bool:
         has_succeeded = await super().write(act)
         kinds = {put.key.partition("/")[0] for put in act.puts}
         if has_succeeded and kinds - self.lost:
@@ -38,7 +37,7 @@ class LosingAnswers(Store):
 
 @pytest.mark.parametrize("few", [64, 0])
 async def test_lost_answers_keep_no_server_from_its_rank_table(etcd, few):
-    rules = Rules(Self("mine", "here", 0), 1, BUDGET, ttl=2.0, fence=15.0, timeout=60.0)
+    rules = JobRules(Self("mine", "here", 0), 1, BUDGET, ttl=2.0, fence=15.0, timeout=60.0)
     async with at(etcd) as client, anyio.create_task_group() as tasks:
         store = LosingAnswers(client)
         quiet = lambda _: None  # noqa: E731
@@ -50,12 +49,12 @@ async def test_lost_answers_keep_no_server_from_its_rank_table(etcd, few):
             while session.start is None:
                 await session.change()
         assert session.ready_with == "digest"
-        assert keys.READY in store.lost
+        assert records.READY in store.lost
         tasks.cancel_scope.cancel()
 
 
 async def test_a_server_that_stood_still_without_etcd_says_that_it_was_not_confirmed():
-    rules = Rules(Self("mine", "here", 0), 1, BUDGET, ttl=2.0, fence=6.0, timeout=60.0)
+    rules = JobRules(Self("mine", "here", 0), 1, BUDGET, ttl=2.0, fence=6.0, timeout=60.0)
     troubles: list[str | None] = []
     nobody_listens = "http://127.0.0.1:1"
     async with at(nobody_listens, deadline=SHORT) as client, anyio.create_task_group() as tasks:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, FoundTable, RankTable
-from ascend_supervisor.coordination.agreement.rules import Rules, Self
+from ascend_supervisor.coordination.agreement.situation import JobRules, Self
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.tables import MOST_TABLES, WrittenTable
@@ -33,7 +33,7 @@ async def reading(*found: FoundTable) -> AsyncIterator[tuple[WrittenTable, Sessi
     async def wait() -> FoundTable:
         return left.pop(0) if len(left) > 1 else left[0]
 
-    rules = Rules(Self("mine", "here", 0), 1, RestartBudget(limit=0, backoff=Backoff(0.0, 0.0)))
+    rules = JobRules(Self("mine", "here", 0), 1, RestartBudget(limit=0, backoff=Backoff(0.0, 0.0)))
     async with at("http://127.0.0.1:1") as client:
         store = Store(client, "job", "mine", 2)
         session = Session(store, rules, lambda _: None, lambda _: None, lambda _: None)

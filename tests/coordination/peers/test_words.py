@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.coordination.agreement import keys
+from ascend_supervisor.coordination.agreement import records as keys
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
     Cause,
     Epoch,
-    Mark,
     Member,
     Phase,
+    PhaseMark,
     Record,
     Seat,
     encode,
@@ -51,9 +51,9 @@ HERE, LEFT = Member("job", "i1", "p1"), Member("job", "i1", "p1", has_left=True)
         ({"server_1": HERE, "alive_1": Beat("another")}, "lost"),
         ({"server_1": LEFT}, "left"),
         ({"server_1": HERE, "alive_1": Beat("i1")}, "gathering"),
-        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_3_1": Mark("i1", "t")}, "ready"),
-        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_2_1": Mark("i1", "t")}, "gathering"),
-        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_3_1": Mark("i9", "t")}, "gathering"),
+        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_3_1": PhaseMark("i1", "t")}, "ready"),
+        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_2_1": PhaseMark("i1", "t")}, "gathering"),
+        ({"server_1": HERE, "alive_1": Beat("i1"), "ready_3_1": PhaseMark("i9", "t")}, "gathering"),
     ],
 )
 def test_before_a_generation(records, expected):
@@ -67,8 +67,8 @@ def test_before_a_generation(records, expected):
         ({"server_1": HERE}, "lost"),
         ({"server_1": HERE, "alive_1": Beat("another")}, "lost"),
         ({"server_1": LEFT}, "left"),
-        ({"server_1": HERE, "done_3_1": Mark("i1", "t")}, "done"),
-        ({"server_1": HERE, "alive_1": Beat("i1"), "done_3_1": Mark("i9", "t")}, "running"),
+        ({"server_1": HERE, "done_3_1": PhaseMark("i1", "t")}, "done"),
+        ({"server_1": HERE, "alive_1": Beat("i1"), "done_3_1": PhaseMark("i9", "t")}, "running"),
     ],
 )
 def test_in_a_generation(records, expected):

@@ -1,0 +1,138 @@
+"""The parts of a run besides its job: reporters, logs, sockets, the owner of processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from ascend_supervisor.control.chronicle import Chronicle
+from ascend_supervisor.control.operations import Operations
+from ascend_supervisor.control.protocol import socket_beside
+from ascend_supervisor.control.server import ControlSocket
+from ascend_supervisor.events import Report
+from ascend_supervisor.files.removals import Removals
+from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.notify.listener import Listener
+from ascend_supervisor.notify.senders import Senders, rank_names
+from ascend_supervisor.output.json_lines import Origin
+from ascend_supervisor.output.log_file import Rotation
+from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.output.rank_output import Outputs
+from ascend_supervisor.output.terminal import terminal_of
+from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.kernel import (
+    become_subreaper,
+    memory,
+    parent_death_prefix,
+    start_guardian,
+)
+from ascend_supervisor.processes.ownership import Mark, Ownership
+from ascend_supervisor.program.single_instance import Holder
+from ascend_supervisor.received_signals import Interrupts
+from ascend_supervisor.reporters import fan_out
+from ascend_supervisor.reporters.event_file import EventFile
+from ascend_supervisor.reporters.status_files import Records, first_status
+from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
+from ascend_supervisor.settings.peers_options import without_password
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.user_variables import OWNER
+from ascend_supervisor.tasks.clock import Clock, MonotonicClock
+from ascend_supervisor.workers.runtime import Runtime
+
+GUARDIAN = Path(__file__).parents[1] / "programs" / "guardian.py"
+
+
+class Parts(Struct, frozen=True):
+    """``runtime`` is for processes, ``outlets`` to ``events`` and ``chronicle`` for events."""
+
+    outlets: Outlets
+    records: Records
+    events: EventFile
+    reserve: Reserve
+    runtime: Runtime
+    interrupts: Interrupts
+    notify: Listener
+    control: ControlSocket
+    chronicle: Chronicle
+    removals: Removals
+
+
+def parts_of(
+    settings: Settings, environ: Mapping[str, str], place: Place, ourselves: Holder
+) -> Parts:
+    """Make them, in this order: each step depends on the one before it."""
+    prefix = parent_death_prefix()
+    mark = Mark.ours(OWNER, str(place.state_file))
+    guardian = start_guardian(GUARDIAN, mark)
+    become_subreaper()
+    ownership = Ownership.from_now_on(mark)
+    origin = Origin(place.job_id, place.pod, os.getpid())
+    terminal = terminal_of(environ, settings.color)
+    stdout, shown, level = _console(settings), settings.console_ranks, settings.log_level
+    outlets = Outlets(stdout, shown, level, origin, terminal)
+    children = Children(prefix, environ=environ, mark=mark)
+    reserve = Reserve()  # only now: it may take the last descriptor
+    clock = MonotonicClock()
+    chronicle = Chronicle(first_status(place, ourselves.start_time), clock)
+    termination_log, now = settings.termination_log, chronicle.latest
+    records = Records(place, chronicle.status, termination_log, outlets, reserve, now)
+    events = EventFile(place.events, origin, outlets.report)
+    # The chronicle comes first: it has the time.
+    report = fan_out((outlets.report, chronicle.report, records.report, events.report))
+    logs = _logs(settings, place, report)
+    runtime = Runtime(
+        children=children,
+        ownership=ownership,
+        outputs=Outputs(logs, outlets.mirror, clock, report),
+        environ={**without_password(environ), OWNER: mark.value},
+        memory=partial(memory, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
+        clock=clock,
+        report=report,
+        guardian=guardian,
+    )
+    interrupts = Interrupts(report, logs.reopen, clock, settings.grace)
+    removals = Removals()
+    notify = _listener(settings, runtime, removals)
+    operations = _operations(settings, chronicle, interrupts, clock, report)
+    path = Path(socket_beside(place.state_file))
+    control = ControlSocket(path, operations, report, removals)
+    return Parts(
+        outlets, records, events, reserve, runtime, interrupts, notify, control, chronicle, removals
+    )
+
+
+def _console(settings: Settings) -> StdoutFormat:
+    if settings.console != "auto":
+        return settings.console
+    return "text" if os.isatty(1) else "json"
+
+
+def _logs(settings: Settings, place: Place, report: Report) -> RankLogs:
+    about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
+    rotation = Rotation(settings.log_max_size, settings.log_keep, place.start.label)
+    return RankLogs(rotation, about, report)
+
+
+def _listener(settings: Settings, runtime: Runtime, removals: Removals) -> Listener:
+    """What hears the ranks, once it is opened."""
+    senders = partial(Senders, mark=runtime.ownership.mark, names=rank_names(settings.method))
+    return Listener(
+        senders, runtime.children.spare_descriptor, runtime.clock, runtime.report, removals
+    )
+
+
+def _operations(
+    settings: Settings,
+    chronicle: Chronicle,
+    interrupts: Interrupts,
+    clock: Clock,
+    report: Report,
+) -> Operations:
+    """What the control socket is asked for."""
+    must_notify = settings.watchdog is not None or settings.startup_timeout is not None
+    return Operations(chronicle, interrupts, clock, report, must_notify=must_notify)

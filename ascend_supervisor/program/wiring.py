@@ -1,0 +1,350 @@
+"""From settings to the parts of a job, and to what its launcher starts in each generation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
+from ascend_supervisor.cluster.from_environment.frameworks import joins_others
+from ascend_supervisor.control.operations import Dump, Run
+from ascend_supervisor.coordination.choice import coordinator_of
+from ascend_supervisor.coordination.own_etcd.process import Surroundings
+from ascend_supervisor.errors import SettingsRefused, Unavailable
+from ascend_supervisor.events.hangs import StacksTaken
+from ascend_supervisor.events.leftovers import OrphansKilled
+from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.launchers import Here, Launcher
+from ascend_supervisor.launchers.choice import USUAL_PORTS, launcher_of, meeting_here
+from ascend_supervisor.launchers.common_parts import launcher_log_path
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, without_address
+from ascend_supervisor.life import Equip, Life, Plan, Start
+from ascend_supervisor.notify.environment import notify_variables
+from ascend_supervisor.outcome import Ended, Patience
+from ascend_supervisor.probes import Probe
+from ascend_supervisor.probes.devices import Devices, npus
+from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
+from ascend_supervisor.probes.silence import Limits, Silence
+from ascend_supervisor.processes.guardian_link import earlier_guardians
+from ascend_supervisor.processes.left import Left
+from ascend_supervisor.processes.shell_file import Changes
+from ascend_supervisor.processes.sweep import sweep_leftovers
+from ascend_supervisor.program.parts import Parts
+from ascend_supervisor.program.sourced_files import sourced_files
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.user_variables import RankVariable
+from ascend_supervisor.stacks.seen import NothingSeen
+from ascend_supervisor.supervisor import Job
+from ascend_supervisor.workers.generation import Company, LastLook, run_generation
+from ascend_supervisor.workers.host_addresses import addresses_of
+from ascend_supervisor.workers.preparation import prepare
+from ascend_supervisor.workers.runtime import Runtime
+from ascend_supervisor.workers.shutdown import waiting_for
+
+if TYPE_CHECKING:
+    from ascend_supervisor.stacks.look import Stacks
+
+
+CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
+
+
+def sourced_variables(changes: Mapping[str, str | None]) -> Equip:
+    """Applies ``changes`` as if they had been inherited: what the launcher sets wins."""
+
+    def equip(spec: ProcessSpec) -> ProcessSpec:
+        return replace(spec, environ={**changes, **spec.environ})
+
+    return equip
+
+
+def rank_variables(variables: Sequence[RankVariable], place: Place, start: Start) -> Equip:
+    """Sets ``variables``; they win over what the launcher sets.
+
+    A process that is not a rank gets only those that name no rank.
+    """
+
+    def equip(spec: ProcessSpec) -> ProcessSpec:
+        facts = _facts(spec, place, start)
+        if spec.rank is not None:
+            _check_device(variables, facts)
+        known = [variable for variable in variables if variable.names <= facts.keys()]
+        said = {variable.name: variable.value(facts) for variable in known}
+        made = [spec.cwd / said[CANN_LOGS]] if CANN_LOGS in said else []
+        return replace(
+            spec,
+            environ={**spec.environ, **said},
+            directories=(*spec.directories, *made),
+        )
+
+    return equip
+
+
+def _check_device(variables: Sequence[RankVariable], facts: Mapping[str, str]) -> None:
+    """Raise SettingsRefused where a rank has no device, and a variable is to hold its id."""
+    for variable in variables:
+        if "device_id" in variable.names - facts.keys():
+            raise SettingsRefused(
+                f"--rank-env: {variable.name}: {{device_id}} is the device_id in the rank table, "
+                "and no device of this rank is known; leave it out"
+            )
+
+
+def _facts(spec: ProcessSpec, place: Place, start: Start) -> Mapping[str, str]:
+    """What may stand in braces, by its name there."""
+    table = start.found.table
+    facts = {
+        "node_rank": str(start.node_rank),
+        "world_size": str(table.world_size or len(table.entries)),
+        "rank_dir": str(spec.cwd),
+        "log_dir": str(place.log_dir),
+        "generation": str(start.generation),
+    }
+    if spec.rank is not None:
+        facts |= {"rank": str(spec.rank), "local_rank": str(spec.local_rank)}
+        for device in start.entry.devices:
+            if device.rank == spec.rank:
+                facts["device_id"] = str(device.device_id)
+    return facts
+
+
+class Planner(Protocol):
+    """Plans a generation; ``addresses`` are those of the plan's host names, once they are known."""
+
+    def __call__(self, start: Start, addresses: Mapping[str, str] | None = None) -> Plan: ...
+
+
+def planner(
+    settings: Settings,
+    launcher: Launcher,
+    place: Place,
+    changes: Changes,
+    notify: str | None,
+    own_port: Callable[[], int | None],
+) -> Planner:
+    """A function that plans a generation, with what the options add to every process.
+
+    ``notify`` is the address of the notify socket. ``own_port`` is called where all ranks are here.
+    """
+
+    def plan(start: Start, addresses: Mapping[str, str] | None = None) -> Plan:
+        equips = (
+            sourced_variables(changes),
+            notify_variables(settings, notify, start),
+            rank_variables(settings.rank_env, place, start),
+        )
+        port = own_port() if start.holds_all_ranks else None
+        return plan_of(launcher, place, equips, start, addresses, port)
+
+    return plan
+
+
+def plan_of(
+    launcher: Launcher,
+    place: Place,
+    equips: Sequence[Equip],
+    start: Start,
+    addresses: Mapping[str, str] | None = None,
+    port: int | None = None,
+) -> Plan:
+    """The processes to start here; each of ``equips`` changes every one of them.
+
+    ``addresses`` are those of the plan's host names, once they are known. ``port`` is kept for
+    rank 0.
+    """
+    here = Here(start.node_rank, start.entry, place, addresses or {}, port)
+    specs = launcher.plan(start.found.table, here, start.generation)
+    for equip in equips:
+        specs = tuple(map(equip, specs))
+    return Plan(start, specs)
+
+
+async def prepared(place: Place, runtime: Runtime, again: Planner, plan: Plan) -> Plan:
+    """Prepare the plan, made ``again`` with addresses if it holds host names."""
+    hosts = {host for spec in plan.specs for host in spec.host_names}
+    if hosts:
+        addresses = await addresses_of(hosts, runtime.clock, runtime.report)
+        plan = again(plan.start, addresses)
+    if plan.start.generation == 0 and without_address(plan.specs):
+        runtime.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
+    return await prepare(plan, place.table_file, runtime)
+
+
+class Premises(Struct, frozen=True):
+    """What is known before a job begins, and the same in all of its generations."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    place: Place
+    cluster: Cluster
+
+
+DEVICES = Path("/dev")
+LEFTOVER_SECONDS = 30.0
+"""How long processes of an earlier start may take to die."""
+RELEASE_SECONDS = 10.0
+"""CANN's EJ0001: wait this long after the last process before using the devices again."""
+
+
+def cluster_here(settings: Settings, environ: Mapping[str, str]) -> Cluster:
+    """Where the cluster of this run comes from; raises a Refusal."""
+    needs_file = launcher_of(settings, environ).needs_table_file
+    return cluster_of(settings, environ, npus(DEVICES), needs_file)
+
+
+async def job_of(given: Premises, parts: Parts) -> Job:
+    """The job; raises a Refusal if a file for the environment of the ranks is refused."""
+    settings, runtime, interrupts = given.settings, parts.runtime, parts.interrupts
+    operations = parts.control.operations
+    changes = await _changes(settings, parts)
+    plan = _planner_of(given, changes, parts.notify.address)
+    devices = npus(DEVICES)
+    look, dump = _looks(given, parts)
+    is_alone = _alone(joins_others(settings.method, meeting_here(settings, given.environ)))
+    run = operations.current.watching(
+        _runner(settings, parts, is_alone),
+        dump,
+        (lambda _: True) if settings.peers else is_alone,
+    )
+    return Job(
+        coordinator=coordinator_of(
+            settings,
+            given.environ,
+            given.cluster,
+            given.place.state_file,
+            _machine(given, runtime),
+            runtime.clock,
+            runtime.report,
+            operations.of_coordinator,
+        ),
+        probes=[
+            *_for_devices(devices, runtime),
+            Rendezvous(runtime.clock, runtime.report),
+            _for_hangs(settings, runtime),
+            operations.requests,
+        ],
+        sweep=partial(_end_leftovers, runtime),
+        plan=plan,
+        prepare=partial(prepared, given.place, runtime, plan),
+        run=run,
+        look=look,
+        release=_release_seconds(settings, devices),
+        interrupts=interrupts,
+        clock=runtime.clock,
+        report=runtime.report,
+    )
+
+
+def _machine(given: Premises, runtime: Runtime) -> Surroundings:
+    """For the etcd of --peers first, whose data lie beside the state file."""
+    place = given.place
+    return Surroundings(
+        children=runtime.children,
+        guardian=runtime.guardian,
+        logs=runtime.outputs.logs,
+        log=Path(launcher_log_path(place, "etcd", 0)),
+        data=Path(place.state_file.with_name(f"{place.state_file.name}.etcd")),
+        find=partial(shutil.which, path=given.environ.get("PATH", os.defpath)),
+        clock=runtime.clock,
+        report=runtime.report,
+    )
+
+
+async def _changes(settings: Settings, parts: Parts) -> Changes:
+    """What the files of --env-from change in the environment of the ranks."""
+    runtime = parts.runtime
+    return await sourced_files(
+        settings.env_from,
+        runtime.environ,
+        runtime.children,
+        runtime.ownership,
+        parts.interrupts,
+        runtime.clock,
+        runtime.report,
+    )
+
+
+def _planner_of(given: Premises, changes: Changes, notify: str | None) -> Planner:
+    launcher = launcher_of(given.settings, given.environ, changes, given.cluster.source)
+    port = OwnPort(USUAL_PORTS.get(given.settings.method))
+    return planner(given.settings, launcher, given.place, changes, notify, port)
+
+
+def _alone(joins: bool) -> Callable[[Start], bool]:
+    """Whether no other server takes part; ``joins``: the ranks need a process in another pod."""
+    return lambda start: start.holds_all_ranks and not joins
+
+
+def _runner(settings: Settings, parts: Parts, is_alone: Callable[[Start], bool]) -> Run:
+    """Runs a generation; what its ranks say is heard from before the first of them."""
+    patience = Patience(drain=settings.drain, grace=settings.grace)
+
+    async def run(life: Life, company: Company) -> Ended:
+        parts.notify.attend(life)
+        ended = await run_generation(life, parts.runtime, parts.interrupts, patience, company)
+        return ended.of_all_ranks if is_alone(life.plan.start) else ended
+
+    return run
+
+
+def _looks(given: Premises, parts: Parts) -> tuple[LastLook, Dump]:
+    """Looks at the stacks of all ranks: at those that hang, and whenever an operator asks."""
+
+    @cache
+    def stacks() -> Stacks:
+        from ascend_supervisor.stacks.look import Stacks  # noqa: PLC0415  (see late_imports)
+
+        return Stacks(given.settings.hang_dump, given.place, parts.runtime, parts.interrupts)
+
+    async def look(life: Life) -> str:
+        return await stacks().look(life)
+
+    async def dump(life: Life) -> StacksTaken | NothingSeen:
+        return await stacks().take(life, "dump")
+
+    return look, dump
+
+
+def _for_devices(devices: Sequence[str], runtime: Runtime) -> Sequence[Probe]:
+    return [Devices(devices, runtime.clock, runtime.report)] if devices else []
+
+
+def _for_hangs(settings: Settings, runtime: Runtime) -> Probe:
+    """Also without limits: a rank may say itself that it hangs."""
+    limits = Limits(
+        hang=settings.hang_timeout,
+        rank_hang=settings.rank_hang_timeout,
+        watchdog=settings.watchdog,
+        startup=settings.startup_timeout,
+    )
+    return Silence(limits, runtime.clock, runtime.report)
+
+
+def _release_seconds(settings: Settings, devices: Sequence[str]) -> float:
+    if settings.release_delay is not None:
+        return settings.release_delay
+    return RELEASE_SECONDS if devices else 0.0
+
+
+async def _end_leftovers(runtime: Runtime) -> None:
+    """End processes of an earlier start with our state file; raises Unavailable if any is left."""
+
+    def tell_left(left: Left) -> None:
+        runtime.report(waiting_for(left))
+
+    mark = runtime.ownership.mark
+    with runtime.children.spare_descriptor():
+        swept = await sweep_leftovers(mark, LEFTOVER_SECONDS, tell_left)
+        if swept.killed:
+            runtime.report(OrphansKilled(len(swept.killed), swept.killed, earlier_start=True))
+        left = swept.left or await earlier_guardians(mark, LEFTOVER_SECONDS, tell_left)
+    if left:
+        raise Unavailable(f"what an earlier start left behind cannot be ended: {'; '.join(left)}")
