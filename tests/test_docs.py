@@ -31,6 +31,9 @@ from tests.test_events import EVENTS, OF_OUTPUT
 
 ROOT = Path(__file__).parents[1]
 READMES = ("README.md", "README.zh.md")
+OPTION_PAGES = ("docs/options.md", "docs/options.zh.md")
+EXIT_CODE_PAGES = ("docs/exit-codes.md", "docs/exit-codes.zh.md")
+INSTALL_PAGES = ("docs/install.md", "docs/install.zh.md")
 CODES = {
     0,
     *(code for name, code in vars(errors).items() if name.isupper()),
@@ -86,7 +89,7 @@ def shown_default(option: Option) -> str:
 
 
 def option_complaints(text: str, *, translated: bool) -> list[str]:
-    """Whether the table of a README is the table of options; a translation has words of its own."""
+    """Whether a page's table is the table of options; a translation has words of its own."""
     table = {row[0]: row[1:] for row in rows(between(text, "options"))}
     names = {f"{option.flag} {option.kind.metavar}".rstrip(): option for option in OPTIONS}
     complaints = differences(names, table, "option")
@@ -103,9 +106,9 @@ def option_complaints(text: str, *, translated: bool) -> list[str]:
     return complaints
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", OPTION_PAGES)
 def test_the_table_of_options_is_that_of_the_program(name):
-    assert option_complaints(page(name), translated=name != "README.md") == []
+    assert option_complaints(page(name), translated=name.endswith(".zh.md")) == []
 
 
 @pytest.mark.parametrize(
@@ -120,8 +123,8 @@ def test_the_table_of_options_is_that_of_the_program(name):
 )
 @pytest.mark.parametrize("translated", [True, False])
 def test_a_wrong_table_of_options_is_found(right, wrong, translated):
-    broken = page("README.md").replace(right, wrong, 1)
-    assert broken != page("README.md")
+    broken = page("docs/options.md").replace(right, wrong, 1)
+    assert broken != page("docs/options.md")
     assert option_complaints(broken, translated=translated)
 
 
@@ -129,12 +132,12 @@ def test_a_wrong_table_of_options_is_found(right, wrong, translated):
 
 
 def identity_complaints(text: str) -> list[str]:
-    """Whether a README has them all, in the order in which they are compared."""
+    """Whether a page has them all, in the order in which they are compared."""
     told = re.findall(r"`(\w+)`", text.partition("<!-- identity:begin -->")[2].partition("<!--")[0])
     return differences(_VARIABLES, told, "variable")
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", OPTION_PAGES)
 def test_the_variables_that_identify_this_machine_are_those_of_the_program(name):
     assert identity_complaints(page(name)) == []
 
@@ -144,7 +147,7 @@ def test_the_variables_that_identify_this_machine_are_those_of_the_program(name)
     [("`HOSTNAME`, ", ""), ("`HOST_IP`, `POD_IP`", "`POD_IP`, `HOST_IP`"), ("`POD_UID`", "`UID`")],
 )
 def test_wrong_variables_that_identify_this_machine_are_found(right, wrong):
-    assert identity_complaints(page("README.md").replace(right, wrong, 1))
+    assert identity_complaints(page("docs/options.md").replace(right, wrong, 1))
 
 
 # The exit codes --------------------------------------------------------------------------------
@@ -156,7 +159,7 @@ def exit_code_complaints(text: str) -> list[str]:
     return differences(sorted(CODES), told, "exit code")
 
 
-@pytest.mark.parametrize("name", [*READMES, "docs/exit-codes.md"])
+@pytest.mark.parametrize("name", EXIT_CODE_PAGES)
 def test_the_table_of_exit_codes_is_that_of_the_program(name):
     assert exit_code_complaints(page(name)) == []
 
@@ -166,7 +169,7 @@ def test_the_table_of_exit_codes_is_that_of_the_program(name):
     [("\n| `75`", "\n| `74`"), ("\n| `0`", "\n| none"), ("\n| `64`", "\n| `65`")],
 )
 def test_a_wrong_table_of_exit_codes_is_found(right, wrong):
-    assert exit_code_complaints(page("README.md").replace(right, wrong, 1))
+    assert exit_code_complaints(page("docs/exit-codes.md").replace(right, wrong, 1))
 
 
 # The events ------------------------------------------------------------------------------------
@@ -308,12 +311,17 @@ def translation_complaints(one: str, other: str) -> list[str]:
     return complaints + blocks
 
 
-def test_both_languages_say_the_same():
-    assert translation_complaints(*map(page, READMES)) == []
+PAGES_OF_COMMANDS = ("README", "docs/install", "docs/environment", "docs/options", "docs/ctl")
+"""Those whose commands tests run, in the order in which a newcomer reads them; two languages."""
+
+
+@pytest.mark.parametrize("name", PAGES_OF_COMMANDS)
+def test_both_languages_say_the_same(name):
+    assert translation_complaints(page(f"{name}.md"), page(f"{name}.zh.md")) == []
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"), [("\n## ", "\n### "), ("make demo\n", "make test\n"), ("```sh\n", "```\n")]
+    ("right", "wrong"), [("\n## ", "\n### "), ("make wheel\n", "make test\n"), ("```sh\n", "```\n")]
 )
 def test_a_translation_that_differs_is_found(right, wrong):
     english = page("README.md")
@@ -338,7 +346,7 @@ def probe_complaints(text: str) -> list[str]:
     return complaints
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", INSTALL_PAGES)
 def test_no_probe_ends_a_healthy_job(name):
     assert "readinessProbe:\n" in page(name)
     assert probe_complaints(page(name)) == []
@@ -349,7 +357,7 @@ def test_no_probe_ends_a_healthy_job(name):
     [("readinessProbe:", "livenessProbe:"), ("                timeoutSeconds: 10\n", "")],
 )
 def test_a_probe_that_ends_a_healthy_job_is_found(right, wrong):
-    assert probe_complaints(page("README.md").replace(right, wrong, 1))
+    assert probe_complaints(page("docs/install.md").replace(right, wrong, 1))
 
 
 # Pages in two languages ------------------------------------------------------------------------
@@ -371,9 +379,12 @@ def skeleton(text: str) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("name", ["sentences", "faults", "hangs", "peers", "recovery"])
+IN_CHINESE = sorted(path.name for path in ROOT.glob("docs/*.zh.md"))
+
+
+@pytest.mark.parametrize("name", ["README.zh.md", *(f"docs/{name}" for name in IN_CHINESE)])
 def test_a_page_says_the_same_in_chinese(name):
-    assert skeleton(page(f"docs/{name}.md")) == skeleton(page(f"docs/{name}.zh.md"))
+    assert skeleton(page(name.replace(".zh.md", ".md"))) == skeleton(page(name))
 
 
 @pytest.mark.parametrize(
@@ -488,11 +499,11 @@ def test_a_promise_without_a_test_is_found():
     assert promise_complaints(right.replace("tests/faults/test_deaths.py::", ""))
 
 
-@pytest.mark.parametrize("readme", READMES)
-def test_the_versions_that_readme_names_are_those_that_the_tests_install(readme):
+@pytest.mark.parametrize("name", INSTALL_PAGES)
+def test_the_versions_that_are_named_are_those_that_the_tests_install(name):
     project = page("pyproject.toml")
-    for name in ("torch", "accelerate", "lightning", "mindspore"):
-        (version,) = re.findall(rf'"{name}==([\d.]+)"', project)
-        assert re.search(rf"\b(?:Py)?{name} {re.escape(version)}\b", page(readme), re.IGNORECASE)
+    for package in ("torch", "accelerate", "lightning", "mindspore"):
+        (version,) = re.findall(rf'"{package}==([\d.]+)"', project)
+        assert re.search(rf"\b(?:Py)?{package} {re.escape(version)}\b", page(name), re.IGNORECASE)
     (oldest,) = re.findall(r'"tensorflow-cpu>=([\d.]+)"', project)
-    assert f"TensorFlow {oldest} " in page(readme)
+    assert f"TensorFlow {oldest} " in page(name)

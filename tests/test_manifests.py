@@ -22,7 +22,7 @@ from ascend_supervisor.outcome import Patience
 from ascend_supervisor.program.end_of_run import LAST_WORDS_SECONDS
 from ascend_supervisor.settings.precedence import Settings, read_settings
 from tests.rank_tables import TEMPLATE_1, data
-from tests.test_docs import PROBE_SECONDS, READMES, page
+from tests.test_docs import INSTALL_PAGES, PROBE_SECONDS, page
 
 CONF = Path(__file__).parents[1] / "conf"
 NAMES = sorted(path.name for path in CONF.glob("*.yaml"))
@@ -370,11 +370,6 @@ def test_what_is_wrong_with_a_job_is_found(name, right, wrong):
     assert complaints(broken)
 
 
-@pytest.mark.parametrize("readme", READMES)
-def test_the_readmes_lead_to_every_job(readme):
-    assert [name for name in NAMES if f"(conf/{name})" not in page(readme)] == []
-
-
-@pytest.mark.parametrize("name", ["docs/recovery.md", "docs/recovery.zh.md"])
-def test_the_pages_on_recovery_lead_to_every_job(name):
+@pytest.mark.parametrize("name", [*INSTALL_PAGES, "docs/recovery.md", "docs/recovery.zh.md"])
+def test_the_pages_on_setting_up_lead_to_every_job(name):
     assert [job for job in NAMES if f"(../conf/{job})" not in page(name)] == []

@@ -90,7 +90,7 @@ def test_the_requirements_are_whole():
     assert {name.replace("_", "-") for name in needed} - {"ascend-supervisor"} <= set(with_hash)
 
 
-def test_the_wheel_is_installed_as_the_readme_says(built, tmp_path):
+def test_the_wheel_is_installed_as_the_pages_say(built, tmp_path):
     """In an image, and in a virtual environment; its pages are found where it is activated."""
     shutil.copytree(built, tmp_path / "dist")
     shutil.copytree(built, tmp_path / "tmp")
@@ -119,7 +119,7 @@ def test_the_wheel_is_installed_as_the_readme_says(built, tmp_path):
     shell(install)
     assert shell("command -v ascend-supervisorctl") == f"{place}/bin/ascend-supervisorctl\n"
     for name in ("ascend-supervisor", "ascend-supervisorctl"):
-        assert f"`man {name}`" in page("README.md")
+        assert f"`man {name}`" in page("docs/install.md")
         assert shutil.which("man") is None or shell(f"man -w {name}").startswith(f"{place}/share/")
         assert Path(f"{place}/share/bash-completion/completions/{name}").exists()
     assert Path(f"{place}/share/zsh/site-functions/_ascend-supervisor").exists()

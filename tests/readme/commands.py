@@ -1,4 +1,4 @@
-"""The commands of README.md as a reader copies them, and the words that its containers start."""
+"""The commands of the pages as a reader copies them, and the words that their containers start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tests.test_docs import FENCE, ROOT, page
+from tests.test_docs import FENCE, PAGES_OF_COMMANDS, ROOT, page
 
 WORDS = (
     *("ascend-supervisor", "ascend-supervisorctl", "apt-get", "docker", "etcd", "kill", "kubectl"),
@@ -28,19 +28,24 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> list[Block]:
-    """All of a page, in order."""
+    """All of a text, in order."""
     fenced = (block.removesuffix("```").removeprefix("```") for block in FENCE.findall(text))
     return [Block(*block.split("\n", 1)) for block in fenced]
 
 
+def commands(language: str = "") -> str:
+    """README.md and the pages to which it leads for commands, one after the other."""
+    return "".join(page(f"{name}{language}.md") for name in PAGES_OF_COMMANDS)
+
+
 def block(begins: str) -> str:
-    """The text of the only block of README.md that begins so."""
-    (found,) = (one.text for one in blocks(page("README.md")) if one.text.startswith(begins))
+    """The text of the only block of the pages that begins so."""
+    (found,) = (one.text for one in blocks(commands()) if one.text.startswith(begins))
     return found
 
 
 def inline(text: str) -> list[str]:
-    """Commands between backticks in the sentences of a page, each once, in alphabetical order."""
+    """Commands between backticks in the sentences of a text, each once, in alphabetical order."""
     return sorted(set(INLINE.findall(FENCE.sub("", text))))
 
 

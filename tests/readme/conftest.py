@@ -1,4 +1,4 @@
-"""An image in which the commands of README.md run, and a rank table for it."""
+"""An image in which the commands of the pages run, and a rank table for it."""
 
 from __future__ import annotations
 

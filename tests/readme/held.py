@@ -1,4 +1,4 @@
-"""Which tests hold each command of README.md; whoever writes a new one there adds it here.
+"""Which tests hold each command of README.md and the pages of commands; a new one is added here.
 
 Both languages have the same blocks (tests/test_docs.py::test_both_languages_say_the_same).
 """
@@ -36,20 +36,33 @@ BLOCKS = (
         "make wheel\n",
         f"{EVERY}::test_a_target_starts_what_its_test_starts",
         f"{INSTALLING}::test_the_wheel_brings_the_settings_and_the_sources_bring_the_pages",
-        f"{INSTALLING}::test_the_wheel_is_installed_as_the_readme_says",
+        f"{INSTALLING}::test_the_wheel_is_installed_as_the_pages_say",
     ),
     held(
         "ascend-supervisor --standalone 2 ",
         f"{JOBS}::test_a_job_without_a_cluster_prints_json_where_there_is_no_terminal",
         f"{JOBS}::test_a_job_without_a_cluster_prints_text_on_a_terminal_or_on_request",
     ),
-    held("etcd > etcd.log", f"{JOBS}::test_two_servers_agree_through_an_etcd"),
+    held(
+        "2026-11-25 16:02:56.485 UTC ascend_supervisor ",
+        f"{JOBS}::test_the_first_job_prints_what_is_shown",
+    ),
     held(
         "FROM swr.example.com/my-org/mindspore:cann\n",
         f"{IMAGES}::test_the_image_has_what_it_starts",
-        f"{INSTALLING}::test_the_wheel_is_installed_as_the_readme_says",
+        f"{INSTALLING}::test_the_wheel_is_installed_as_the_pages_say",
         f"{CONTAINERS}::test_a_container_restarts_its_ranks",
         not_run="FROM, USER: docker build needs docker, and a registry with this image",
+    ),
+    held(
+        "ascend-supervisor --method once ",
+        f"{CONTAINERS}::test_a_script_of_ones_own_is_put_behind_us",
+    ),
+    held("rank 2 failed first, ", f"{JOBS}::test_a_failure_is_told_as_shown"),
+    held("ascend-supervisorctl status --watch ", f"{JOBS}::test_a_job_is_looked_at"),
+    held(
+        "python -m ascend_supervisor --restarts 3 ",
+        f"{CONTAINERS}::test_a_container_restarts_its_ranks",
     ),
     held(
         "FROM busybox\n",
@@ -66,14 +79,6 @@ BLOCKS = (
         not_run="kubectl apply needs a cluster",
     ),
     held(
-        "python -m ascend_supervisor --restarts 3 ",
-        f"{CONTAINERS}::test_a_container_restarts_its_ranks",
-    ),
-    held(
-        "ascend-supervisor --method once ",
-        f"{CONTAINERS}::test_a_script_of_ones_own_is_put_behind_us",
-    ),
-    held(
         "# Without the labels and node selectors ",
         f"{IMAGES}::test_the_job_of_volcano_fits_the_image",
         f"{CONTAINERS}::test_a_container_restarts_its_ranks",
@@ -84,11 +89,7 @@ BLOCKS = (
         "python -m ascend_supervisor -- ",
         f"{CONTAINERS}::test_variables_take_the_place_of_a_rank_table",
     ),
-    held("ascend-supervisorctl status --watch ", f"{JOBS}::test_a_job_is_looked_at"),
-    held(
-        "ascend-supervisor \\\n",
-        f"{JOBS}::test_ranks_get_variables_and_arguments_of_ones_own",
-    ),
+    held("etcd > etcd.log", f"{JOBS}::test_two_servers_agree_through_an_etcd"),
     held(
         "make demo\n",
         f"{EVERY}::test_a_target_starts_what_its_test_starts",
@@ -97,8 +98,12 @@ BLOCKS = (
         "_of_an_undisturbed_run",
         not_run="make test would run this test, too",
     ),
+    held(
+        "ascend-supervisor \\\n",
+        f"{JOBS}::test_ranks_get_variables_and_arguments_of_ones_own",
+    ),
 )
-"""The fenced blocks, in the order of README.md."""
+"""The fenced blocks, in the order of the pages."""
 
 SENTENCES = (
     held("apt-get ", not_run="needs root and Debian's packages; scripts/debian-packages runs it"),
@@ -110,7 +115,7 @@ SENTENCES = (
     held("kill %1", f"{JOBS}::test_two_servers_agree_through_an_etcd"),
     held("kubectl ", not_run="needs a cluster"),
     held("make ", f"{EVERY}::test_every_target_exists"),
-    held("man ", f"{INSTALLING}::test_the_wheel_is_installed_as_the_readme_says"),
+    held("man ", f"{INSTALLING}::test_the_wheel_is_installed_as_the_pages_say"),
     held(
         "pip install '",
         f"{EVERY}::test_what_is_needed_besides_is_what_the_package_asks_for",

@@ -1,4 +1,4 @@
-"""An image that a command of README.md is written for, as a directory of the test's own."""
+"""An image that a command of the pages is written for, as a directory of the test's own."""
 
 from __future__ import annotations
 

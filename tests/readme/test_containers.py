@@ -1,4 +1,4 @@
-"""The commands of README.md that a container starts, as real jobs."""
+"""The commands of the pages that a container starts, as real jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Each command of README.md is run by a test, or is named in tests/readme/held.py with why not."""
+"""Each command of README.md and of the pages of commands is run by a test.
+
+Or it is named in tests/readme/held.py with why not.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.readme.commands import blocks, dry_run, inline
+from tests.readme.commands import blocks, commands, dry_run, inline
 from tests.readme.held import BLOCKS, SENTENCES, Held
-from tests.test_docs import READMES, differences, page
+from tests.test_docs import differences, page
 from tests.test_promises import TARGETS, missing_tests
 
 
@@ -22,12 +25,12 @@ def list_complaints(held: Sequence[Held], found: Sequence[str], what: str) -> li
 
 
 def block_complaints(text: str) -> list[str]:
-    """Whether BLOCKS has each block of a page, and no other."""
+    """Whether BLOCKS has each block of the pages, and no other."""
     return list_complaints(BLOCKS, [one.text for one in blocks(text)], "the block")
 
 
 def test_every_block_is_run_or_named():
-    assert block_complaints(page("README.md")) == []
+    assert block_complaints(commands()) == []
 
 
 @pytest.mark.parametrize(
@@ -39,24 +42,24 @@ def test_every_block_is_run_or_named():
     ],
 )
 def test_a_block_that_nobody_runs_is_found(right, wrong):
-    broken = page("README.md").replace(right, wrong, 1)
-    assert broken != page("README.md")
+    broken = commands().replace(right, wrong, 1)
+    assert broken != commands()
     assert block_complaints(broken)
 
 
 def sentence_complaints(text: str) -> list[str]:
-    """Whether SENTENCES has each command in the sentences of a page, and no other."""
+    """Whether SENTENCES has each command in the sentences of the pages, and no other."""
     return list_complaints(SENTENCES, inline(text), "the command")
 
 
-@pytest.mark.parametrize("name", READMES)
-def test_every_command_in_a_sentence_is_run_or_named(name):
-    assert sentence_complaints(page(name)) == []
+@pytest.mark.parametrize("language", ["", ".zh"])
+def test_every_command_in_a_sentence_is_run_or_named(language):
+    assert sentence_complaints(commands(language)) == []
 
 
 @pytest.mark.parametrize(("right", "wrong"), [("`kill %1`", "`etcd --version`"), ("`man ", "`")])
 def test_a_command_in_a_sentence_that_nobody_runs_is_found(right, wrong):
-    assert sentence_complaints(page("README.md").replace(right, wrong))
+    assert sentence_complaints(commands().replace(right, wrong))
 
 
 @pytest.mark.parametrize("held", [*BLOCKS, *SENTENCES], ids=lambda held: held.begins.strip())
@@ -66,8 +69,8 @@ def test_the_tests_are_there(held):
 
 
 def test_both_languages_have_the_same_commands():
-    assert inline(page("README.md")) == inline(page("README.zh.md"))
-    assert len({tuple(blocks(page(name))) for name in READMES}) == 1
+    assert inline(commands()) == inline(commands(".zh"))
+    assert blocks(commands()) == blocks(commands(".zh"))
 
 
 # What make starts -------------------------------------------------------------------------------
@@ -82,19 +85,17 @@ STARTED = {
 
 
 def test_a_target_starts_what_its_test_starts():
-    lines = [line for one in blocks(page("README.md")) for line in one.text.splitlines()]
+    lines = [line for one in blocks(commands()) for line in one.text.splitlines()]
     assert [line for line in lines if line.startswith("make ")] == list(STARTED)
     assert [target for target, words in STARTED.items() if words not in dry_run(target)] == []
 
 
 def test_every_target_exists():
     targets = {f"make {target}" for target in TARGETS.findall(page("Makefile"))}
-    assert {
-        told for told in inline(page("README.md")) if told.startswith("make ")
-    } - targets == set()
+    assert {told for told in inline(commands()) if told.startswith("make ")} - targets == set()
 
 
 def test_what_is_needed_besides_is_what_the_package_asks_for():
-    told = re.findall(r"^\| `pip install '([^']+)'`", page("README.md"), re.MULTILINE)
+    told = re.findall(r"^\| `pip install '([^']+)'`", page("docs/install.md"), re.MULTILINE)
     assert len(told) == 2
     assert [one for one in told if f' = ["{one}"]\n' not in page("pyproject.toml")] == []

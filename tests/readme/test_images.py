@@ -1,4 +1,4 @@
-"""The images and pods of README.md fit together: what one puts somewhere, the next finds there."""
+"""The images and pods of the pages fit together: what one puts somewhere, the next finds there."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""The commands of README.md that a person types, as real jobs."""
+"""The commands of the pages that a person types, as real jobs."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
+import sys
 from contextlib import ExitStack
 from functools import partial
 from subprocess import Popen
@@ -13,11 +15,10 @@ import pytest
 
 from tests.jobs.test_ctl import beside as in_its_container
 from tests.ports import free_port
-from tests.readme.commands import block, inline
+from tests.readme.commands import block, commands, inline
 from tests.readme.image import beside
 from tests.running import DEADLINE_SECONDS, Running
 from tests.terminals import Window
-from tests.test_docs import page
 
 RANKS = range(4)
 HELLO = "ascend-supervisor --standalone 2 "
@@ -48,6 +49,38 @@ def test_a_job_without_a_cluster_prints_text_on_a_terminal_or_on_request(image, 
     lines = file.read_text().splitlines() if options else window.lines
     said = sorted(line for line in lines if line.startswith("[rank "))
     assert said == [f"[rank {rank}] hello from rank {rank}" for rank in range(2)]
+
+
+SEVERAL = re.compile(r" ranks? [\d, to]+ (?:started|runs|exited|was|were)\b")
+
+
+def said(text: str) -> set[str]:
+    """The lines without numbers, and without those that tell several ranks only if at one time."""
+    lines = (re.sub(r"after [\d. to]+ s", "after so long", line) for line in text.splitlines())
+    return {re.sub(r"\d+", "0", line) for line in lines if not SEVERAL.search(line)}
+
+
+def test_the_first_job_prints_what_is_shown(image):
+    file = image.root / "stdout"
+    with file.open("wb") as stdout:
+        script = block(HELLO).replace(HELLO, f"{HELLO}--console text ")
+        job = image.enters(script, {"TZ": "UTC"}, stdout=stdout.fileno())
+        assert job.end() == 0
+    assert said(block("2026-")) <= said(file.read_text())
+
+
+FAILS = """\
+import os, time
+if os.environ["RANK"] == "2":
+    raise RuntimeError("loss is nan: the learning rate is too high")
+time.sleep(600)
+"""
+
+
+def test_a_failure_is_told_as_shown(supervised):
+    job = supervised("--standalone", "4", "--", sys.executable, "-c", FAILS)
+    assert job.end() == 1
+    assert said(job.wait_for("supervisor.exited")["msg"]) == said(block("rank 2 failed first, "))
 
 
 TTL = 2
@@ -147,7 +180,7 @@ def test_a_job_is_looked_at(supervised):
         assert next_lines(following, last="30")[-30:] == [f"{number}" for number in range(1, 31)]
         next_lines(watching, last="generation     1")
         next_lines(watching, last="restarts left  3")  # it is not charged
-        for line in inline(page("README.md")):
+        for line in inline(commands()):
             if line.startswith("ascend-supervisorctl "):
                 assert answered(job, line)
         assert "ending with exit code 143\n" in answered(job, stop)
