@@ -11,7 +11,8 @@ import mmap
 import os
 import resource
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
@@ -121,6 +122,8 @@ T = TypeVar("T")
 
 ANSWER_SECONDS = 2.0
 """How long a disk may take to answer whether a file or a directory exists."""
+GONE_SECONDS = 1.0
+"""How long the kernel may take to forget threads that have ended."""
 MOST_IDLE = 4
 """So many threads wait for the next call: it may come when there is no room for another thread."""
 
@@ -156,6 +159,15 @@ def check_room(threads: int) -> None:
         enough.set()
         for thread in started:
             thread.join()
+        _wait_until_forgotten(started)
+
+
+def _wait_until_forgotten(ended: Iterable[threading.Thread]) -> None:
+    """Wait until they do not count any more: join returns while the kernel still has them."""
+    until = time.monotonic() + GONE_SECONDS
+    places = [f"/proc/self/task/{thread.native_id}" for thread in ended]
+    while any(map(os.path.exists, places)) and time.monotonic() < until:
+        time.sleep(0.001)
 
 
 async def aside(function: Callable[[], T]) -> T:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from threading import Event
 
 import anyio
 import pytest
 
-from ascend_supervisor.tasks.threads import Errand, answer_of
+from ascend_supervisor.tasks.threads import Errand, answer_of, check_room
+
+TASKS = Path("/proc/self/task")
 
 
 def test_an_answer_in_time_is_taken():
@@ -30,6 +33,14 @@ def test_an_error_is_raised_at_once():
 
 def raising(error: Exception) -> str:
     raise error
+
+
+def test_the_threads_that_check_for_room_take_none_afterwards():
+    """The kernel has a thread for a moment longer than Python."""
+    for _ in range(100):
+        before = {*TASKS.iterdir()}
+        check_room(8)
+        assert {*TASKS.iterdir()} <= before
 
 
 async def test_calls_that_are_stuck_count_although_nobody_waits_for_them_any_more():
