@@ -1,4 +1,4 @@
-"""README.md is short, leads to every page, and its figures are those that were measured."""
+"""README.md and CHANGELOG.md are short; README leads to every page, with figures as measured."""
 
 from __future__ import annotations
 
@@ -34,3 +34,8 @@ def test_the_readme_leads_to_every_page(name):
     }
     expected = {f"(docs/{translated.get(one, f'{one}.md')})" for one in pages}
     assert {link for link in expected if link not in page(name)} == set()
+
+
+def test_the_changelog_says_what_the_program_does_and_not_how_it_came():
+    """A merge of two branches (merge=union) can bring lines back that were taken out."""
+    assert len(chapter(page("CHANGELOG.md"), "[Unreleased]").splitlines()) <= 90
