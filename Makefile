@@ -13,6 +13,8 @@ PROGRAMS := $(shell grep -ls '^\#!.*python' $(filter-out %.py,$(wildcard scripts
 # `make test E2E=no` leaves the end-to-end tests out, and so PyTorch and TensorFlow.
 E2E := yes
 EVERY_PART := lint types tests frameworks test-faults
+# Its tests wait more than they compute, and lint and types are done long before them.
+SIDE_BY_SIDE := lint types parts
 # A real etcd, where several servers of a job meet.
 ETCD := etcd-client etcd-server
 # What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others,
@@ -47,7 +49,8 @@ demo-cluster: environment ## three servers train and agree through etcd, two fai
 	@scripts/debian-packages etcd-server iproute2
 	@$(PYTHON) scripts/demo-cluster
 
-check: lint types parts ## lint, types and the tests that need no whole job: a minute
+check: environment ## lint, types and the tests that need no whole job, side by side: a minute
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target AT_ONCE=6 $(SIDE_BY_SIDE)
 
 test: environment ## lint, types and every test; what fails keeps nothing else from being tried
 	@failed=; for part in $(EVERY_PART); do \
