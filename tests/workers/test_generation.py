@@ -371,6 +371,7 @@ async def test_an_oom_kill_beside_the_rank_that_failed_is_told(stage, before, af
     assert (outcome.failure.oom_killed, outcome.failure.oom_kills) == (False, said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("talks", "said"), [(True, False), (False, None)])
 async def test_a_sigkill_long_after_an_oom_kill_of_another_process_is_not_told_as_one(
     stage, talks, said

@@ -62,6 +62,7 @@ def test_a_line_that_is_switched_off_is_missed(line):
     assert found.violation.name == breaks
 
 
+@pytest.mark.long
 def test_the_same_worlds_without_a_line_switched_off_are_sound():
     for start, faults, newcomers, _ in set(MISSED.values()):
         model = Model(2)

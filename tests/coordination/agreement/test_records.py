@@ -60,6 +60,7 @@ def test_a_record_is_what_it_was(record):
     assert decode("key", encode(record), type(record)) == record
 
 
+@pytest.mark.long
 def test_what_is_remembered_of_large_records_is_bounded_in_bytes():
     before = traced_bytes()
     for number in range(60):

@@ -69,6 +69,7 @@ def test_two_servers_survive_any_fault_while_a_cluster_forbids_a_start(fault):
         walk(model, model.cold((fault, FORBID, FORBID)), chance, STEPS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spares", [0, 1])
 def test_any_key_may_be_overwritten_at_any_moment(spares):
     model = Model(2, spares=spares)
@@ -85,6 +86,7 @@ def test_two_servers_survive_a_stranger_who_overwrites_a_key(fault):
         walk(model, model.cold((fault, SCRIBBLE, SCRIBBLE), ("same",)), chance, STEPS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [(), *((fault,) for fault in FAULTS)], ids="-".join)
 def test_two_servers_and_a_spare_survive_any_fault(faults):
     model = Model(2, spares=1)

@@ -102,6 +102,7 @@ def incidents(draw: st.DrawFn) -> tuple[str, list[Sights]]:
     return name, sights
 
 
+@pytest.mark.long
 @some
 @given(incidents(), st.sampled_from([0, 2, 20]))
 @example(("two, 10 s apart", [((0, R(1)), (0, T("A"))), ((10, R(1)), (10, T("A")))]), 2)
@@ -114,6 +115,7 @@ def test_one_incident_is_one_restart_in_every_order_and_at_every_distance(
     has_restarted_once(restarted(told[1], ending=ending))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("apart", [3, 10, 61])
 @pytest.mark.parametrize("name", sorted(REPLACED))
 def test_twelve_servers_that_see_it_one_after_another_restart_once(name: str, apart: int) -> None:
