@@ -89,6 +89,15 @@ def test_modules_in_pythonpath_are_not_ours(words, tmp_path):
     assert (run.returncode, run.stderr) == (0, "")
 
 
+def test_every_module_can_be_imported():
+    package = ROOT / "ascend_supervisor"
+    files = [one.relative_to(ROOT).with_suffix("") for one in package.rglob("*.py")]
+    names = [".".join(one.parts).removesuffix(".__init__") for one in files]
+    source = f"import importlib\nfor name in {names}: importlib.import_module(name)"
+    run = ended((sys.executable, "-W", "error", "-c", source), ROOT)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_a_whole_job_imports_nothing_of_its_ranks_and_the_ranks_keep_their_own(tmp_path):
     code = tmp_path / "code"
     code.mkdir()
