@@ -154,9 +154,9 @@ def test_a_process_whose_main_thread_has_ended_lives_and_shows_what_it_holds(sta
     assert proc.words(pid)[0] == sys.executable
     assert holds_file(pid, frozenset({str(device)}))
     assert not holds_file(pid, frozenset({"/nowhere"}))
-    assert re.fullmatch(
-        rf"{pid} \(state S in [\w.]+\): {sys.executable} -c .*", proc.description(pid)
-    )
+    # A thread that is about to sleep is in state S already, and waits nowhere yet.
+    waits = re.compile(rf"{pid} \(state S in [\w.]+\): {sys.executable} -c .*")
+    wait_until(lambda: waits.fullmatch(proc.description(pid)))
     assert proc.in_our_pid_namespace(pid)
     assert pid in {process for (process, _), _ in guardian.living()}
     assert pid in {process for process, _ in guardian.marked((b"5", b"MARK=x"))}
