@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.restart_policy import ClusterRestarts
 
 
@@ -59,57 +60,6 @@ Equip = Callable[[ProcessSpec], ProcessSpec]
 """What an option adds to every process that we start, whatever the launch method; pure.
 
 Processes that a launcher starts get the variables as the launcher passes them on."""
-
-
-Chunk = bytes
-"""A part of the output; ``Activity.bytes`` hides the builtin name there."""
-
-TAIL_BYTES = 64 * 1024
-"""How much of the end is kept, to find why a process failed: others may write after it."""
-LINE_BYTES = 8 * 1024
-"""How much of the end is searched for the last line."""
-
-
-class Activity(Struct):
-    """How many ``bytes`` a process has written, the last at ``spoke_at`` (the clock's seconds).
-
-    If it has written nothing, ``spoke_at`` is just before its start. ``has_ended`` is false for
-    workers that a launcher started, whatever became of them.
-    """
-
-    spoke_at: float
-    bytes: int = 0
-    has_ended: bool = False
-    tail: bytearray = field(default_factory=bytearray)
-
-    def note(self, size: int, now: float) -> None:
-        """Count ``size`` bytes that were written but not read."""
-        self.bytes += size
-        self.spoke_at = now
-
-    def take(self, chunk: Chunk, now: float) -> None:
-        """Count ``chunk``, and keep the end of it."""
-        self.tail += chunk[-TAIL_BYTES:]
-        if len(self.tail) > 2 * TAIL_BYTES:  # not each time: a rank may write byte by byte
-            del self.tail[:-TAIL_BYTES]
-        self.note(len(chunk), now)
-
-    @property
-    def last_lines(self) -> tuple[str, ...]:
-        """The last lines of what was read so far."""
-        return _lines(self.tail[-TAIL_BYTES:])
-
-    @property
-    def last_line(self) -> str:
-        """The last one that is not blank; empty if there is none. It may hold escape sequences."""
-        lines = _lines(self.tail[-LINE_BYTES:])
-        return next((line for line in reversed(lines) if line.strip()), "")
-
-
-def _lines(data: bytearray) -> tuple[str, ...]:
-    text = data.decode("utf-8", "backslashreplace").replace("\0", "")
-    lines = text.rstrip("\n").split("\n")
-    return tuple(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 class Notified(Struct):

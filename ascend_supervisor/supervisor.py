@@ -34,8 +34,8 @@ from ascend_supervisor.outcome import (
     Outcome,
 )
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop, stopped_by
+from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every, first
 from ascend_supervisor.untrusted_text import printable

@@ -27,8 +27,8 @@ from ascend_supervisor.outcome import (
     Outcome,
 )
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.restart_policy import RestartBudget
+from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.supervisor import Job, supervise
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.tasks.race import first

@@ -45,7 +45,7 @@ OF_THE_PROGRAM = frozenset(
         ".add_signal_handler",
     }
 )
-PROGRAMS = frozenset({"cli", "imports", "ctl.main"})
+PROGRAMS = frozenset({"caught_signals", "cli", "imports", "ctl.main"})
 
 FILE_LINES, FUNCTION_LINES = 360, 45
 
@@ -538,7 +538,9 @@ def test_one_module_starts_threads():
 )
 def test_another_reader_of_the_world_is_told(source, what):
     (complaint,) = readers_of_the_world(snippets(processes__pump=source))
-    assert complaint == (f"processes.pump mentions {what}, which only cli, ctl.main, imports may")
+    assert complaint == (
+        f"processes.pump mentions {what}, which only caught_signals, cli, ctl.main, imports may"
+    )
     assert readers_of_the_world(snippets(cli=source, ctl__main=source)) == []
 
 

@@ -16,7 +16,8 @@ from ascend_supervisor.control.status_answer import (
     ServerRow,
 )
 from ascend_supervisor.coordination.whole_job import JobSeen
-from ascend_supervisor.life import Activity, Life, Living, Notified
+from ascend_supervisor.life import Life, Living, Notified
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.output.terminal_escapes import harmless_text
 
 

@@ -32,9 +32,9 @@ from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import Ended, Requester
 from ascend_supervisor.probes.requests import RestartRequests
-from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.stacks.seen import NothingSeen
+from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.generation import Company
 

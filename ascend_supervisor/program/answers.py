@@ -39,12 +39,12 @@ from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.program.earlier_start import earlier_end
 from ascend_supervisor.program.sourced_files import sourced_alone
 from ascend_supervisor.program.wiring import planner
-from ascend_supervisor.received_signals import Listen
-from ascend_supervisor.reporters.status_files import place_of, text_of, write_refusal
 from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
+from ascend_supervisor.reporters.termination_log import place_of, text_of, write_refusal
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import Settings, Telling
 from ascend_supervisor.settings.readers import ALL_RANKS, ConsoleFormat
+from ascend_supervisor.stop_requests import Listen
 from ascend_supervisor.supervisor import refused
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of, aside
 from ascend_supervisor.untrusted_text import printable

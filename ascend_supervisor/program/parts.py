@@ -33,7 +33,6 @@ from ascend_supervisor.processes.kernel import (
 )
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.program.single_instance import Holder
-from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.event_file import EventFile
 from ascend_supervisor.reporters.status_files import Records, first_status
@@ -41,6 +40,7 @@ from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
 from ascend_supervisor.settings.peers_options import without_password
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.user_variables import OWNER
+from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
 

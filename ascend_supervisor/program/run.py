@@ -31,7 +31,6 @@ from ascend_supervisor.program.single_instance import Holder, SingleInstance
 from ascend_supervisor.program.sourced_files import without_cann
 from ascend_supervisor.program.usable_directories import place_here
 from ascend_supervisor.program.wiring import Premises, cluster_here, job_of
-from ascend_supervisor.received_signals import HEARD, Listen
 from ascend_supervisor.reporters.python_warnings import report_diagnostics
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.idle_options import idle_options
@@ -44,6 +43,7 @@ from ascend_supervisor.settings.precedence import (
 )
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.usage import help_text
+from ascend_supervisor.stop_requests import HEARD, Listen
 from ascend_supervisor.tasks.clock import RunningLoop
 
 Leave = Callable[[int], NoReturn]

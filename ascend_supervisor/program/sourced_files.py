@@ -30,9 +30,9 @@ from ascend_supervisor.processes.shell_file import (
     ShellFileFailed,
     sourced,
 )
-from ascend_supervisor.received_signals import HEARD, Interrupts, Listen
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.user_variables import OWNER
+from ascend_supervisor.stop_requests import HEARD, Interrupts, Listen
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of

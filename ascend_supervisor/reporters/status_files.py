@@ -1,18 +1,10 @@
-"""The files that show the job's status to others: the state file and the termination log.
-
-The termination log is the container's own, and kubelet reads it. Of the starts in it the last one
-that ran a job counts: it empties the file and holds it, so that a second start that is refused
-leaves it alone. Everything here but the fold may block on the disk.
-"""
+"""Writes the files that show the job's status: the state file and the termination log."""
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import stat
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -21,11 +13,8 @@ import anyio
 
 from ascend_supervisor import __version__
 from ascend_supervisor.events import Event, Report
-from ascend_supervisor.events.supervisor import Diagnostic, ExitLingering, SupervisorExited
+from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
 from ascend_supervisor.files.regular_file import (
-    close_quietly,
-    open_regular_file,
-    open_to_write,
     reason_of,
     remove_remnants,
     write_atomically,
@@ -33,92 +22,16 @@ from ascend_supervisor.files.regular_file import (
 from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.writer_thread import LatestFile
-from ascend_supervisor.imports import mark_refusal, tells_refusal
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.reporters.state_file import Status, as_json, status_file
 from ascend_supervisor.reporters.stdout import Outlets
-
-USUAL = Path("/dev/termination-log")
-MODE = 0o644
-MOST_BYTES = 4096
-"""Kubernetes reads no more than this."""
-
-
-def place_of(explicit: Path | None) -> Path | None:
-    """Where it is; None if there is none."""
-    return explicit or (USUAL if os.path.lexists(USUAL) else None)
-
-
-def termination_log(put: Callable[[bytes], None]) -> Report:
-    """A report that passes the root cause of a failure to ``put``, and nothing on success."""
-
-    def report(event: Event) -> None:
-        if isinstance(event, (ExitLingering, SupervisorExited)) and event.exit_code:
-            put(text_of(event.root_cause or event.msg))
-
-    return report
-
-
-def text_of(cause: str) -> bytes:
-    """``cause`` as the file holds it."""
-    text = f"{cause}\n".encode(errors="backslashreplace")
-    return text[:MOST_BYTES].decode(errors="ignore").encode()
-
-
-def hold(path: Path) -> None:
-    """Keep the file until this process ends, so that no start that is refused writes to it.
-
-    What an earlier start has told is removed: it would be taken for the end of this one. Best
-    effort: what cannot be locked is not held.
-    """
-    with suppress(OSError):
-        descriptor = open_regular_file(path)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # another job runs here
-            close_quietly(descriptor)
-            return
-        except OSError:
-            close_quietly(descriptor)
-        if path.stat().st_size:
-            write_termination_log(path, b"")
-
-
-def write_termination_log(path: Path, text: bytes) -> None:
-    """Overwrite in place: the file is a mount, it cannot be replaced. Raises OSError."""
-    descriptor, _ = open_to_write(path, 0, MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text)
-        if _is_regular(descriptor):  # a pipe or a device has no length
-            file.truncate()
-
-
-def write_refusal(path: Path, text: bytes) -> None:
-    """Write why a start was refused, unless somebody holds the file or has written to it.
-
-    What it says of an earlier refusal is replaced, where the file system lets us see that. Raises
-    OSError.
-    """
-    descriptor, _ = open_to_write(path, 0, MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        if _is_regular(descriptor):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
-            except OSError:  # no locks here: the size must do
-                pass
-            if os.fstat(descriptor).st_size and not tells_refusal(descriptor):
-                return
-            file.truncate()
-        file.write(text)
-        file.flush()
-        mark_refusal(descriptor)
-
-
-def _is_regular(descriptor: int) -> bool:
-    return stat.S_ISREG(os.fstat(descriptor).st_mode)
-
+from ascend_supervisor.reporters.termination_log import (
+    hold,
+    place_of,
+    termination_log,
+    write_refusal,
+    write_termination_log,
+)
 
 FileContent = TypeVar("FileContent")
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit, Testimony, raised
-from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import ExitStatus, Failure, Worker
+from ascend_supervisor.output.last_lines import TAIL_BYTES
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.process import Process
 

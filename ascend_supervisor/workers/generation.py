@@ -30,8 +30,8 @@ from ascend_supervisor.outcome import (
     Patience,
     StopSignal,
 )
-from ascend_supervisor.received_signals import Interrupts, explainable_until, explains
 from ascend_supervisor.reporters.python_warnings import defect
+from ascend_supervisor.stop_requests import Interrupts, explainable_until, explains
 from ascend_supervisor.tasks.clock import seldom_looks
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Ending, Faults

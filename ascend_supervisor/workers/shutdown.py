@@ -25,7 +25,7 @@ from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patien
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.proc import is_alive
 from ascend_supervisor.processes.sweep import sweep_descendants
-from ascend_supervisor.received_signals import Interrupts
+from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import STOP
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Faults

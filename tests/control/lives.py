@@ -7,7 +7,8 @@ from typing import Any
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
-from ascend_supervisor.life import Activity, Life, Living, Plan, Start
+from ascend_supervisor.life import Life, Living, Plan, Start
+from ascend_supervisor.output.last_lines import Activity
 
 
 def spec(rank: int | None, **more: Any) -> ProcessSpec:

@@ -34,9 +34,9 @@ from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
-from ascend_supervisor.received_signals import Interrupts
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.stacks.seen import NothingSeen
+from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.generation import Company
 from tests.control.asking import Answered, ask, connected, read_line, told

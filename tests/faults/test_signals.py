@@ -25,7 +25,7 @@ from ascend_supervisor.events.generations import ProcessStarted
 from ascend_supervisor.outcome import Interrupted
 from ascend_supervisor.processes.kernel import become_subreaper
 from ascend_supervisor.processes.proc import descendants
-from ascend_supervisor.received_signals import IMPATIENT_SECONDS
+from ascend_supervisor.stop_requests import IMPATIENT_SECONDS
 from tests.faults.ways import Way
 from tests.running import DEADLINE_SECONDS, Event, Running, begins_in_python, python, wait_until
 from tests.workers.test_generation import Stage

@@ -8,7 +8,7 @@ import pytest
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.life import Activity, Life, Living, Plan, Start
+from ascend_supervisor.life import Life, Living, Plan, Start
 from ascend_supervisor.notify.senders import (
     Ancestor,
     Lineage,
@@ -20,6 +20,7 @@ from ascend_supervisor.notify.senders import (
     rank_in,
     rank_names,
 )
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.settings.options import METHODS
 
 RANK, OTHER, LAUNCHER, SERVER, ENDED = 10, 20, 30, 40, 50

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
-from ascend_supervisor.life import Activity, Life, Living, Notified, Plan, Start
+from ascend_supervisor.life import Life, Living, Notified, Plan, Start
+from ascend_supervisor.output.last_lines import Activity
 
 
 def wrote(at: float, line: bytes = b"loss 1.9\n") -> Activity:

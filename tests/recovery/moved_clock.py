@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from ascend_supervisor.cli import EarlySignals, _leave
+from ascend_supervisor.caught_signals import CaughtSignals
+from ascend_supervisor.cli import _leave
 from ascend_supervisor.program.run import run
 from ascend_supervisor.tasks.clock import MonotonicClock, RunningLoop
 
@@ -62,7 +63,7 @@ class MovedLoop(RunningLoop):
 
 
 def main() -> None:
-    heard = EarlySignals()
+    heard = CaughtSignals()
     _leave(run(sys.argv[1:], dict(os.environ), heard.listen, _leave, new_loop=MovedLoop))
 
 

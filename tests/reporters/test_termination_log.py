@@ -7,7 +7,7 @@ import pytest
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import GenerationStarted
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
-from ascend_supervisor.reporters.status_files import termination_log, write_termination_log
+from ascend_supervisor.reporters.termination_log import termination_log, write_termination_log
 
 CAUSE = "rank 3 failed first, in generation 0: it exited with status 1 after 12.3 s"
 

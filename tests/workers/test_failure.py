@@ -13,8 +13,8 @@ import pytest
 
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
-from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import Failure
+from ascend_supervisor.output.last_lines import TAIL_BYTES
 from ascend_supervisor.output.launcher_logs import WorkerLogs
 from ascend_supervisor.output.pump import Sink
 from ascend_supervisor.output.rank_output import RankOutput

@@ -45,7 +45,7 @@ from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import CgroupMemory, become_subreaper
 from ascend_supervisor.processes.ownership import Mark, Ownership
 from ascend_supervisor.processes.proc import descendants, is_zombie, stat
-from ascend_supervisor.received_signals import Interrupts
+from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.faults import Ending
 from ascend_supervisor.workers.generation import Announce, Company, LastLook, run_generation

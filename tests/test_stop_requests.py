@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import SignalReceived
 from ascend_supervisor.outcome import ExitStatus, Failure, Requester, StopSignal
-from ascend_supervisor.received_signals import (
+from ascend_supervisor.stop_requests import (
     STOPPING,
     Interrupts,
     explainable_until,
