@@ -31,15 +31,16 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104  (only where nothing else is known)
 NOT_OURS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
-async def serves_at(reached_at: Endpoint, own_addresses: Iterable[str]) -> Endpoint:
+async def serves_at(
+    reached_at: Endpoint, own_addresses: Iterable[str], looks: int = LOOKS
+) -> Endpoint:
     """Where to listen, so that it is ``reached_at`` by the others; ``own_addresses`` are a hint.
 
     One address of this machine, if any is known: that of the name at which it is reached, else one
     of its own. A name may be that of a service, which no machine has. Raises Unavailable for a port
-    that is taken, SettingsRefused for one that we may not use.
+    that is taken at each of ``looks``, SettingsRefused for one that we may not use.
     """
     named = await aside(partial(_addresses, reached_at.host))
-    looks = LOOKS
     while isinstance(found := _found(reached_at, named, own_addresses), OSError):
         looks -= 1
         if not looks:

@@ -65,7 +65,7 @@ async def test_a_port_that_is_taken_is_refused(host: str) -> None:
         taken.listen()
         there = Endpoint(host, taken.getsockname()[1], is_tls=False)
         with pytest.raises(Unavailable, match=rf"process {os.getpid()} \(state .*choose another"):
-            await serves_at(there, ())
+            await serves_at(there, (), looks=2)
 
 
 def test_its_words_name_one_address_and_its_environment_is_ours_alone() -> None:
