@@ -84,6 +84,7 @@ def snippets(**sources: str) -> Trees:
     return {name.replace("__", "."): ast.parse(source) for name, source in sources.items()}
 
 
+@cache
 def trees() -> Trees:
     """Our modules by the names that they have in the package; ``__init__`` is the package."""
     folder = ROOT / PACKAGE
@@ -95,7 +96,20 @@ def trees() -> Trees:
     return found
 
 
-OURS = trees()
+class Ours(Mapping[str, ast.Module]):
+    """``trees()``, parsed when they are asked for: whoever collects the tests needs none."""
+
+    def __getitem__(self, name: str) -> ast.Module:
+        return trees()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(trees())
+
+    def __len__(self) -> int:
+        return len(trees())
+
+
+OURS = Ours()
 
 
 # Who imports whom.
