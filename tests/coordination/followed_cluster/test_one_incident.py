@@ -103,6 +103,7 @@ def incidents(draw: st.DrawFn) -> tuple[str, list[Sights]]:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # it computes for 20 s, and more on a machine with much to do
 @some
 @given(incidents(), st.sampled_from([0, 2, 20]))
 @example(("two, 10 s apart", [((0, R(1)), (0, T("A"))), ((10, R(1)), (10, T("A")))]), 2)
