@@ -1,10 +1,13 @@
 """What the options, the variables and the file job.toml of a small job are read as."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.launchers import Launcher
+from ascend_supervisor.program.premises import launcher_here, meeting_here
 from ascend_supervisor.settings.precedence import Help, Settings, Version, read_settings
 
 COMMAND = ("python", "train.py")
@@ -40,3 +43,8 @@ def of_command_line(*argv: str) -> Settings:
     read = read_settings(argv, {}, lambda _: b"")
     assert isinstance(read, Settings)
     return read
+
+
+def launcher(read: Settings, environ: Mapping[str, str]) -> Launcher:
+    """The one that a run with these settings has, before it knows where its cluster comes from."""
+    return launcher_here(read, environ, meeting_here(read, environ))

@@ -581,6 +581,51 @@ def test_an_event_that_is_waited_for_is_no_process():
     assert second_waiters(snippets(process=harmless)) == []
 
 
+# Who knows all settings.
+
+
+READ_THEM = ("program.", "settings.")
+READ_THEM_TOO = frozenset({"ctl.finding"})
+"""ascend-supervisorctl reads the same variables, to find the state file."""
+
+
+def know_all_settings(modules: Trees) -> list[str]:
+    """The files that take every option's value where a part needs a few."""
+    return [
+        f"{name} imports settings.precedence: give it the values that it needs (program/premises)"
+        for name in modules
+        if not name.startswith(READ_THEM) and name not in READ_THEM_TOO
+        if "settings.precedence" in own_imports(name, modules)
+    ]
+
+
+def test_only_the_program_knows_all_settings_and_parts_get_the_values_that_they_need():
+    assert know_all_settings(OURS) == []
+    assert "settings.precedence" in own_imports("program.premises", OURS)
+    assert all("settings.precedence" in own_imports(name, OURS) for name in READ_THEM_TOO)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from ascend_supervisor.settings.precedence import Settings",
+        "from ascend_supervisor.settings import precedence",
+        "def f():\n    from ascend_supervisor.settings.precedence import Settings",
+        "if TYPE_CHECKING:\n    from ascend_supervisor.settings.precedence import Settings",
+    ],
+)
+def test_a_part_that_takes_all_settings_is_told(source):
+    modules = snippets(
+        launchers__choice=source,
+        program__wiring=source,
+        settings=SAYS_SO,
+        settings__precedence="",
+        settings__idle_options=source,
+    )
+    (complaint,) = know_all_settings(modules)
+    assert complaint.startswith("launchers.choice imports settings.precedence: ")
+
+
 # What only some users have installed.
 
 

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.job_files import place_of
-from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Start
 from ascend_supervisor.program.wiring import plan_of
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.peers_checks import SHARED_OUTPUT
 from ascend_supervisor.settings.precedence import Settings, read_settings
+from tests.job_settings import launcher
 
 
 def notified(spec: ProcessSpec) -> ProcessSpec:
@@ -38,7 +38,7 @@ def planned(method: str) -> tuple[ProcessSpec, ...]:
     settings = read_settings(("--method", method, "--", "train.py"), {}, lambda _: b"")
     assert isinstance(settings, Settings)
     start = Start(0, found, 0, found.table.entries[0], 0)
-    return plan_of(launcher_of(settings, os.environ), place, (), start).specs
+    return plan_of(launcher(settings, os.environ), place, (), start).specs
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -58,9 +58,9 @@ def test_every_process_gets_what_the_options_add_and_keeps_what_its_launcher_sai
     place = place_of({}, "here", mounted_log_exists=False, here=PurePath("/"))
     settings = read_settings(("--method", method, "--", "train.py"), {}, lambda _: b"")
     assert isinstance(settings, Settings)
-    launcher = launcher_of(settings, os.environ)
-    bare = plan_of(launcher, place, (), start).specs
-    specs = plan_of(launcher, place, (notified, bound), start).specs
+    made = launcher(settings, os.environ)
+    bare = plan_of(made, place, (), start).specs
+    specs = plan_of(made, place, (notified, bound), start).specs
     assert specs
     assert specs == tuple(bound(notified(spec)) for spec in bare)
     for spec in specs:

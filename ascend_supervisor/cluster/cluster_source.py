@@ -33,13 +33,30 @@ from ascend_supervisor.cluster.wait_for_table import DECLARED, TableFile, found_
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import CLUSTER_WORDS, ClusterSource
-from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.readers import Method
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.threads import answer_of
 
 TABLE_SECONDS = 10.0
 """How long the file systems may take to tell whether there is a rank table."""
+
+
+class ClusterOptions(Struct, frozen=True):
+    """What the options say of the cluster, and which method needs it; None: nothing.
+
+    ``table`` is where the rank table is, or will be; ``table_timeout`` None waits for ever.
+    ``standalone`` 0: as many devices as there are. ``is_followed``: the table may change.
+    """
+
+    method: Method
+    table: Path | None = None
+    table_timeout: float | None = None
+    pod_name: str | None = None
+    server_id: str | None = None
+    node_rank: int | None = None
+    standalone: int | None = None
+    servers: int | None = None
+    is_followed: bool = False
 
 
 class Cluster(Struct, frozen=True):
@@ -61,7 +78,7 @@ class Cluster(Struct, frozen=True):
 
 
 def cluster_of(
-    settings: Settings,
+    options: ClusterOptions,
     environ: Mapping[str, str],
     devices: Sequence[str],
     needs_file: bool,
@@ -72,29 +89,29 @@ def cluster_of(
     ``devices`` are those of this machine. ``needs_file``: the method reads the file of the table.
     Raises a Refusal.
     """
-    if settings.servers is not None:
-        return Cluster("servers", published=own_devices(devices, settings.standalone, machine))
-    if settings.standalone is not None:
+    if options.servers is not None:
+        return Cluster("servers", published=own_devices(devices, options.standalone, machine))
+    if options.standalone is not None:
         check_alone(environ)
-    if settings.method == "once" and (settings.rank_table is None or is_scheduler_alone(environ)):
-        return _needless(settings, environ)
-    if settings.standalone is not None:
-        return Cluster("standalone", standalone_table(settings.standalone or len(devices) or 1))
+    if options.method == "once" and (options.table is None or is_scheduler_alone(environ)):
+        return _needless(options, environ)
+    if options.standalone is not None:
+        return Cluster("standalone", standalone_table(options.standalone or len(devices) or 1))
     if is_scheduler_alone(environ):  # no table holds it
-        return _declared("operator", settings, environ, 0)
+        return _declared("operator", options, environ, 0)
     check_leader(environ, len(devices))
-    platform = None if settings.rank_table is not None else platform_of(environ)
+    platform = None if options.table is not None else platform_of(environ)
     if platform is None or (platform == "modelarts" and needs_file):
         alone = all(pods < 2 for _, pods in pods_told(environ))  # noqa: PLR2004
         return Cluster("rank_table", npus=len(devices) if alone else 0)
     if platform == "modelarts":  # its variables and its table come together, and say the same
-        return _declared(platform, settings, environ, 0)
-    return _table_or_variables(platform, settings, environ, len(devices), needs_file)
+        return _declared(platform, options, environ, 0)
+    return _table_or_variables(platform, options, environ, len(devices), needs_file)
 
 
 def _table_or_variables(
     platform: Platform,
-    settings: Settings,
+    options: ClusterOptions,
     environ: Mapping[str, str],
     devices: int,
     needs_file: bool,
@@ -116,30 +133,30 @@ def _table_or_variables(
         hint = to_use_variables(platform, naming_variable(environ), path)
         return Cluster("rank_table", hint=hint, size=told_by(platform, environ))
     other = None if path in (None, nowhere) else f"to use the rank table, give --rank-table {path}"
-    found = _declared(platform, settings, environ, devices, other)
-    if needs_file and settings.method != "ranktable":
-        raise SettingsRefused(_no_table(settings.method))
+    found = _declared(platform, options, environ, devices, other)
+    if needs_file and options.method != "ranktable":
+        raise SettingsRefused(_no_table(options.method))
     return found
 
 
-def _needless(settings: Settings, environ: Mapping[str, str]) -> Cluster:
+def _needless(options: ClusterOptions, environ: Mapping[str, str]) -> Cluster:
     """The command is started once, whatever the cluster; only restarts depend on it."""
-    told = {} if settings.standalone is not None else environ
-    ours = settings.node_rank
-    node_rank = node_rank_told(told, settings.pod_name) if ours is None else ours
+    told = {} if options.standalone is not None else environ
+    ours = options.node_rank
+    node_rank = node_rank_told(told, options.pod_name) if ours is None else ours
     return Cluster("none", found_in(DECLARED, servers_table(told, node_rank)), node_rank)
 
 
 def _declared(
     platform: Platform,
-    settings: Settings,
+    options: ClusterOptions,
     environ: Mapping[str, str],
     devices: int,
     hint: str | None = None,
 ) -> Cluster:
-    told = own_task(settings.method, environ)
-    found = declared(platform, told, settings.node_rank, devices, settings.pod_name)
-    check_method(settings.method, found, environ)
+    told = own_task(options.method, environ)
+    found = declared(platform, told, options.node_rank, devices, options.pod_name)
+    check_method(options.method, found, environ)
     return Cluster(platform, found_in(DECLARED, found.table), found.node_rank, hint)
 
 
@@ -156,16 +173,16 @@ def to_use_variables(platform: Platform, named: str | None, path: Path) -> str:
     return f"to take the cluster from {CLUSTER_WORDS[platform]} instead, {way}"
 
 
-def identity(settings: Settings, environ: Mapping[str, str], cluster: Cluster) -> Identity:
+def identity(options: ClusterOptions, environ: Mapping[str, str], cluster: Cluster) -> Identity:
     """What tells our entry; a cluster that says our node rank needs no other names."""
     if cluster.node_rank is not None:
         return Identity(node_rank=cluster.node_rank)
     return identity_of(
-        own_task(settings.method, environ),
-        settings.pod_name,
-        settings.server_id,
-        settings.node_rank,
-        under_mpirun=settings.method == "mpirun",
+        own_task(options.method, environ),
+        options.pod_name,
+        options.server_id,
+        options.node_rank,
+        under_mpirun=options.method == "mpirun",
         size=cluster.size,
         number=operator.node_rank_told(environ),
         first_rank=operator.first_rank_told(environ),
@@ -173,7 +190,7 @@ def identity(settings: Settings, environ: Mapping[str, str], cluster: Cluster) -
 
 
 def table_source(
-    settings: Settings,
+    options: ClusterOptions,
     environ: Mapping[str, str],
     cluster: Cluster,
     clock: Clock,
@@ -182,8 +199,8 @@ def table_source(
     """A function that waits for the rank table."""
     given = cluster.given
     if given is None:
-        file = table_file(settings, environ, cluster, clock, report)
-        return partial(file.wait, settings.rank_table_timeout or None)
+        file = table_file(options, environ, cluster, clock, report)
+        return partial(file.wait, options.table_timeout)
 
     async def at_once() -> FoundTable:
         return given
@@ -191,30 +208,32 @@ def table_source(
     return at_once
 
 
-async def table_now(settings: Settings, environ: Mapping[str, str], cluster: Cluster) -> FoundTable:
+async def table_now(
+    options: ClusterOptions, environ: Mapping[str, str], cluster: Cluster
+) -> FoundTable:
     """The table as it stands, without waiting; raises a Refusal."""
     if cluster.given is not None:
         return cluster.given
-    return await table_file(settings, environ, cluster, MonotonicClock(), lambda _: None).now()
+    return await table_file(options, environ, cluster, MonotonicClock(), lambda _: None).now()
 
 
 def table_file(
-    settings: Settings,
+    options: ClusterOptions,
     environ: Mapping[str, str],
     cluster: Cluster,
     clock: Clock,
     report: Report,
 ) -> TableFile:
     """The file in which the table is, or will be."""
-    explicit = None if settings.rank_table is None else str(settings.rank_table)
+    explicit = None if options.table is None else str(options.table)
     others = other_sources(environ, cluster.hint, is_named=explicit is not None)
-    whoami = identity(settings, environ, cluster)
+    whoami = identity(options, environ, cluster)
 
     def warnings(table: RankTable) -> tuple[str, ...]:
         return (*doubts(table, whoami), *_alone(table, environ))
 
     places = table_places(explicit, environ)
-    npus = 0 if explicit or naming_variable(environ) or settings.follow_cluster else cluster.npus
+    npus = 0 if explicit or naming_variable(environ) or options.is_followed else cluster.npus
     return TableFile(places, clock, report, others, warnings, npus)
 
 

@@ -8,87 +8,52 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 
-from ascend_supervisor.cluster.from_environment.choice import meeting_of
-from ascend_supervisor.cluster.from_environment.declared import Meeting
-from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.launchers import Boot, Launcher
-from ascend_supervisor.launchers.common_parts import rank_dir_here
-from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.launchers.rank_environment import MASTER_PORT
 from ascend_supervisor.settings.command_words import PYTHON
-from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.readers import Method
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 
-NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
+def launcher_of(method: Method, boot: Boot, wait: float | None = None) -> Launcher:
+    """The launcher of ``--method``.
 
-def launcher_of(
-    settings: Settings,
-    environ: Mapping[str, str],
-    changes: Mapping[str, str | None] = NOTHING,
-    source: ClusterSource = "rank_table",
-) -> Launcher:
-    """The launcher of ``--method``; ranks inherit ``environ`` with the ``changes``.
-
-    What the platform says is read without them. ``source`` is where the cluster comes from; the
-    need for a table file does not depend on it.
+    ``wait`` is for how many seconds servers may be awaited that still wait for their rank table;
+    None: as long as it takes.
     """
-    meeting = meeting_here(settings, environ)
-    has_work_dir = settings.work_dir is not None
-    added = {variable.name for variable in settings.rank_env}
-    added |= {name for name, value in changes.items() if value is not None}
-    boot = Boot(
-        settings.command,
-        changed(environ, changes),
-        settings.restarts,
-        settings.master_port,
-        rank_dir_here(
-            settings.rank_dir, source, settings.method, meeting, has_work_dir=has_work_dir
-        ),
-        meeting,
-        frozenset(added),
-    )
-    return LAUNCHERS[settings.method](boot, settings)
-
-
-def meeting_here(settings: Settings, environ: Mapping[str, str]) -> Meeting | None:
-    """Where the ranks of the job meet, if the platform says it and this machine is in a cluster."""
-    is_told = settings.standalone is None and settings.servers is None
-    return meeting_of(environ) if is_told else None
+    return LAUNCHERS[method](boot, wait)
 
 
 # Each imports its launcher: a run has one, and the eight of them took 3 ms to import.
 
 
-def _ranktable(boot: Boot, _: Settings) -> Launcher:
+def _ranktable(boot: Boot, _: float | None) -> Launcher:
     from ascend_supervisor.launchers.ranktable import RankTableLauncher  # noqa: PLC0415
 
     return RankTableLauncher(boot)
 
 
-def _torchrun(boot: Boot, _: Settings) -> Launcher:
+def _torchrun(boot: Boot, _: float | None) -> Launcher:
     from ascend_supervisor.launchers.torchrun import TorchrunLauncher  # noqa: PLC0415
 
     return TorchrunLauncher(boot, installed(boot, "torchrun", "torch.distributed.run"))
 
 
-def _msrun(boot: Boot, _: Settings) -> Launcher:
+def _msrun(boot: Boot, _: float | None) -> Launcher:
     from ascend_supervisor.launchers.msrun import MsrunLauncher  # noqa: PLC0415
 
     return MsrunLauncher(boot, installed(boot, "msrun", "mindspore.parallel.cluster.run"))
 
 
-def _mindspore(boot: Boot, _: Settings) -> Launcher:
+def _mindspore(boot: Boot, _: float | None) -> Launcher:
     from ascend_supervisor.launchers.mindspore import MindSporeLauncher  # noqa: PLC0415
 
     return MindSporeLauncher(boot)
 
 
-def _mpirun(boot: Boot, settings: Settings) -> Launcher:
+def _mpirun(boot: Boot, wait: float | None) -> Launcher:
     from ascend_supervisor.launchers.mpirun import MpirunLauncher, Tools  # noqa: PLC0415
 
     config = Path(boot.inherited("HOME", "/home/ma-user"), "etc", "ssh", "sshd_config")
@@ -105,24 +70,24 @@ def _mpirun(boot: Boot, settings: Settings) -> Launcher:
         sshd_config=text,
         sshd_config_path=str(config),
         is_root=os.geteuid() == 0,
-        wait=settings.rank_table_timeout or A_YEAR,
+        wait=wait or A_YEAR,
     )
     return MpirunLauncher(boot, tools)
 
 
-def _torch_ddp(boot: Boot, _: Settings) -> Launcher:
+def _torch_ddp(boot: Boot, _: float | None) -> Launcher:
     from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher  # noqa: PLC0415
 
     return TorchDdpLauncher(boot)
 
 
-def _tensorflow(boot: Boot, _: Settings) -> Launcher:
+def _tensorflow(boot: Boot, _: float | None) -> Launcher:
     from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher  # noqa: PLC0415
 
     return TensorFlowLauncher(boot)
 
 
-def _once(boot: Boot, _: Settings) -> Launcher:
+def _once(boot: Boot, _: float | None) -> Launcher:
     from ascend_supervisor.launchers.once import OnceLauncher  # noqa: PLC0415
 
     return OnceLauncher(boot)
@@ -131,7 +96,7 @@ def _once(boot: Boot, _: Settings) -> Launcher:
 PROGRAMS = Path(__file__).parents[1] / "programs"
 A_YEAR = 365 * 86400.0
 
-LAUNCHERS: Mapping[Method, Callable[[Boot, Settings], Launcher]] = {
+LAUNCHERS: Mapping[Method, Callable[[Boot, float | None], Launcher]] = {
     "ranktable": _ranktable,
     "torchrun": _torchrun,
     "msrun": _msrun,

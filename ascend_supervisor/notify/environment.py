@@ -9,24 +9,32 @@ from msgspec.structs import replace
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Equip, Start
-from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.readers import Method
 
 SOCKET, MICROSECONDS, PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
 
 
-def notify_variables(settings: Settings, address: str | None, start: Start) -> Equip:
+def notify_variables(
+    method: Method,
+    watchdog: float | None,
+    address: str | None,
+    start: Start,
+    *,
+    must_notify: bool,
+) -> Equip:
     """Sets the variables of sd_notify(3) and sd_watchdog_enabled(3), or removes inherited ones.
 
-    A command that starts its ranks itself keeps its environment, unless an option needs them.
-    Raises SettingsRefused or Unavailable if --watchdog could not work.
+    ``watchdog`` is in seconds. A command that starts its ranks itself keeps its environment, unless
+    an option needs their messages (``must_notify``). Raises SettingsRefused or Unavailable if
+    --watchdog could not work.
     """
-    if settings.watchdog is not None:
-        _check(settings, address, start)
-    if settings.method == "once" and not _needs_messages(settings):
+    if watchdog is not None:
+        _check(method, address, start)
+    if method == "once" and not must_notify:
         return lambda spec: spec
     variables: Mapping[str, str | None] = {
         SOCKET: address,
-        MICROSECONDS: _microseconds(settings.watchdog),
+        MICROSECONDS: _microseconds(watchdog),
         PID: None,  # sd_watchdog_enabled: every process may send WATCHDOG=1
     }
 
@@ -36,16 +44,12 @@ def notify_variables(settings: Settings, address: str | None, start: Start) -> E
     return equip
 
 
-def _needs_messages(settings: Settings) -> bool:
-    return settings.watchdog is not None or settings.startup_timeout is not None
-
-
 def _microseconds(seconds: float | None) -> str | None:
     return None if seconds is None else str(max(1, round(seconds * 1e6)))
 
 
-def _check(settings: Settings, address: str | None, start: Start) -> None:
-    if settings.method == "mpirun" and not start.holds_all_ranks:
+def _check(method: Method, address: str | None, start: Start) -> None:
+    if method == "mpirun" and not start.holds_all_ranks:
         raise SettingsRefused(
             "--watchdog cannot be used with --method mpirun on several servers: their ranks get "
             "no NOTIFY_SOCKET, because mpirun starts them over ssh, so each would count as hung; "

@@ -42,6 +42,11 @@ class Limits(Struct, frozen=True):
         given = (self.hang, self.rank_hang, self.watchdog, self.startup)
         return min((limit for limit in given if limit is not None), default=inf)
 
+    @property
+    def must_notify(self) -> bool:
+        """Whether the ranks are to speak on their notify socket."""
+        return self.watchdog is not None or self.startup is not None
+
     def starts_one_by_one(self, heard: Voices) -> bool:
         """Whether each rank must give a sign of life.
 

@@ -28,7 +28,6 @@ from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.job_files import Place, names_of
-from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan, Start
 from ascend_supervisor.notify.bound_socket import planned_address
@@ -37,12 +36,13 @@ from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.probes.rendezvous import OwnPort
 from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.program.earlier_start import earlier_end
+from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.program.sourced_files import sourced_alone
 from ascend_supervisor.program.wiring import planner
 from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
 from ascend_supervisor.reporters.termination_log import place_of, text_of, write_refusal
 from ascend_supervisor.scarcity import NoThread, scarcity
-from ascend_supervisor.settings.precedence import Settings, Telling
+from ascend_supervisor.settings.precedence import Telling
 from ascend_supervisor.settings.readers import ALL_RANKS, ConsoleFormat
 from ascend_supervisor.stop_requests import Listen
 from ascend_supervisor.supervisor import refused
@@ -144,40 +144,31 @@ def _process(spec: ProcessSpec) -> dict[str, object]:
     }
 
 
-def print_plan(
-    settings: Settings,
-    environ: Mapping[str, str],
-    place: Place,
-    cluster: Cluster,
-    listen: Listen,
-) -> int:
+def print_plan(given: Premises, listen: Listen) -> int:
     """Print the plan; returns the exit code that the run would give, as far as it can be known."""
     try:
-        answer = anyio.run(_planned, settings, environ, place, cluster, listen)
+        answer = anyio.run(_planned, given, listen)
     except Refusal as refusal:
-        return refuse(refusal, environ, Telling.of(settings), settings.retryable_exit_code)
+        settings = given.settings
+        retryable = settings.retryable_exit_code
+        return refuse(refusal, given.environ, Telling.of(settings), retryable)
     if isinstance(answer, StopSignal):
         return 128 + answer.number
     return print_answer(answer)
 
 
-async def _planned(
-    settings: Settings,
-    environ: Mapping[str, str],
-    place: Place,
-    cluster: Cluster,
-    listen: Listen,
-) -> str | StopSignal:
+async def _planned(given: Premises, listen: Listen) -> str | StopSignal:
     """The plan, unless we are told to stop before it is known; raises a Refusal."""
+    settings, environ, place, cluster = given.settings, given.environ, given.place, given.cluster
     changes = await sourced_alone(settings.env_from, environ, place.state_file, listen)
     if isinstance(changes, StopSignal):
         return changes
-    launcher = launcher_of(settings, environ, changes, cluster.source)
-    found = await table_now(settings, environ, cluster)
-    whoami = identity(settings, environ, cluster)
+    launcher = given.launcher(changes)
+    found = await table_now(given.options, environ, cluster)
+    whoami = identity(given.options, environ, cluster)
     usual_port = OwnPort(None)  # a plan keeps none, and whether it is taken may change
     notify = planned_address(place.state_file)
-    planned = planner(settings, launcher, place, changes, notify, usual_port)
+    planned = planner(given, launcher, changes, notify, usual_port)
     plan, specs = plan_of(cluster, found, whoami, place, planned, settings.non_defaults)
     for spec in specs:
         check_script(spec)
@@ -274,8 +265,9 @@ async def _tell(
     await outlets.finish()
 
 
-def first_event(settings: Settings, cluster: Cluster, place: Place) -> SupervisorStarted:
+def first_event(given: Premises) -> SupervisorStarted:
     """Looks for the state file of an earlier start, for a bounded time."""
+    settings, cluster, place = given.settings, given.cluster, given.place
     earlier = earlier_end(place)
     return SupervisorStarted(
         version=__version__,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from ascend_supervisor.processes.kernel import (
     start_guardian,
 )
 from ascend_supervisor.processes.ownership import Mark, Ownership
+from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.program.single_instance import Holder
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.event_file import EventFile
@@ -41,7 +41,7 @@ from ascend_supervisor.settings.peers_options import without_password
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.stop_requests import Interrupts
-from ascend_supervisor.tasks.clock import Clock, MonotonicClock
+from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
 
 GUARDIAN = Path(__file__).parents[1] / "programs" / "guardian.py"
@@ -62,10 +62,9 @@ class Parts(Struct, frozen=True):
     removals: Removals
 
 
-def parts_of(
-    settings: Settings, environ: Mapping[str, str], place: Place, ourselves: Holder
-) -> Parts:
+def parts_of(given: Premises, ourselves: Holder) -> Parts:
     """Make them, in this order: each step depends on the one before it."""
+    settings, environ, place = given.settings, given.environ, given.place
     prefix = parent_death_prefix()
     mark = Mark.ours(OWNER, str(place.state_file))
     guardian = start_guardian(GUARDIAN, mark)
@@ -95,10 +94,11 @@ def parts_of(
         report=report,
         guardian=guardian,
     )
-    interrupts = Interrupts(report, logs.reopen, clock, settings.grace)
+    interrupts = Interrupts(report, logs.reopen, clock, given.patience.grace)
     removals = Removals()
     notify = _listener(settings, runtime, removals)
-    operations = _operations(settings, chronicle, interrupts, clock, report)
+    must_notify = given.limits.must_notify
+    operations = Operations(chronicle, interrupts, clock, report, must_notify=must_notify)
     path = Path(socket_beside(place.state_file))
     control = ControlSocket(path, operations, report, removals)
     return Parts(
@@ -124,15 +124,3 @@ def _listener(settings: Settings, runtime: Runtime, removals: Removals) -> Liste
     return Listener(
         senders, runtime.children.spare_descriptor, runtime.clock, runtime.report, removals
     )
-
-
-def _operations(
-    settings: Settings,
-    chronicle: Chronicle,
-    interrupts: Interrupts,
-    clock: Clock,
-    report: Report,
-) -> Operations:
-    """What the control socket is asked for."""
-    must_notify = settings.watchdog is not None or settings.startup_timeout is not None
-    return Operations(chronicle, interrupts, clock, report, must_notify=must_notify)

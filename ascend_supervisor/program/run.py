@@ -27,10 +27,10 @@ from ascend_supervisor.program.answers import (
 )
 from ascend_supervisor.program.end_of_run import exited, last_words, linger
 from ascend_supervisor.program.parts import Parts, parts_of
+from ascend_supervisor.program.premises import Premises, premises_of
 from ascend_supervisor.program.single_instance import Holder, SingleInstance
 from ascend_supervisor.program.sourced_files import without_cann
-from ascend_supervisor.program.usable_directories import place_here
-from ascend_supervisor.program.wiring import Premises, cluster_here, job_of
+from ascend_supervisor.program.wiring import job_of
 from ascend_supervisor.reporters.python_warnings import report_diagnostics
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.idle_options import idle_options
@@ -85,14 +85,12 @@ def _run(
     if isinstance(settings, Version):
         return print_answer(f"ascend_supervisor {__version__}\n")
     try:
-        cluster = cluster_here(settings, environ)
-        place = place_here(settings, environ)
+        given = premises_of(settings, environ)
     except Refusal as refusal:
         return refuse(refusal, environ, Telling.of(settings), settings.retryable_exit_code)
     if settings.check:
-        return print_plan(settings, environ, place, cluster, listen)
-    first = first_event(settings, cluster, place)
-    main = partial(_main, Premises(settings, environ, place, cluster), first, listen, leave)
+        return print_plan(given, listen)
+    main = partial(_main, given, first_event(given), listen, leave)
     try:
         return anyio.run(main, backend_options={"loop_factory": new_loop})
     except (NoThread, OSError, MemoryError) as error:
@@ -103,8 +101,8 @@ async def _main(
     given: Premises, first: SupervisorStarted, listen: Listen, leave: Leave
 ) -> NoReturn:
     settings, environ, place = given.settings, given.environ, given.place
-    ourselves = Holder.ourselves(place.pod, max(settings.drain, settings.grace))
-    parts = parts_of(settings, environ, place, ourselves)
+    ourselves = Holder.ourselves(place.pod, max(given.patience.drain, given.patience.grace))
+    parts = parts_of(given, ourselves)
     report_diagnostics(parts.runtime.report, asyncio.get_running_loop())
     # The first line, even if signals came before it; from here on the last line always follows.
     parts.runtime.report(first)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of
-from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.control.operations import Dump, Run
-from ascend_supervisor.coordination.choice import coordinator_of
-from ascend_supervisor.coordination.own_etcd.process import Surroundings
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Here, Launcher
-from ascend_supervisor.launchers.choice import USUAL_PORTS, launcher_of, meeting_here
-from ascend_supervisor.launchers.common_parts import launcher_log_path
+from ascend_supervisor.launchers.choice import USUAL_PORTS
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.life import Equip, Life, Plan, Start
@@ -33,14 +25,15 @@ from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
-from ascend_supervisor.probes.silence import Limits, Silence
+from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
+from ascend_supervisor.program.coordination import coordinator_of
 from ascend_supervisor.program.parts import Parts
+from ascend_supervisor.program.premises import DEVICES, Premises
 from ascend_supervisor.program.sourced_files import sourced_files
-from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.user_variables import RankVariable
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job
@@ -123,9 +116,8 @@ class Planner(Protocol):
 
 
 def planner(
-    settings: Settings,
+    given: Premises,
     launcher: Launcher,
-    place: Place,
     changes: Changes,
     notify: str | None,
     own_port: Callable[[], int | None],
@@ -134,12 +126,14 @@ def planner(
 
     ``notify`` is the address of the notify socket. ``own_port`` is called where all ranks are here.
     """
+    method, place, limits = given.settings.method, given.place, given.limits
+    must_notify = limits.must_notify
 
     def plan(start: Start, addresses: Mapping[str, str] | None = None) -> Plan:
         equips = (
             sourced_variables(changes),
-            notify_variables(settings, notify, start),
-            rank_variables(settings.rank_env, place, start),
+            notify_variables(method, limits.watchdog, notify, start, must_notify=must_notify),
+            rank_variables(given.settings.rank_env, place, start),
         )
         port = own_port() if start.holds_all_ranks else None
         return plan_of(launcher, place, equips, start, addresses, port)
@@ -178,57 +172,33 @@ async def prepared(place: Place, runtime: Runtime, again: Planner, plan: Plan) -
     return await prepare(plan, place.table_file, runtime)
 
 
-class Premises(Struct, frozen=True):
-    """What is known before a job begins, and the same in all of its generations."""
-
-    settings: Settings
-    environ: Mapping[str, str]
-    place: Place
-    cluster: Cluster
-
-
-DEVICES = Path("/dev")
 LEFTOVER_SECONDS = 30.0
 """How long processes of an earlier start may take to die."""
 RELEASE_SECONDS = 10.0
 """CANN's EJ0001: wait this long after the last process before using the devices again."""
 
 
-def cluster_here(settings: Settings, environ: Mapping[str, str]) -> Cluster:
-    """Where the cluster of this run comes from; raises a Refusal."""
-    needs_file = launcher_of(settings, environ).needs_table_file
-    return cluster_of(settings, environ, npus(DEVICES), needs_file)
-
-
 async def job_of(given: Premises, parts: Parts) -> Job:
     """The job; raises a Refusal if a file for the environment of the ranks is refused."""
     settings, runtime, interrupts = given.settings, parts.runtime, parts.interrupts
     operations = parts.control.operations
-    changes = await _changes(settings, parts)
+    changes = await _changes(settings.env_from, parts)
     plan = _planner_of(given, changes, parts.notify.address)
     devices = npus(DEVICES)
     look, dump = _looks(given, parts)
-    is_alone = _alone(joins_others(settings.method, meeting_here(settings, given.environ)))
+    is_alone = _alone(given.joins_others)
     run = operations.current.watching(
-        _runner(settings, parts, is_alone),
+        _runner(given.patience, parts, is_alone),
         dump,
         (lambda _: True) if settings.peers else is_alone,
     )
     return Job(
-        coordinator=coordinator_of(
-            settings,
-            given.environ,
-            given.cluster,
-            given.place.state_file,
-            _machine(given, runtime),
-            runtime.clock,
-            runtime.report,
-            operations.of_coordinator,
-        ),
+        coordinator=coordinator_of(given, runtime, operations.of_coordinator),
         probes=[
             *_for_devices(devices, runtime),
             Rendezvous(runtime.clock, runtime.report),
-            _for_hangs(settings, runtime),
+            # Also without limits: a rank may say itself that it hangs.
+            Silence(given.limits, runtime.clock, runtime.report),
             operations.requests,
         ],
         sweep=partial(_end_leftovers, runtime),
@@ -236,33 +206,18 @@ async def job_of(given: Premises, parts: Parts) -> Job:
         prepare=partial(prepared, given.place, runtime, plan),
         run=run,
         look=look,
-        release=_release_seconds(settings, devices),
+        release=_release_seconds(settings.release_delay, devices),
         interrupts=interrupts,
         clock=runtime.clock,
         report=runtime.report,
     )
 
 
-def _machine(given: Premises, runtime: Runtime) -> Surroundings:
-    """For the etcd of --peers first, whose data lie beside the state file."""
-    place = given.place
-    return Surroundings(
-        children=runtime.children,
-        guardian=runtime.guardian,
-        logs=runtime.outputs.logs,
-        log=Path(launcher_log_path(place, "etcd", 0)),
-        data=Path(place.state_file.with_name(f"{place.state_file.name}.etcd")),
-        find=partial(shutil.which, path=given.environ.get("PATH", os.defpath)),
-        clock=runtime.clock,
-        report=runtime.report,
-    )
-
-
-async def _changes(settings: Settings, parts: Parts) -> Changes:
+async def _changes(files: Sequence[Path], parts: Parts) -> Changes:
     """What the files of --env-from change in the environment of the ranks."""
     runtime = parts.runtime
     return await sourced_files(
-        settings.env_from,
+        files,
         runtime.environ,
         runtime.children,
         runtime.ownership,
@@ -273,9 +228,8 @@ async def _changes(settings: Settings, parts: Parts) -> Changes:
 
 
 def _planner_of(given: Premises, changes: Changes, notify: str | None) -> Planner:
-    launcher = launcher_of(given.settings, given.environ, changes, given.cluster.source)
     port = OwnPort(USUAL_PORTS.get(given.settings.method))
-    return planner(given.settings, launcher, given.place, changes, notify, port)
+    return planner(given, given.launcher(changes), changes, notify, port)
 
 
 def _alone(joins: bool) -> Callable[[Start], bool]:
@@ -283,9 +237,8 @@ def _alone(joins: bool) -> Callable[[Start], bool]:
     return lambda start: start.holds_all_ranks and not joins
 
 
-def _runner(settings: Settings, parts: Parts, is_alone: Callable[[Start], bool]) -> Run:
+def _runner(patience: Patience, parts: Parts, is_alone: Callable[[Start], bool]) -> Run:
     """Runs a generation; what its ranks say is heard from before the first of them."""
-    patience = Patience(drain=settings.drain, grace=settings.grace)
 
     async def run(life: Life, company: Company) -> Ended:
         parts.notify.attend(life)
@@ -317,20 +270,9 @@ def _for_devices(devices: Sequence[str], runtime: Runtime) -> Sequence[Probe]:
     return [Devices(devices, runtime.clock, runtime.report)] if devices else []
 
 
-def _for_hangs(settings: Settings, runtime: Runtime) -> Probe:
-    """Also without limits: a rank may say itself that it hangs."""
-    limits = Limits(
-        hang=settings.hang_timeout,
-        rank_hang=settings.rank_hang_timeout,
-        watchdog=settings.watchdog,
-        startup=settings.startup_timeout,
-    )
-    return Silence(limits, runtime.clock, runtime.report)
-
-
-def _release_seconds(settings: Settings, devices: Sequence[str]) -> float:
-    if settings.release_delay is not None:
-        return settings.release_delay
+def _release_seconds(asked: float | None, devices: Sequence[str]) -> float:
+    if asked is not None:
+        return asked
     return RELEASE_SECONDS if devices else 0.0
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from ascend_supervisor.cluster.cluster_source import Cluster, cluster_of, to_use_variables
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.launchers.choice import launcher_of
+from ascend_supervisor.program.premises import cluster_options
 from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER, TENSORFLOW
-from tests.job_settings import settings
+from tests.job_settings import launcher, settings
 
 MODEL_ARTS = {"MA_NUM_HOSTS": "2", "MA_NUM_GPUS": "2"}
 
@@ -19,9 +19,9 @@ def chosen(
     environ: dict[str, str], *options: str, needs_file: bool | None = None, devices: int = 0
 ) -> Cluster:
     if needs_file is None:
-        needs_file = launcher_of(settings(*options, env=environ), environ).needs_table_file
+        needs_file = launcher(settings(*options, env=environ), environ).needs_table_file
     paths = tuple(f"/dev/davinci{number}" for number in range(devices))
-    return cluster_of(settings(*options, env=environ), environ, paths, needs_file)
+    return cluster_of(cluster_options(settings(*options, env=environ)), environ, paths, needs_file)
 
 
 TWO_PODS = {

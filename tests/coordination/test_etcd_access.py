@@ -13,6 +13,7 @@ import pytest
 from ascend_supervisor.coordination.peers.meeting import access_of, etcd_of
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.failures import Refused
+from ascend_supervisor.program.coordination import etcd_named
 from ascend_supervisor.settings.peers_options import PASSWORD
 from tests.etcd.asking import put, value_of
 from tests.etcd.fixtures import etcd_server
@@ -39,7 +40,7 @@ async def test_ca_user_and_password_file_reach_etcd(etcd_server, tmp_path):
         *("--peers-fence=60", "--peers-timeout=200"),
         env=JOB,
     )
-    async with etcd_of(read, JOB) as etcd:
+    async with etcd_of(etcd_named(read, JOB)) as etcd:
         await put(etcd, "a", b"b")
         assert await value_of(etcd, "a") == b"b"
 
@@ -51,7 +52,7 @@ async def test_a_password_that_was_changed_is_read_again(etcd, tmp_path):
     read = settings(
         f"--peers={etcd.url}", "--peers-user=bob", f"--peers-password-file={file}", env=JOB
     )
-    async with etcd_of(read, JOB) as client:
+    async with etcd_of(etcd_named(read, JOB)) as client:
         await put(client, "a", b"b")
         etcd.change_password("bob", "new")
         for content in (SECRET.encode(), b"", b"\xff", None):
@@ -73,7 +74,7 @@ async def test_a_ca_that_was_renewed_is_read_again(etcd_server, tmp_path):
     file = tmp_path / "ca"
     file.write_bytes(old.ca.read_bytes())
     read = settings(f"--peers={server.url}", f"--peers-ca={file}", "--peers-ttl=40", *LATE, env=JOB)
-    async with etcd_of(read, JOB) as client:
+    async with etcd_of(etcd_named(read, JOB)) as client:
         await put(client, "a", b"b")
         server.stop()
         server._tls = new
@@ -119,9 +120,8 @@ def test_a_wrong_password_ends_a_start_at_once(etcd, supervised, tmp_path, way):
 
 def test_the_password_comes_from_the_environment():
     environ = {**JOB, PASSWORD: SECRET}
-    login = access_of(
-        settings("--peers=http://a:1", "--peers-user=bob", env=environ), environ
-    ).login
+    read = settings("--peers=http://a:1", "--peers-user=bob", env=environ)
+    login = access_of(etcd_named(read, environ)).login
     assert login is not None
     assert (login.user, login.password.text) == ("bob", SECRET)
 
@@ -143,7 +143,7 @@ async def test_a_password_file_that_cannot_be_used_is_refused(tmp_path, content,
         "--peers=http://a:1", "--peers-user=b", f"--peers-password-file={file}", env=JOB
     )
     with pytest.raises(SettingsRefused, match=f"--peers-password-file: {file}.*{reason}"):
-        async with etcd_of(read, JOB):
+        async with etcd_of(etcd_named(read, JOB)):
             pass
 
 
@@ -152,7 +152,7 @@ async def test_a_ca_that_holds_none_is_refused_with_its_place(tmp_path):
     file.write_text("nothing")
     read = settings("--peers=https://a:1", f"--peers-ca={file}", env=JOB)
     with pytest.raises(SettingsRefused, match=f"--peers-ca: {file}: .* holds no certificate"):
-        async with etcd_of(read, JOB):
+        async with etcd_of(etcd_named(read, JOB)):
             pass
 
 
@@ -161,7 +161,7 @@ async def test_without_httpx_it_is_said_how_to_install_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.exchange", raising=False)
     monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.exchange", raising=False)
     with pytest.raises(SettingsRefused) as refused:
-        async with etcd_of(settings("--peers=http://a:1", env=JOB), JOB):
+        async with etcd_of(etcd_named(settings("--peers=http://a:1", env=JOB), JOB)):
             pass
     assert str(refused.value) == (
         "--peers: the Python package httpx is not installed here; install it with: "
@@ -206,5 +206,5 @@ async def test_a_ca_that_is_no_file_is_refused_at_once(tmp_path):
     os.mkfifo(fifo)
     read = settings("--peers=https://a:1", f"--peers-ca={fifo}", env=JOB)
     with pytest.raises(SettingsRefused, match="cannot be read: it is not a regular file"):
-        async with etcd_of(read, JOB):
+        async with etcd_of(etcd_named(read, JOB)):
             pass

@@ -20,9 +20,9 @@ import pytest
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers import Here
-from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.precedence import Settings, read_settings
+from tests.job_settings import launcher
 from tests.running import DEADLINE_SECONDS, python
 
 OURS = re.compile(rb"^\[ascend_supervisor\] [^\n]*\n", re.MULTILINE)
@@ -493,7 +493,7 @@ def test_8_what_could_restart_by_itself_is_told_not_to(method):
     place = place_of({}, "here", mounted_log_exists=False, here=PurePath("/"))
     settings = read_settings(("--method", method, "--", "train.py"), {}, lambda _: b"")
     assert isinstance(settings, Settings)
-    specs = launcher_of(settings, os.environ).plan(table, Here(0, table.entries[0], place), 0)
+    specs = launcher(settings, os.environ).plan(table, Here(0, table.entries[0], place), 0)
     assert specs
     for spec in specs:
         names = {PurePath(word).name for word in spec.argv}

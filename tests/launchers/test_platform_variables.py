@@ -10,23 +10,23 @@ from ascend_supervisor.cluster.cluster_source import cluster_of, identity
 from ascend_supervisor.cluster.identity import find_entry
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers import Here
-from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.program.premises import cluster_options
 from tests.cluster.test_kubeflow import V2
 from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER, TENSORFLOW
-from tests.job_settings import settings
+from tests.job_settings import launcher, settings
 from tests.rank_tables import TEMPLATE_1, table
 
 
 def plan(environ: dict[str, str], *options: str) -> tuple[ProcessSpec, ...]:
     read = settings(*options, env=environ)
-    launcher = launcher_of(read, environ)
-    cluster = cluster_of(read, environ, (), launcher.needs_table_file)
+    made = launcher(read, environ)
+    cluster = cluster_of(cluster_options(read), environ, (), made.needs_table_file)
     assert cluster.given is not None
     declared = cluster.given.table
     place = place_of(environ, "pod", mounted_log_exists=False, here=PurePath("/"))
-    node_rank, entry = find_entry(declared, identity(read, environ, cluster))
-    return launcher.plan(declared, Here(node_rank, entry, place), 0)
+    node_rank, entry = find_entry(declared, identity(cluster_options(read), environ, cluster))
+    return made.plan(declared, Here(node_rank, entry, place), 0)
 
 
 def test_pytorch_ranks_get_what_env_needs():
@@ -184,8 +184,8 @@ def test_a_worker_of_one_npu_without_a_scheduler_finds_no_role():
 def test_with_a_table_workers_still_join_the_scheduler_of_the_operator():
     read = table(TEMPLATE_1)
     place = place_of({}, "pod", mounted_log_exists=False, here=PurePath("/"))
-    launcher = launcher_of(settings(env=MINDSPORE), MINDSPORE)
-    specs = launcher.plan(read, Here(0, read.entries[0], place), 0)
+    made = launcher(settings(env=MINDSPORE), MINDSPORE)
+    specs = made.plan(read, Here(0, read.entries[0], place), 0)
     assert [spec.rank for spec in specs] == [device.rank for device in read.entries[0].devices]
     assert {spec.environ["MS_SCHED_HOST"] for spec in specs} == {"10.96.0.9"}
 
@@ -216,8 +216,8 @@ def test_the_port_of_the_chief_is_the_option_else_the_operators():
 def test_with_a_table_no_variable_of_a_tensorflow_pod_reaches_a_rank():
     read = table(TEMPLATE_1)
     place = place_of({}, "pod", mounted_log_exists=False, here=PurePath("/"))
-    launcher = launcher_of(settings(env=TENSORFLOW), TENSORFLOW)
-    for spec in launcher.plan(read, Here(0, read.entries[0], place), 0):
+    made = launcher(settings(env=TENSORFLOW), TENSORFLOW)
+    for spec in made.plan(read, Here(0, read.entries[0], place), 0):
         assert {spec.environ[name] for name in TENSORFLOW} == {None}
         assert spec.environ["RANK_ID"] is not None
 
@@ -234,6 +234,6 @@ def test_a_table_that_does_not_exist_is_named_to_no_process(environ, method):
 def test_a_launcher_is_told_of_the_table_that_counts():
     read = table(TEMPLATE_1)
     place = place_of({}, "pod", mounted_log_exists=False, here=PurePath("/"))
-    launcher = launcher_of(settings("--method", "torchrun", env=PYTORCH), PYTORCH)
-    (spec,) = launcher.plan(read, Here(0, read.entries[0], place), 0)
+    made = launcher(settings("--method", "torchrun", env=PYTORCH), PYTORCH)
+    (spec,) = made.plan(read, Here(0, read.entries[0], place), 0)
     assert "RANK_TABLE_FILE" not in spec.environ

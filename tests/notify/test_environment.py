@@ -11,10 +11,12 @@ from ascend_supervisor.cluster.rank_table import Entry
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.life import Start
+from ascend_supervisor.life import Equip, Start
 from ascend_supervisor.notify.bound_socket import LONGEST, file_beside, planned_address
 from ascend_supervisor.notify.environment import notify_variables
+from ascend_supervisor.program.premises import limits_of
 from ascend_supervisor.settings.options import METHODS
+from ascend_supervisor.settings.precedence import Settings
 from tests.job_settings import settings
 
 FOUND = standalone_table(2)
@@ -22,8 +24,14 @@ START = Start(0, FOUND, 0, FOUND.table.entries[0], 0)
 SPEC = ProcessSpec(("x",), PurePath("/"), PurePath("/log"), {"A": "1", "NOTIFY_SOCKET": "/other"})
 
 
+def equip_of(read: Settings, address: str | None, start: Start) -> Equip:
+    limits = limits_of(read)
+    must_notify = limits.must_notify
+    return notify_variables(read.method, limits.watchdog, address, start, must_notify=must_notify)
+
+
 def variables(*options: str, address: str | None = "/here") -> dict[str, str | None]:
-    equip = notify_variables(settings(*options), address, START)
+    equip = equip_of(settings(*options), address, START)
     return dict(equip(SPEC).environ)
 
 
@@ -64,9 +72,9 @@ def test_ranks_that_mpirun_starts_on_other_servers_cannot_be_watched():
     start = replace(START, found=replace(FOUND, table=table))
     asked = settings("--method", "mpirun", "--watchdog", "9")
     with pytest.raises(SettingsRefused, match="on several servers: their ranks get no NOTIFY_SOCK"):
-        notify_variables(asked, "/here", start)
-    notify_variables(asked, "/here", START)
-    notify_variables(settings("--method", "mpirun"), "/here", start)
+        equip_of(asked, "/here", start)
+    equip_of(asked, "/here", START)
+    equip_of(settings("--method", "mpirun"), "/here", start)
 
 
 def test_a_path_is_an_address_as_long_as_clients_can_connect_to_it():

@@ -6,22 +6,21 @@ At its end it keeps the etcd until the servers that still need it have ended.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment.declared import TorchStore
 from ascend_supervisor.cluster.identity import Identity, find_entry
-from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import KeyWritten, Lease, RecordChange
 from ascend_supervisor.coordination.agreement.records import Cause, Phase, encode
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.own_etcd.keeping import keep, start_first
-from ascend_supervisor.coordination.own_etcd.listening import endpoint_of, own_addresses, serves_at
+from ascend_supervisor.coordination.own_etcd.listening import own_addresses, serves_at
 from ascend_supervisor.coordination.own_etcd.process import (
     MISSING,
     PROGRAM,
@@ -37,9 +36,7 @@ from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import EtcdError, MalformedAnswer, Refused
 from ascend_supervisor.etcd.values import Get, Key
 from ascend_supervisor.events import Report
-from ascend_supervisor.launchers.choice import meeting_here
 from ascend_supervisor.outcome import SIGNAL_BASE
-from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock
 
 TOLD_TO_STOP = SIGNAL_BASE + 15
@@ -242,27 +239,25 @@ class FirstServer:
         await process.end()
 
 
-def first_server_of(
-    settings: Settings, meeting: PeersMeeting, machine: Surroundings
-) -> FirstServer:
-    rules = OwnEtcdRules(meeting.name, settings.peers_ttl, meeting.fence, meeting.timeout)
+def first_server_of(meeting: PeersMeeting, machine: Surroundings) -> FirstServer:
+    rules = OwnEtcdRules(meeting.name, round(meeting.ttl), meeting.fence, meeting.timeout)
     return FirstServer(meeting.etcd, rules, machine)
 
 
 def table_with_etcd(
     table: Callable[[], Awaitable[FoundTable]],
     whoami: Identity,
-    settings: Settings,
-    environ: Mapping[str, str],
+    endpoint_of: Callable[[RankTable], Endpoint],
     first: FirstServer,
 ) -> Callable[[], Awaitable[FoundTable]]:
-    """The same table, when the etcd answers where it says; the first server has node rank 0."""
-    found_here = meeting_here(settings, environ)
-    store = found_here if isinstance(found_here, TorchStore) else None
+    """The same table, when the etcd answers where it is by the table (``endpoint_of``).
+
+    The first server has node rank 0.
+    """
 
     async def reached() -> FoundTable:
         found = await table()
-        endpoint = endpoint_of(found.table, environ, store, settings.peers_port)
+        endpoint = endpoint_of(found.table)
         if find_entry(found.table, whoami)[0] == FIRST:
             await first.serve(endpoint, own_addresses(found.table))
         else:

@@ -1,10 +1,10 @@
-"""Where the servers of the job meet: the etcd that the settings name, and its client."""
+"""Where the servers of the job meet: the etcd of ``--peers``, and its client."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from hashlib import sha256
@@ -16,15 +16,13 @@ from msgspec import Struct
 
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.errors import SettingsRefused, Unavailable
-from ascend_supervisor.etcd.access import Access, Kept, Login, Password
+from ascend_supervisor.etcd.access import Access, Endpoint, Kept, Login, Password
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import HttpxMissing, Refused
 from ascend_supervisor.etcd.opening import etcd_client
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.restart_policy import RestartBudget
-from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD
-from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.untrusted_text import plain
 
@@ -35,16 +33,31 @@ AGAIN_SECONDS = 0.2
 """Within a request, for a file that was read before."""
 
 
+class PeersEtcd(Struct, frozen=True):
+    """The etcd of ``--peers``, and who we are there; ``ttl`` in seconds.
+
+    ``endpoints`` are none where the job brings its etcd. The ``password`` is that of a variable: a
+    file comes before it.
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    ttl: int
+    ca: Path | None
+    user: str | None
+    password: Password
+    password_file: Path | None
+
+
 @asynccontextmanager
-async def etcd_of(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[Etcd]:
-    """A client of the etcd of ``--peers``, which was given.
+async def etcd_of(named: PeersEtcd) -> AsyncIterator[Etcd]:
+    """A client of the etcd.
 
     Raises SettingsRefused for a file that cannot be used, or without httpx; Unavailable where the
     files cannot be read in time.
     """
     access = None
     with anyio.move_on_after(FILE_SECONDS):
-        access = await aside(partial(access_of, settings, environ))
+        access = await aside(partial(access_of, named))
     if access is None:
         raise Unavailable(
             f"--peers: the file system of its CA or password does not answer within "
@@ -58,46 +71,44 @@ async def etcd_of(settings: Settings, environ: Mapping[str, str]) -> AsyncIterat
                 f"--peers: {error}; install it with: {sys.executable} -m pip install 'httpx>=0.28'"
             ) from error
         except Refused as error:
-            where = plain(str(settings.peers_ca))
+            where = plain(str(named.ca))
             raise SettingsRefused(f"--peers-ca: {where}: {error}") from error
         yield etcd
 
 
-def access_of(settings: Settings, environ: Mapping[str, str]) -> Access:
+def access_of(named: PeersEtcd) -> Access:
     """Raises SettingsRefused if the CA or the password cannot be read, which may block.
 
     A request gets a quarter of the TTL, because a lease is kept alive so often.
     """
-    ca = None if settings.peers_ca is None else _read("--peers-ca", settings.peers_ca, CA_BYTES)
-    endpoints = settings.peers if isinstance(settings.peers, tuple) else ()
-    seconds = settings.peers_ttl / 4
-    again = partial(_kept, settings, environ)
-    return Access(endpoints, _login(settings, environ), ca, seconds, again=again)
+    ca = None if named.ca is None else _read("--peers-ca", named.ca, CA_BYTES)
+    again = partial(_kept, named)
+    return Access(named.endpoints, _login(named), ca, named.ttl / 4, again=again)
 
 
-async def _kept(settings: Settings, environ: Mapping[str, str]) -> Kept:
+async def _kept(named: PeersEtcd) -> Kept:
     """The user and the CA as their files are by now; what cannot be read in time is left out."""
     login = ca = None
     with anyio.move_on_after(AGAIN_SECONDS), suppress(SettingsRefused):
-        login = await aside(partial(_login, settings, environ))
-    if settings.peers_ca is not None:
+        login = await aside(partial(_login, named))
+    if named.ca is not None:
         with anyio.move_on_after(AGAIN_SECONDS), suppress(SettingsRefused):
-            ca = await aside(partial(_read, "--peers-ca", settings.peers_ca, CA_BYTES))
+            ca = await aside(partial(_read, "--peers-ca", named.ca, CA_BYTES))
     return Kept(login, ca)
 
 
-def _login(settings: Settings, environ: Mapping[str, str]) -> Login | None:
-    if settings.peers_user is None:
+def _login(named: PeersEtcd) -> Login | None:
+    if named.user is None:
         return None
-    file = settings.peers_password_file
+    file = named.password_file
     if file is None:
-        return Login(settings.peers_user, Password(environ.get(PASSWORD, "")))
+        return Login(named.user, named.password)
     password = _read("--peers-password-file", file, PASSWORD_BYTES).rstrip("\r\n")
     if not password:
         raise SettingsRefused(
             f"--peers-password-file: {plain(str(file))}: expected a password, found an empty file"
         )
-    return Login(settings.peers_user, Password(password))
+    return Login(named.user, Password(password))
 
 
 def _read(option: str, file: Path, most: int) -> str:
@@ -110,23 +121,6 @@ def _read(option: str, file: Path, most: int) -> str:
     raise SettingsRefused(f"{option}: {plain(str(file))} cannot be read: {reason}")
 
 
-IN_COMMON = (
-    "method",
-    "servers",
-    "restarts",
-    "restart_period",
-    "restart_delay",
-    "restart_delay_max",
-    "min_uptime",
-    "no_restart_on",
-    "peers_ttl",
-    "peers_fence",
-    "peers_timeout",
-    "follow_cluster",
-    "cluster_verdict",
-    "master_port",
-)
-"""The settings that every server decides by, or must have in common to meet."""
 OWN_NAMES = ("POD_NAME", "HOSTNAME", "POD_IP", "HOST_IP", "NODE_NAME")
 """Variables whose values may stand in the command of one server, and others in that of another."""
 
@@ -170,50 +164,25 @@ class PeersMeeting(Struct, frozen=True):
     host: str = ""
 
 
-def meeting_of(
-    settings: Settings, environ: Mapping[str, str], budget: RestartBudget, state_file: PurePath
-) -> PeersMeeting:
-    return PeersMeeting(
-        etcd=partial(etcd_of, settings, environ),
-        name=settings.peers_job or next(filter(None, map(environ.get, JOB_VARIABLES)), ""),
-        state_file=Path(state_file),
-        settings=" ".join((*_in_common(settings), *_command(settings, environ))),
-        budget=budget,
-        patience=Patience(settings.drain, settings.grace),
-        ttl=settings.peers_ttl,
-        fence=settings.peers_fence,
-        timeout=settings.peers_timeout,
-        verdict=settings.cluster_verdict if settings.follow_cluster else 0.0,
-        may_move=settings.follow_cluster,
-        host=host_told(environ, node()),
-    )
-
-
-def host_told(environ: Mapping[str, str], hostname: str) -> str:
+def host_told(environ: Mapping[str, str]) -> str:
     """The pod, its node and its address, as variables of the platform tell them; else the host."""
 
     def told(names: Sequence[str]) -> str | None:
         return next(filter(None, map(environ.get, names)), None)
 
     pod, host, address = map(told, (POD_NAMES, NODES, POD_ADDRESSES))
-    words = [f"pod {pod}" if pod else hostname]
+    words = [f"pod {pod}" if pod else node()]
     words += [f"node {host}"] if host else []
     words += [f"address {address}"] if address else []
     return ", ".join(word[:MOST_OF_HOST] for word in words if word.isprintable())
 
 
-def _in_common(settings: Settings) -> Iterator[str]:
-    return (f"{key}={_told(getattr(settings, key))}" for key in IN_COMMON)
-
-
-def _command(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
-    """The name of its script and a digest: it may hold secrets. Of ``once``, any may differ.
+def command_told(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """The name of its script and a digest: it may hold secrets.
 
     What may be the server's own does not count: its names, addresses, ``--node_rank 3``.
     """
-    if settings.method == "once" or not settings.command:
-        return
-    program, *words = settings.command
+    program, *words = command
     text = "\0".join((PurePath(program).name.rstrip("0123456789."), *words))
     names = (node(), *(environ.get(name, "") for name in OWN_NAMES))
     for own in sorted(names, key=len, reverse=True):
@@ -223,8 +192,4 @@ def _command(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
     digest = sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
     script = next((word for word in words if word.endswith(".py")), program)
     name = re.sub(r"[^A-Za-z0-9._-]", "_", PurePath(script).name)[:MOST_OF_NAME]
-    yield f"command={name}:{digest}"
-
-
-def _told(value: object) -> str:
-    return ",".join(map(str, sorted(value))) if isinstance(value, frozenset) else str(value)
+    return f"command={name}:{digest}"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from platform import node
 
 import pytest
 
-from ascend_supervisor.coordination.peers.meeting import meeting_of
-from ascend_supervisor.restart_policy import RestartBudget
+from ascend_supervisor.program.coordination import in_common
 from tests.job_settings import of_command_line
 
 OPTIONS = ("--peers=http://a:1", "--peers-job=j")
@@ -16,7 +14,7 @@ OPTIONS = ("--peers=http://a:1", "--peers-job=j")
 
 def shared(*words: str, options: tuple[str, ...] = (), **environ: str) -> str:
     read = of_command_line(*OPTIONS, *options, "--", *words)
-    return meeting_of(read, environ, RestartBudget(1), Path("state")).settings
+    return in_common(read, environ)
 
 
 TRAIN = shared("python3", "train.py", "--lr", "1")

@@ -1,0 +1,268 @@
+"""From settings to the coordinator of a run, with what it needs and nothing else."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.cluster.cluster_source import identity, table_file, table_source
+from ascend_supervisor.cluster.from_environment.choice import index_told
+from ascend_supervisor.cluster.from_environment.declared import TorchStore
+from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
+from ascend_supervisor.coordination import Coordinator
+from ascend_supervisor.coordination.alone import Alone, Ledger
+from ascend_supervisor.coordination.for_operators import ForOperators
+from ascend_supervisor.etcd.access import Endpoint, Password
+from ascend_supervisor.events import Report
+from ascend_supervisor.launchers.common_parts import launcher_log_path
+from ascend_supervisor.program.premises import Premises
+from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD, OwnEtcd
+from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.workers.runtime import Runtime
+
+if TYPE_CHECKING:
+    from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
+    from ascend_supervisor.coordination.followed_cluster.incident import FollowRules
+    from ascend_supervisor.coordination.own_etcd.process import Surroundings
+    from ascend_supervisor.coordination.peers.meeting import PeersEtcd, PeersMeeting
+    from ascend_supervisor.coordination.peers.tables import Tables
+
+
+def coordinator_of(given: Premises, runtime: Runtime, operators: ForOperators) -> Coordinator:
+    """``operators`` get what they may do and see.
+
+    The guardian of ``runtime`` is told when our ranks must be gone.
+    """
+    run = _Run(given, runtime.clock, runtime.report)
+    if given.settings.peers:
+        return _peers(run, runtime, operators)
+    if given.settings.follow_cluster:
+        return _platform(run, operators)
+    return Alone(run.table, run.identity, run.ledger, joins_others=given.joins_others)
+
+
+class _Run(Struct, frozen=True):
+    """What every coordinator is made of."""
+
+    given: Premises
+    clock: Clock
+    report: Report
+
+    @property
+    def table(self) -> Callable[[], Awaitable[FoundTable]]:
+        given = self.given
+        return table_source(given.options, given.environ, given.cluster, self.clock, self.report)
+
+    @property
+    def identity(self) -> Identity:
+        return identity(self.given.options, self.given.environ, self.given.cluster)
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(budget_of(self.given.settings), self.clock, random.random)
+
+    def followed(self) -> tuple[tuple[FileLook, ...], FollowRules]:
+        """What looks at the rank table, if it is a file, and at the reset file; and the rules."""
+        from ascend_supervisor.coordination.followed_cluster.cluster_files import (  # noqa: PLC0415
+            GivenTable,
+            RankTableLook,
+            ResetFileLook,
+        )
+        from ascend_supervisor.coordination.followed_cluster.incident import FollowRules  # noqa: PLC0415
+
+        given, settings = self.given, self.given.settings
+        rules = FollowRules(
+            verdict=settings.cluster_verdict,
+            patience=given.patience,
+            reset_grace=settings.reset_grace,
+            table_timeout=given.options.table_timeout,
+            joins_others=given.joins_others,
+            reset_file=str(settings.reset_file),
+        )
+        if given.cluster.given is not None:
+            table: FileLook = GivenTable(given.cluster.given)
+        else:
+            file = table_file(given.options, given.environ, given.cluster, self.clock, self.report)
+            table = RankTableLook(file)
+        return (table, ResetFileLook(settings.reset_file)), rules
+
+
+def _platform(run: _Run, operators: ForOperators) -> Coordinator:
+    from ascend_supervisor.coordination.followed_cluster.coordinator import FollowedCluster  # noqa: PLC0415  (seldom needed)
+
+    looks, rules = run.followed()
+    made = FollowedCluster(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)
+    operators.wait.ended_by(made.use_table_as_it_is)
+    return made
+
+
+def _peers(run: _Run, runtime: Runtime, operators: ForOperators) -> Coordinator:
+    from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
+
+    settings, clock, report = run.given.settings, run.clock, run.report
+    meeting = meeting_of(run.given)
+    fence, table = runtime.guardian.fence, run.table
+    if settings.peers is OwnEtcd.FIRST:
+        from ascend_supervisor.coordination.own_etcd.first_server import (  # noqa: PLC0415  (seldom)
+            first_server_of,
+            table_with_etcd,
+        )
+
+        first = first_server_of(meeting, _machine(run.given, runtime))
+        meeting = replace(meeting, etcd=first.etcd)
+        endpoint = _own_etcd(run.given)
+        table = table_with_etcd(table, run.identity, endpoint, first)
+    from ascend_supervisor.coordination.peers.tables import WrittenTable  # noqa: PLC0415
+
+    if not settings.follow_cluster:
+        tables = _made(run) if settings.servers else WrittenTable(table, run.identity)
+        alone = Peers(meeting, tables, fence, clock, report)
+        operators.whole_job.told_by(alone.seen)
+        return alone
+    from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
+
+    of_any_size = replace(run.identity, size=None)  # a later table may have another one
+
+    def peers(table: Callable[[], Awaitable[FoundTable]]) -> Peers:
+        tables = WrittenTable(table, of_any_size, may_move=meeting.may_move)
+        return Peers(meeting, tables, fence, clock, report)
+
+    looks, rules = run.followed()
+    made = PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
+    operators.wait.ended_by(made.use_table_as_it_is)
+    operators.whole_job.told_by(made.seen)
+    return made
+
+
+def _machine(given: Premises, runtime: Runtime) -> Surroundings:
+    """For the etcd of --peers first, whose data lie beside the state file."""
+    from ascend_supervisor.coordination.own_etcd.process import Surroundings  # noqa: PLC0415
+
+    place = given.place
+    return Surroundings(
+        children=runtime.children,
+        guardian=runtime.guardian,
+        logs=runtime.outputs.logs,
+        log=Path(launcher_log_path(place, "etcd", 0)),
+        data=Path(place.state_file.with_name(f"{place.state_file.name}.etcd")),
+        find=partial(shutil.which, path=given.environ.get("PATH", os.defpath)),
+        clock=runtime.clock,
+        report=runtime.report,
+    )
+
+
+def _own_etcd(given: Premises) -> Callable[[RankTable], Endpoint]:
+    """Where the etcd of ``--peers first`` is, by the rank table."""
+    from ascend_supervisor.coordination.own_etcd.listening import endpoint_of  # noqa: PLC0415
+
+    store = given.meeting if isinstance(given.meeting, TorchStore) else None
+    port = given.settings.peers_port
+    return lambda table: endpoint_of(table, given.environ, store, port)
+
+
+def _made(run: _Run) -> Tables:
+    """The table that the servers make."""
+    from ascend_supervisor.coordination.peers.own_address import own_address  # noqa: PLC0415
+    from ascend_supervisor.coordination.peers.tables import MadeTable  # noqa: PLC0415
+
+    given, settings = run.given, run.given.settings
+    index, servers, etcd = settings.node_rank, settings.servers or 1, settings.peers
+    if index is None:
+        index = index_told(given.environ, servers, settings.pod_name)
+    urls = etcd if isinstance(etcd, tuple) else ()
+    address = partial(own_address, settings.server_id, given.environ, urls)
+    return MadeTable(index, servers, given.cluster.published, address)
+
+
+def budget_of(settings: Settings) -> RestartBudget:
+    """What restarts may cost."""
+    return RestartBudget(
+        limit=settings.restarts,
+        period=settings.restart_period,
+        backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
+        min_uptime=settings.min_uptime,
+        never=settings.no_restart_on,
+    )
+
+
+def meeting_of(given: Premises) -> PeersMeeting:
+    """Where the servers of the job meet, and what holds there."""
+    from ascend_supervisor.coordination.peers.meeting import (  # noqa: PLC0415  (seldom)
+        PeersMeeting,
+        etcd_of,
+        host_told,
+    )
+
+    settings, environ = given.settings, given.environ
+    return PeersMeeting(
+        etcd=partial(etcd_of, etcd_named(settings, environ)),
+        name=settings.peers_job or next(filter(None, map(environ.get, JOB_VARIABLES)), ""),
+        state_file=Path(given.place.state_file),
+        settings=in_common(settings, environ),
+        budget=budget_of(settings),
+        patience=given.patience,
+        ttl=settings.peers_ttl,
+        fence=settings.peers_fence,
+        timeout=settings.peers_timeout,
+        verdict=settings.cluster_verdict if settings.follow_cluster else 0.0,
+        may_move=settings.follow_cluster,
+        host=host_told(environ),
+    )
+
+
+def etcd_named(settings: Settings, environ: Mapping[str, str]) -> PeersEtcd:
+    """The etcd of ``--peers``, and who we are there."""
+    from ascend_supervisor.coordination.peers.meeting import PeersEtcd  # noqa: PLC0415  (seldom)
+
+    return PeersEtcd(
+        endpoints=settings.peers if isinstance(settings.peers, tuple) else (),
+        ttl=settings.peers_ttl,
+        ca=settings.peers_ca,
+        user=settings.peers_user,
+        password=Password(environ.get(PASSWORD, "")),
+        password_file=settings.peers_password_file,
+    )
+
+
+IN_COMMON = (
+    "method",
+    "servers",
+    "restarts",
+    "restart_period",
+    "restart_delay",
+    "restart_delay_max",
+    "min_uptime",
+    "no_restart_on",
+    "peers_ttl",
+    "peers_fence",
+    "peers_timeout",
+    "follow_cluster",
+    "cluster_verdict",
+    "master_port",
+)
+"""The settings that every server decides by, or must have in common to meet."""
+
+
+def in_common(settings: Settings, environ: Mapping[str, str]) -> str:
+    """What must not differ between the servers of the job; of ``once``, any command may."""
+    from ascend_supervisor.coordination.peers.meeting import command_told  # noqa: PLC0415  (seldom)
+
+    told = [f"{key}={_told(getattr(settings, key))}" for key in IN_COMMON]
+    if settings.method != "once" and settings.command:
+        told.append(command_told(settings.command, environ))
+    return " ".join(told)
+
+
+def _told(value: object) -> str:
+    return ",".join(map(str, sorted(value))) if isinstance(value, frozenset) else str(value)
