@@ -22,16 +22,20 @@ from ascend_supervisor.tasks.threads import Errand, aside
 
 ROOM = 100
 """Descriptors that must be free: 16 ranks take 64 or so. A job can do without this socket."""
-ANSWER_SECONDS = 5.0
-"""After this time without an answer of the file system, that is reported."""
 REMOVE_SECONDS = 1.0
 
 
 class Listening:
-    """Listens at ``path`` from ``open`` to ``close``; ``tell`` gets sentences about failures."""
+    """Listens at ``path`` from ``open`` to ``close``; ``tell`` gets sentences about failures.
 
-    def __init__(self, path: Path, removals: Removals, tell: Callable[[str], None]) -> None:
+    A file system that has not answered within ``patience`` seconds is one of them.
+    """
+
+    def __init__(
+        self, path: Path, removals: Removals, tell: Callable[[str], None], patience: float
+    ) -> None:
         self._path = path
+        self._patience = patience
         self._removals = removals
         self._tell = tell
         self._sockets: list[ListeningSocket] = []
@@ -46,7 +50,7 @@ class Listening:
     async def open(self) -> bool:
         """Whether there is a socket; if none can be had, this was told."""
         errand = Errand(self._make)
-        with anyio.move_on_after(ANSWER_SECONDS):
+        with anyio.move_on_after(self._patience):
             await errand.over()
         if not errand.is_done:
             self._tell("the file system does not answer; it is there as soon as that does")

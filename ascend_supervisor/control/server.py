@@ -39,8 +39,8 @@ from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Errand
 from ascend_supervisor.untrusted_text import plain, printable
 
-READ_SECONDS = 5.0
-WRITE_SECONDS = 5.0
+PATIENCE_SECONDS = 5.0
+"""How long a client may take to ask, or to read its answer, and the file system to answer."""
 _CREDENTIALS = struct.Struct("iII")
 """struct ucred of unix(7): pid, uid, gid, as they were at connect(2)."""
 
@@ -51,8 +51,9 @@ class Conversation:
     ``waits_for_client`` is false while an answer is made. ``scope`` ends it.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, patience: float) -> None:
         connection.settimeout(0)
+        self._patience = patience
         self.scope = anyio.CancelScope()
         self.waits_for_client = True
         self._connection = connection
@@ -76,10 +77,10 @@ class Conversation:
     async def line(self) -> bytes | None:
         """What the client writes up to its first newline, or to its end; None if that is nothing.
 
-        Raises NotUnderstood if it is too long, or not there after READ_SECONDS.
+        Raises NotUnderstood if it is too long, or not there after ``patience`` seconds.
         """
         received = b""
-        with anyio.move_on_after(READ_SECONDS):
+        with anyio.move_on_after(self._patience):
             while b"\n" not in received and len(received) < MOST_REQUEST_BYTES:
                 piece = await self._receive(MOST_REQUEST_BYTES - len(received))
                 received += piece
@@ -88,14 +89,14 @@ class Conversation:
         line, newline, _ = received.partition(b"\n")
         if not newline:
             raise NotUnderstood(
-                f"expected a line of at most {MOST_REQUEST_BYTES} bytes within {READ_SECONDS:g} s"
+                f"expected a line of at most {MOST_REQUEST_BYTES} bytes within {self._patience:g} s"
             )
         return line
 
     async def say(self, line: bytes) -> None:
-        """Write ``line``; raises TimeoutError after WRITE_SECONDS."""
+        """Write ``line``; raises TimeoutError after ``patience`` seconds."""
         left = memoryview(line)
-        with anyio.fail_after(WRITE_SECONDS):
+        with anyio.fail_after(self._patience):
             while left:
                 try:
                     left = left[self._connection.send(left, socket.MSG_NOSIGNAL) :]
@@ -140,10 +141,12 @@ class ControlSocket:
         operations: Operations,
         report: Report,
         removals: Removals,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.operations = operations
+        self._patience = patience
         self._path = path
-        self._listening = Listening(path, removals, self._tell)
+        self._listening = Listening(path, removals, self._tell, patience)
         self._report = report
         self._begun = anyio.Event()
         self._users: Errand[Mapping[int, str]] | None = None
@@ -193,7 +196,7 @@ class ControlSocket:
 
     async def _accept(self, tasks: TaskGroup) -> None:
         try:
-            self._admit(Conversation(self._listening.accept()), tasks)
+            self._admit(Conversation(self._listening.accept(), self._patience), tasks)
         except BlockingIOError:
             pass  # the client is gone already
         except OSError as error:
@@ -208,7 +211,7 @@ class ControlSocket:
                 except OSError:  # another thread was faster
                     await anyio.sleep(SCARCE_SECONDS)
                 else:
-                    await self._serve(Conversation(connection))
+                    await self._serve(Conversation(connection, self._patience))
         else:
             await anyio.sleep(SCARCE_SECONDS)
 

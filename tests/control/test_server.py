@@ -9,7 +9,6 @@ import pwd
 import shutil
 import signal
 import socket
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -21,17 +20,15 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.control import listening, server
 from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.operations import Operations
-from ascend_supervisor.control.server import MOST_AT_ONCE, ControlSocket
+from ascend_supervisor.control.server import MOST_AT_ONCE, PATIENCE_SECONDS, ControlSocket
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import GenerationStarted, ProcessStarted
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorExited
 from ascend_supervisor.files.removals import Removals
-from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
 from ascend_supervisor.reporters.state_file import Status
@@ -41,6 +38,7 @@ from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.generation import Company
 from tests.control.asking import Answered, ask, connected, read_line, told
 from tests.control.lives import life, living
+from tests.faults.facilities import hanging
 from tests.running import DEADLINE_SECONDS
 
 T = TypeVar("T")
@@ -53,7 +51,7 @@ US = Requester(os.getpid(), os.geteuid(), pwd.getpwuid(os.geteuid()).pw_name)
 class Stage:
     """A supervisor that only answers; ``ended`` lets its generation end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: float = PATIENCE_SECONDS) -> None:
         self.path = path
         self.events: list[Event] = []
         clock = MonotonicClock()
@@ -63,7 +61,7 @@ class Stage:
             self._chronicle, self.interrupts, clock, self.report, must_notify=False
         )
         self.removals = Removals()
-        self.control = ControlSocket(path, self.operations, self.report, self.removals)
+        self.control = ControlSocket(path, self.operations, self.report, self.removals, patience)
         self.ended = anyio.Event()
         self.taken: StacksTaken | NothingSeen = TAKEN
 
@@ -109,11 +107,13 @@ async def aside(call: Callable[[], T]) -> T:
 
 
 @asynccontextmanager
-async def serving(path: Path, look_seconds: float = 10.0) -> AsyncIterator[Stage]:
+async def serving(
+    path: Path, look_seconds: float = 10.0, patience: float = PATIENCE_SECONDS
+) -> AsyncIterator[Stage]:
     """A stage whose socket is there; no exception reaches the event loop's handler."""
     strays: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: strays.append(context))
-    stage = Stage(path)
+    stage = Stage(path, patience)
     with anyio.fail_after(DEADLINE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.control.serve)
@@ -317,17 +317,15 @@ async def test_a_client_that_asks_nothing_gets_nothing(path):
             assert await aside(partial(read_line, client)) == b""
 
 
-async def test_a_client_that_keeps_us_waiting_is_told_and_closed(path, monkeypatch):
-    monkeypatch.setattr(server, "READ_SECONDS", 0.2)
-    async with serving(path):
+async def test_a_client_that_keeps_us_waiting_is_told_and_closed(path):
+    async with serving(path, patience=0.2):
         with connected(path) as client:
             client.sendall(b'{"version":1,')
             assert b"expected a line" in await aside(partial(read_line, client))
 
 
-async def test_a_client_that_does_not_read_is_closed(path, monkeypatch):
-    monkeypatch.setattr(server, "WRITE_SECONDS", 0.2)
-    async with serving(path) as stage:
+async def test_a_client_that_does_not_read_is_closed(path):
+    async with serving(path, patience=0.2) as stage:
         many = [living(rank, tail=b"\xf0\x9f\x92\xa9" * 2000) for rank in range(400)]
         async with living_in(stage, life(*many)):
             with connected(path) as client:
@@ -405,29 +403,24 @@ async def test_where_no_socket_can_be_had_that_is_told_once(tmp_path):
     assert (tmp_path / "s").read_text() == "somebody's"
 
 
-async def test_a_file_system_that_does_not_answer_is_told_and_waited_for(path, monkeypatch):
-    answers = threading.Event()
-
-    def slowly(where: Path) -> ListeningSocket:
-        assert answers.wait(DEADLINE_SECONDS)
-        return ListeningSocket.at(where)
-
-    monkeypatch.setattr(listening, "_listen_at", slowly)
-    monkeypatch.setattr(listening, "ANSWER_SECONDS", 0.1)
-    stage = Stage(path)
-    with anyio.fail_after(DEADLINE_SECONDS):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(stage.control.serve)
-            stage.control.begin()
-            while not stage.events:
-                await anyio.sleep(0.005)
-            assert "the file system does not answer" in stage.events[0].msg
-            answers.set()
-            while not path.exists():
-                await anyio.sleep(0.005)
-            assert (await stage.ask("ping"))["ok"]
-            tasks.cancel_scope.cancel()
-    assert len(stage.events) == 1
+async def test_a_file_system_that_does_not_answer_is_told_and_waited_for(tmp_path):
+    with hanging(tmp_path, os.geteuid(), "d") as (disk,):
+        path = disk.target / "s"
+        stage = Stage(path, patience=0.1)
+        disk.freeze()
+        with anyio.fail_after(DEADLINE_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stage.control.serve)
+                stage.control.begin()
+                while not stage.events:
+                    await anyio.sleep(0.005)
+                assert "the file system does not answer" in stage.events[0].msg
+                disk.thaw()
+                while not path.exists():
+                    await anyio.sleep(0.005)
+                assert (await stage.ask("ping"))["ok"]
+                tasks.cancel_scope.cancel()
+        assert len(stage.events) == 1
 
 
 async def test_before_the_place_is_ours_there_is_no_socket(path):

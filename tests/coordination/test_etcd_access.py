@@ -156,17 +156,30 @@ async def test_a_ca_that_holds_none_is_refused_with_its_place(tmp_path):
             pass
 
 
-async def test_without_httpx_it_is_said_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "httpx", None)  # as if it were not installed
-    monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.exchange", raising=False)
-    monkeypatch.delitem(sys.modules, "ascend_supervisor.etcd.exchange", raising=False)
-    with pytest.raises(SettingsRefused) as refused:
-        async with etcd_of(etcd_named(settings("--peers=http://a:1", env=JOB), JOB)):
-            pass
-    assert str(refused.value) == (
+WITHOUT_HTTPX = """
+import sys
+sys.modules["httpx"] = None  # as if it were not installed
+from ascend_supervisor.cli import main
+main()
+"""
+
+
+def test_without_httpx_it_is_said_how_to_install_it(tmp_path):
+    words = ("--standalone", "1", "--peers=http://127.0.0.1:1", "--peers-job=j", "--", "true")
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_HTTPX, *words],
+        env={**os.environ, "MA_MOUNT_PATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 64
+    assert (
         "--peers: the Python package httpx is not installed here; install it with: "
         f"{sys.executable} -m pip install 'httpx>=0.28'"
-    )
+    ) in ended.stderr
+    assert not [event for event in ended.stdout.splitlines() if "process.started" in event]
 
 
 OPTIONS = (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import sys
+from pathlib import Path
 
 import anyio
 import pytest
@@ -14,6 +17,7 @@ from tests.etcd.asking import SHORT, at, put, value_of
 from tests.etcd.listeners import answering, http, in_front_of
 from tests.ports import free_port
 
+ROOT = Path(__file__).parents[2]
 HTML = b"<html><body>It works!</body></html>"
 
 
@@ -194,12 +198,21 @@ async def test_an_encoding_that_changes_nothing_is_none():
         assert (await client.transact(Transaction())).revision == 3
 
 
-async def test_a_proxy_of_the_environment_is_not_used(etcd, monkeypatch):
+PUTS = """
+import asyncio, sys
+from tests.etcd.asking import at, put
+async def run():
+    async with at(sys.argv[1]) as client: await put(client, "a", b"")
+asyncio.run(run())
+"""
+
+
+async def test_a_proxy_of_the_environment_is_not_used(etcd):
     async with answering(http("503 Service Unavailable", b"")) as proxy:
-        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, proxy.url)
-        async with at(etcd) as client:
-            await put(client, "a", b"")
+        names = ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")
+        environ = {**os.environ, **dict.fromkeys(names, proxy.url)}
+        words = [sys.executable, "-c", PUTS, etcd.url]
+        await anyio.run_process(words, env=environ, cwd=ROOT, stderr=None)
     assert proxy.connections == 0
 
 

@@ -37,9 +37,11 @@ def node(kind: int, device: int) -> Callable[[Path], None]:
 
 
 def listening(path: Path) -> None:
+    folder = os.open(path.parent, os.O_PATH)
     made = socket.socket(socket.AF_UNIX)
-    made.bind(os.path.relpath(path))
+    made.bind(f"/proc/self/fd/{folder}/{path.name}")  # the path itself may be too long
     made.close()
+    os.close(folder)
 
 
 KINDS: dict[str, Callable[[Path], None]] = {
@@ -93,8 +95,7 @@ def told(job: Running) -> str:
 
 @ORDINARY
 @EACH_KIND
-def test_a_state_file_that_is_no_file_is_refused(start, place, kind, monkeypatch):
-    monkeypatch.chdir(place)
+def test_a_state_file_that_is_no_file_is_refused(start, place, kind):
     found = Node(place / "here" / "state", kind)
     beside = sorted(found.path.parent.iterdir())
     words = ("--log-dir", str(place / "log"), "--state-file", str(found.path))
@@ -121,8 +122,7 @@ def test_a_state_file_below_a_device_is_refused(start, place):
 @pytest.mark.parametrize(
     "name", [STATE, f"{STATE}.lock", f"{STATE}.sock", f"{STATE}.notify", EVENTS]
 )
-def test_what_lies_where_our_files_go_stays_and_the_job_runs(start, place, kind, name, monkeypatch):
-    monkeypatch.chdir(place)
+def test_what_lies_where_our_files_go_stays_and_the_job_runs(start, place, kind, name):
     if name.endswith((".sock", ".notify")) and kind == "socket":
         pytest.skip("a socket that nobody listens at is one of an earlier start")
     found = Node(place / "log" / name, kind)
@@ -136,8 +136,7 @@ def test_what_lies_where_our_files_go_stays_and_the_job_runs(start, place, kind,
 
 @ORDINARY
 @EACH_KIND
-def test_the_copy_of_the_table_replaces_files_only(start, place, kind, monkeypatch):
-    monkeypatch.chdir(place)
+def test_the_copy_of_the_table_replaces_files_only(start, place, kind):
     found = Node(place / "log" / JOB / "rank_table" / "jobstart_hccl.json", kind)
     job = start("--log-dir", str(place / "log"), "--", "true")
     assert job.end() == 73
@@ -148,8 +147,7 @@ def test_the_copy_of_the_table_replaces_files_only(start, place, kind, monkeypat
 @ORDINARY
 @EACH_KIND
 @pytest.mark.parametrize("number", [1, 2])
-def test_rotation_replaces_files_only_and_loses_no_line(start, place, kind, number, monkeypatch):
-    monkeypatch.chdir(place)
+def test_rotation_replaces_files_only_and_loses_no_line(start, place, kind, number):
     log = place / "log" / LOG
     found = Node(log.with_name(f"{LOG}.{number}"), kind)
     options = ("--log-max-size", "32KiB", "--log-keep", str(number))
@@ -173,8 +171,7 @@ def test_a_log_goes_into_a_device_as_it_is(start, place, kind):
 
 @ORDINARY
 @pytest.mark.parametrize("kind", ["block device", "socket", "directory", "link to a device"])
-def test_a_log_that_nobody_means_is_refused(start, place, kind, monkeypatch):
-    monkeypatch.chdir(place)
+def test_a_log_that_nobody_means_is_refused(start, place, kind):
     found = Node(place / "log" / LOG, kind)
     job = start("--log-dir", str(place / "log"), "--", "true")
     assert job.end() == 73
@@ -185,8 +182,7 @@ def test_a_log_that_nobody_means_is_refused(start, place, kind, monkeypatch):
 
 @ORDINARY
 @EACH_KIND
-def test_the_termination_log_is_written_in_place_or_refused(start, place, kind, monkeypatch):
-    monkeypatch.chdir(place)
+def test_the_termination_log_is_written_in_place_or_refused(start, place, kind):
     found = Node(place / "here" / "end", kind)
     is_pipe = kind == "pipe"
     reader = os.open(found.path, os.O_RDONLY | os.O_NONBLOCK) if is_pipe else -1
@@ -202,8 +198,7 @@ def test_the_termination_log_is_written_in_place_or_refused(start, place, kind, 
 
 
 @EACH_KIND
-def test_a_converted_table_replaces_files_only(tmp_path, kind, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_converted_table_replaces_files_only(tmp_path, kind):
     found = Node(tmp_path / "here" / "out", kind)
     table = tmp_path / "table.json"
     device = {"device_id": "0", "device_ip": "192.168.100.1", "rank_id": "0"}
