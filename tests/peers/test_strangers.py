@@ -76,7 +76,9 @@ def test_what_a_stranger_writes_costs_a_sentence_and_no_rank(job):
     job.signal_rank(1, signal.SIGUSR1)
     job.all_up(1)
     assert all(len(server.all("restart.scheduled")) == 1 for server in servers)
-    told = servers[0].all("diagnostic")[0]["message"]
-    assert told.startswith('epoch: expected a record of this job, found b\'{"x":[[[')
+    # Who puts a record right has seen it; the other one may be late, and see the next.
+    told = [event["message"] for server in servers for event in server.all("diagnostic")]
+    damage = 'epoch: expected a record of this job, found b\'{"x":[[['
+    assert any(message.startswith(damage) for message in told)
     assert not any(server.all("defect") for server in servers)
     job.succeed(1)
