@@ -20,7 +20,7 @@ from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
 from ascend_supervisor.cluster.table_file import read_table, signature_at, watched_path
 from ascend_supervisor.errors import TableRefused, TableTimeout
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.leftovers import WaitEnded
+from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.rank_table import (
     STANDALONE_PATH,
     RankTableUnwatched,
@@ -28,11 +28,10 @@ from ascend_supervisor.events.rank_table import (
 )
 from ascend_supervisor.files.watch import FileSystemTimeout, FileWatch, Signature, SlowFiles
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.clock import TABLE, Clock
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.long_wait import TABLE, LongWait
 from ascend_supervisor.tasks.threads import in_thread
 
-CHANGES_SECONDS = 1.0
-"""A reason that changes faster than this is not reported every time."""
 LASTING_SECONDS = 10.0
 """What has been unreadable for so long is no torn write any more."""
 STANDALONE, DECLARED = Path(STANDALONE_PATH), Path("environment")
@@ -113,24 +112,23 @@ class TableFile:
             seen = await self.look()
         if isinstance(seen, FoundTable):
             return seen
-        waiting = _Waiting(seen, timeout, self._clock, self._report)
-        waiting.tell(seen)
-        watch = FileWatch(
-            lambda reason: self._report(RankTableUnwatched(str(waiting.seen.path), reason))
-        )
         found: FoundTable | None = None
         left = None if timeout is None else timeout - (self._clock.now() - began)
-        try:
-            with anyio.move_on_after(left):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(watch.watch, partial(watched_path, self._places))
-                    try:
-                        found = await self._keep_looking(waiting, watch)
-                    except TableRefused as refusal:
-                        waiting.refusal = refusal
-                    tasks.cancel_scope.cancel()
-        finally:
-            waiting.end()
+        with (
+            _Waiting(seen, timeout, self._clock, self._report) as waiting,
+            anyio.move_on_after(left),
+        ):
+            waiting.tell(seen)
+            watch = FileWatch(
+                lambda reason: self._report(RankTableUnwatched(str(waiting.seen.path), reason))
+            )
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(watch.watch, partial(watched_path, self._places))
+                try:
+                    found = await self._keep_looking(waiting, watch)
+                except TableRefused as refusal:
+                    waiting.refusal = refusal
+                tasks.cancel_scope.cancel()
         if waiting.refusal:
             raise waiting.refusal
         if found is None:
@@ -200,20 +198,17 @@ def _timed_out(path: Path, why: NotReady, timeout: float | None) -> TableTimeout
     )
 
 
-class _Waiting:
+class _Waiting(LongWait):
     """Reports why we wait: when the reason changes, and at growing intervals."""
 
     def __init__(self, seen: Unready, timeout: float | None, clock: Clock, report: Report) -> None:
+        super().__init__(TABLE, clock.elapsed, wait_ended(report))
         self.seen = seen
         self.refusal: TableRefused | None = None
         self._timeout = timeout
         self._clock = clock
         self._report = report
         self._unchanged_since = clock.now()
-        self._since = clock.elapsed()
-        self._told_at = -CHANGES_SECONDS
-        self._told = ""
-        self._interval = TABLE
 
     @property
     def why(self) -> NotReady:
@@ -226,20 +221,6 @@ class _Waiting:
         if seen != self.seen:
             self.seen, self._unchanged_since = seen, self._clock.now()
         why = self.why
-        waited = self._waited
-        silent_for = waited - self._told_at
-        changed = why.reason != self._told and silent_for >= CHANGES_SECONDS
-        if not changed and silent_for < self._interval.seconds:
-            return
-        if not changed:
-            self._interval = self._interval.longer
-        self._told, self._told_at = why.reason, waited
-        path = str(seen.path)
-        self._report(RankTableWaiting(path, why.text, round(waited, 3), self._timeout))
-
-    def end(self) -> None:
-        self._report(WaitEnded(round(self._waited, 3)))
-
-    @property
-    def _waited(self) -> float:
-        return self._clock.elapsed() - self._since
+        if self.is_due(why.reason):
+            waited = self.told(why.reason)
+            self._report(RankTableWaiting(str(seen.path), why.text, waited, self._timeout))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
-from ascend_supervisor.events import Event, Level
+from ascend_supervisor.events import Event, Level, Report
 from ascend_supervisor.events.words import counted
 
 
@@ -93,6 +94,11 @@ class WaitEnded(Event, frozen=True):
     @property
     def sentence(self) -> str:
         return f"the wait is over after {self.waited_seconds:.1f} s"
+
+
+def wait_ended(report: Report) -> Callable[[float], None]:
+    """What reports the end of a wait of so many seconds."""
+    return lambda waited: report(WaitEnded(waited))
 
 
 class OrphansKilled(Event, frozen=True):

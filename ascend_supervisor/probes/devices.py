@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.leftovers import ReleaseWaiting, WaitEnded
+from ascend_supervisor.events.leftovers import ReleaseWaiting, wait_ended
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.descriptors import holds_file
-from ascend_supervisor.tasks.clock import RELEASE, Clock
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.long_wait import RELEASE, LongWait
 from ascend_supervisor.tasks.threads import aside
 
 LOOK_AGAIN_SECONDS = 0.5
@@ -38,47 +39,17 @@ class Devices(Probe):
         """Raises Unavailable after MOST_SECONDS, or OSError at EMFILE and the like."""
         if not self._paths:
             return
-        telling = _Telling(self._clock, self._report)
         began = self._clock.now()
-        try:
+        with LongWait(RELEASE, self._clock.elapsed, wait_ended(self._report)) as wait:
             while holders := await aside(partial(_holders, self._paths)):
                 if self._clock.now() - began > MOST_SECONDS:
                     raise Unavailable(
                         f"the devices were not released within {MOST_SECONDS:g} s; "
                         "they are held by: " + "; ".join(holders)
                     )
-                telling.tell(holders)
+                if wait.is_due():
+                    self._report(ReleaseWaiting(holders, wait.told(), MOST_SECONDS))
                 await self._clock.sleep(LOOK_AGAIN_SECONDS)
-        finally:
-            telling.end()
-
-
-class _Telling:
-    """Reports who is waited for: at once, at growing intervals, and the end of the wait."""
-
-    def __init__(self, clock: Clock, report: Report) -> None:
-        self._clock = clock
-        self._report = report
-        self._began = clock.elapsed()
-        self._next_at = 0.0
-        self._interval = RELEASE
-        self._has_told = False
-
-    @property
-    def _waited(self) -> float:
-        return round(self._clock.elapsed() - self._began, 3)
-
-    def tell(self, holders: tuple[str, ...]) -> None:
-        waited = self._waited
-        if waited >= self._next_at:
-            self._next_at = waited + self._interval.seconds
-            self._interval = self._interval.longer
-            self._has_told = True
-            self._report(ReleaseWaiting(holders, waited, MOST_SECONDS))
-
-    def end(self) -> None:
-        if self._has_told:
-            self._report(WaitEnded(self._waited))
 
 
 def _holders(paths: frozenset[str]) -> tuple[str, ...]:

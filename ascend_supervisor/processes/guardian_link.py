@@ -18,7 +18,7 @@ import anyio
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.descriptors import open_files
-from ascend_supervisor.processes.left import LeftReports, TellLeft
+from ascend_supervisor.processes.left import Left, TellLeft, wait_for_left
 from ascend_supervisor.processes.ownership import Mark
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.threads import aside
@@ -99,15 +99,14 @@ async def earlier_guardians(mark: Mark, seconds: float, tell_left: TellLeft) -> 
 
     Returns descriptions of processes that they could not end within ``seconds``.
     """
-    telling = LeftReports(seconds, tell_left)
-    await aside(lambda: _continue(_guardians(mark.variable, mark.succeeds)))
-    while left := await aside(lambda: tuple(_left(mark))):
-        if telling.is_due:
-            telling.tell(left)
-        if telling.is_over:
-            break
-        await anyio.sleep(LOOK_AGAIN_SECONDS)
-    telling.end()
+    with wait_for_left(seconds, tell_left) as wait:
+        await aside(lambda: _continue(_guardians(mark.variable, mark.succeeds)))
+        while left := await aside(lambda: tuple(_left(mark))):
+            if wait.is_due():
+                tell_left(Left(left, wait.told(), seconds))
+            if wait.waited > seconds:
+                break
+            await anyio.sleep(LOOK_AGAIN_SECONDS)
     return left
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import anyio
 from msgspec import Struct
 
-from ascend_supervisor.tasks.clock import SWEEP
+from ascend_supervisor.tasks.long_wait import SWEEP, LongWait
 
 
 class Left(Struct, frozen=True):
@@ -24,34 +24,6 @@ class Left(Struct, frozen=True):
 TellLeft = Callable[[Left], None]
 
 
-class LeftReports:
-    """Tells of processes that do not end within ``seconds``, at growing intervals."""
-
-    def __init__(self, seconds: float, tell_left: TellLeft) -> None:
-        self._seconds = seconds
-        self._tell_left = tell_left
-        self._began = anyio.current_time()
-        self._interval = SWEEP
-        self._next_after = SWEEP.seconds
-
-    @property
-    def _waited(self) -> float:
-        return anyio.current_time() - self._began
-
-    @property
-    def is_due(self) -> bool:
-        return self._waited > self._next_after
-
-    @property
-    def is_over(self) -> bool:
-        return self._waited > self._seconds
-
-    def tell(self, left: tuple[str, ...]) -> None:
-        self._interval = self._interval.longer
-        self._next_after += self._interval.seconds
-        self._tell_left(Left(left, self._waited, self._seconds))
-
-    def end(self) -> None:
-        """To be called when nobody waits any more."""
-        if self._interval != SWEEP:
-            self._tell_left(Left((), self._waited, self._seconds))
+def wait_for_left(seconds: float, tell_left: TellLeft) -> LongWait:
+    """A wait for at most so many ``seconds``, which begins now."""
+    return LongWait(SWEEP, anyio.current_time, lambda waited: tell_left(Left((), waited, seconds)))

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.descriptors import KEEP_SHARED_MEMORY, LOOK_SECONDS, only_waits
-from ascend_supervisor.processes.left import LeftReports, TellLeft
+from ascend_supervisor.processes.left import Left, TellLeft, wait_for_left
 from ascend_supervisor.processes.ownership import Known, Mark, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.threads import aside
@@ -166,27 +166,26 @@ async def _sweep(
     killed: set[int] = set()
     quiet = 0
     pause = LOOK_AGAIN_SECONDS
-    telling = LeftReports(seconds, tell_left)
     spared = Spared(waiting)
-    while True:
-        found: list[Pid] = []
-        blind: tuple[str, ...] = ()
-        try:
-            found, ended = await end_all(spared)
-            killed.update(pid.number for pid in ended)
-        except OSError as error:  # no file can be opened to read /proc
-            blind = (f"whoever is left, which cannot be seen: {error.strerror}",)
-        quiet = 0 if found or blind else quiet + 1
-        if quiet == looks:
-            telling.end()
-            return Swept(tuple(sorted(killed)))
-        await anyio.sleep(pause)
-        pause = min(pause * 2, LOOK_AGAIN_SECONDS_AT_MOST)
-        if telling.is_due and (found or blind):
-            telling.tell((*await _descriptions(found), *blind))
-        if telling.is_over:
-            telling.end()
-            return Swept(tuple(sorted(killed)), (*await _descriptions(found), *blind))
+    with wait_for_left(seconds, tell_left) as wait:
+        while True:
+            found: list[Pid] = []
+            blind: tuple[str, ...] = ()
+            try:
+                found, ended = await end_all(spared)
+                killed.update(pid.number for pid in ended)
+            except OSError as error:  # no file can be opened to read /proc
+                blind = (f"whoever is left, which cannot be seen: {error.strerror}",)
+            quiet = 0 if found or blind else quiet + 1
+            if quiet == looks:
+                return Swept(tuple(sorted(killed)))
+            await anyio.sleep(pause)
+            pause = min(pause * 2, LOOK_AGAIN_SECONDS_AT_MOST)
+            if wait.is_due() and (found or blind):
+                left = (*await _descriptions(found), *blind)
+                tell_left(Left(left, wait.told(), seconds))
+            if wait.waited > seconds:
+                return Swept(tuple(sorted(killed)), (*await _descriptions(found), *blind))
 
 
 async def _descriptions(pids: Iterable[Pid]) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """Monotonic time, without the time while this process was stopped.
 
 While it is stopped (SIGSTOP, a frozen cgroup, a paused container), its ranks usually are too.
-The clock is an argument, so that code that waits can be tested without waiting. That a wait goes on
-is told soon at first, then seldom.
+The clock is an argument, so that code that waits can be tested without waiting.
 """
 
 from __future__ import annotations
@@ -174,26 +173,3 @@ async def whole_second() -> None:
     """Sleep until the next whole second of the loop's time: who does so shares one wake-up."""
     now = anyio.current_time()
     await anyio.sleep(floor(now) + 1 - now)
-
-
-class Interval(Struct, frozen=True):
-    """So many ``seconds`` until the next message; each following interval is twice as long.
-
-    None is longer than ``most`` seconds.
-    """
-
-    seconds: float
-    most: float
-
-    @property
-    def longer(self) -> Interval:
-        return Interval(min(2 * self.seconds, self.most), self.most)
-
-
-TABLE = Interval(10.0, 300.0)
-"""Between two messages with the same reason."""
-CLUSTER = Interval(30.0, 300.0)
-RELEASE = Interval(10.0, 60.0)
-STOP = Interval(5.0, 60.0)
-SWEEP = Interval(3.0, 60.0)
-"""After SIGKILL: what is left then is stuck in the kernel."""

@@ -7,7 +7,8 @@ handler.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 import anyio
@@ -65,6 +66,22 @@ async def every(*tasks_to_do: Callable[[], Awaitable[object]]) -> None:
             raise errors.pop(0)
     finally:
         _tell(errors)
+
+
+@asynccontextmanager
+async def beside(task: Callable[[], Coroutine[object, object, object]]) -> AsyncIterator[None]:
+    """Run ``task`` while this is entered; what is raised inside is raised without a group."""
+    error = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(task)
+        try:
+            yield
+        except Exception as raised:  # noqa: BLE001  (raised below, without a group around it)
+            error = raised
+        finally:
+            tasks.cancel_scope.cancel()
+    if error is not None:
+        raise error
 
 
 def _tell(errors: Iterable[Exception]) -> None:

@@ -18,6 +18,7 @@ from ascend_supervisor.events.leftovers import (
     OrphansKilled,
     StopWaiting,
     WaitEnded,
+    wait_ended,
 )
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.events.words import counted
@@ -26,7 +27,7 @@ from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.proc import is_alive
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.stop_requests import Interrupts
-from ascend_supervisor.tasks.clock import STOP
+from ascend_supervisor.tasks.long_wait import STOP, LongWait
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Faults
 from ascend_supervisor.workers.group import WorkerGroup
@@ -206,20 +207,14 @@ class Shutdown:
             self._runtime.report(Diagnostic("once", message, None))
 
     async def _tell_remaining(self, then: str) -> NoReturn:
-        began = self._runtime.clock.elapsed()
-        interval = STOP
-        try:
+        clock, report = self._runtime.clock, self._runtime.report
+        with LongWait(STOP, clock.elapsed, wait_ended(report)) as wait:
             while True:
-                await self._runtime.clock.sleep(interval.seconds)
-                interval = interval.longer
+                await clock.sleep(wait.pause)
                 remaining = tuple((await self._group.remaining()).values())
-                waited = self._runtime.clock.elapsed() - began
+                waited = wait.told()
                 limit = waited + self._until - self._now
-                told = StopWaiting(remaining, round(waited, 3), round(limit, 3), then=then)
-                self._runtime.report(told)
-        finally:
-            if interval != STOP:
-                self._runtime.report(WaitEnded(round(self._runtime.clock.elapsed() - began, 3)))
+                report(StopWaiting(remaining, waited, round(limit, 3), then=then))
 
     async def _sweep(self, seconds: float) -> tuple[str, ...]:
         runtime, report = self._runtime, self._runtime.report

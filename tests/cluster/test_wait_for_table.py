@@ -472,11 +472,10 @@ async def test_an_unchanged_reason_is_told_at_growing_intervals():
     events: list[Event] = []
     clock = LeapingClock()
     unready = Unready(Path("table"), NotReady("status is 'initializing'"))
-    waiting = _Waiting(unready, 1800.0, clock, events.append)
-    while clock.time <= 1800:
-        waiting.tell(unready)
-        await clock.sleep(1)
-    waiting.end()
+    with _Waiting(unready, 1800.0, clock, events.append) as waiting:
+        while clock.time <= 1800:
+            waiting.tell(unready)
+            await clock.sleep(1)
     *told, end = events
     assert [event.waited_seconds for event in told if isinstance(event, RankTableWaiting)] == [
         *(0, 10, 30, 70, 150, 310, 610, 910, 1210, 1510)

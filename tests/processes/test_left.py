@@ -6,7 +6,7 @@ import asyncio
 
 import anyio
 
-from ascend_supervisor.processes.left import Left, LeftReports
+from ascend_supervisor.processes.left import Left, wait_for_left
 
 
 class Moment(asyncio.SelectorEventLoop):
@@ -24,14 +24,13 @@ def told_within(seconds: float, until: float) -> list[Left]:
     loop = Moment()
 
     async def wait() -> None:
-        telling = LeftReports(seconds, told.append)
-        for tenth in range(int(until * 10) + 1):
-            loop.moment = 100.0 + tenth / 10
-            if telling.is_due:
-                telling.tell(("7 (state D): python",))
-            if telling.is_over:
-                break
-        telling.end()
+        with wait_for_left(seconds, told.append) as wait:
+            for tenth in range(int(until * 10) + 1):
+                loop.moment = 100.0 + tenth / 10
+                if wait.is_due():
+                    told.append(Left(("7 (state D): python",), wait.told(), seconds))
+                if wait.waited > seconds:
+                    break
 
     anyio.run(wait, backend_options={"loop_factory": lambda: loop})
     return told

@@ -17,13 +17,15 @@ from ascend_supervisor.coordination.followed_cluster.incident import (
 )
 from ascend_supervisor.coordination.followed_cluster.memory import MOST_RESTARTS, RESTARTS_SECONDS
 from ascend_supervisor.coordination.followed_cluster.monitor import Monitor
-from ascend_supervisor.coordination.followed_cluster.waiting import Waiting
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
+from ascend_supervisor.events.cluster import ClusterWaiting
+from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.evidence.blame import Blame, blame
 from ascend_supervisor.outcome import Crashed, Ended
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.long_wait import CLUSTER, LongWait
 
 
 class Settlement:
@@ -71,15 +73,12 @@ class Settlement:
         """What the cluster says of a failure here, which may be a consequence of its own."""
         seconds = self._rules.verdict
         self._monitor.judge()
-        waiting = Waiting(self._clock, self._report)
-        otherwise = f"unless it acts within {seconds:g} s, this server ends"
-        waiting.tell(f"{what_failed(ended)}; {otherwise}", seconds)
-        try:
+        reason = f"{what_failed(ended)}; unless it acts within {seconds:g} s, this server ends"
+        with LongWait(CLUSTER, self._clock.elapsed, wait_ended(self._report)) as wait:
+            self._report(ClusterWaiting(reason, wait.told(), seconds))
             with anyio.move_on_after(seconds):
                 await self._monitor.incident()
             await self._monitor.look()  # the machine may be busy, and the last look a while ago
-        finally:
-            waiting.end()
         return self._monitor.memory.incident
 
     def _left_to_cluster(self, ended: Ended, why: str) -> Decision:

@@ -97,14 +97,11 @@ class FollowedCluster:
         if not self._monitor.memory.running:
             await self._table()
         await self._monitor.look()
-        patience = Patient(self._rules.table_timeout, self._clock, self._report)
-        try:
+        with Patient(self._rules.table_timeout, self._clock, self._report) as patience:
             while isinstance(found := self._found(), StartObstacle):
                 check_table(self._monitor.memory, self._clock.now())
                 patience.wait_for(found)
                 await self._monitor.change()
-        finally:
-            patience.end()
         return found if isinstance(found, Stop) else self._start(found)
 
     async def still(self, start: Start) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import NoReturn
 
 import anyio
 from msgspec import Struct
@@ -27,7 +28,6 @@ from ascend_supervisor.coordination.own_etcd.process import (
     EtcdProcess,
     Surroundings,
 )
-from ascend_supervisor.coordination.own_etcd.telling import telling
 from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE, SettingsRefused, Unavailable
@@ -36,8 +36,12 @@ from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import EtcdError, MalformedAnswer, Refused
 from ascend_supervisor.etcd.values import Get, Key
 from ascend_supervisor.events import Report
+from ascend_supervisor.events.leftovers import wait_ended
+from ascend_supervisor.events.own_etcd import EtcdWaiting
 from ascend_supervisor.outcome import SIGNAL_BASE
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.long_wait import SERVERS, LongWait
+from ascend_supervisor.tasks.race import beside
 
 TOLD_TO_STOP = SIGNAL_BASE + 15
 """Of SIGTERM. Every other end of the first server was written by itself, or is a loss."""
@@ -124,6 +128,20 @@ async def stay(
                         await store.write(end)
                 await anyio.sleep(pause)
                 pause = min(2 * pause, LOOK_SECONDS_AT_MOST)
+
+
+def telling(
+    what: Callable[[], str], limit: float, clock: Clock, report: Report
+) -> AbstractAsyncContextManager[None]:
+    """Tell that etcd is waited for, or waits, while this is entered; ``limit`` is in seconds."""
+
+    async def tell() -> NoReturn:
+        with LongWait(SERVERS, clock.elapsed, wait_ended(report)) as wait:
+            while True:
+                await clock.sleep(wait.pause)
+                report(EtcdWaiting(what(), wait.told(), limit))
+
+    return beside(tell)
 
 
 FIRST = 0

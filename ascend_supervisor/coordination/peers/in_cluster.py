@@ -38,16 +38,19 @@ from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
     check_table,
     is_late,
 )
-from ascend_supervisor.coordination.followed_cluster.waiting import Patient, Waiting
+from ascend_supervisor.coordination.followed_cluster.waiting import Patient
 from ascend_supervisor.coordination.peers.coordinator import Peers
 from ascend_supervisor.coordination.peers.ends import LeftOut, Replaced
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.events import Report
+from ascend_supervisor.events.cluster import ClusterWaiting
+from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome, Remedy
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.long_wait import CLUSTER, LongWait
 from ascend_supervisor.tasks.race import first, innermost
 
 if TYPE_CHECKING:
@@ -233,15 +236,14 @@ class PeersInCluster:
 
     async def _tell_pending(self) -> NoReturn:
         """Tell that the cluster may say of a failure that it is its own."""
-        waiting = Waiting(self._clock, self._report)
-        try:
+        limit = self._rules.verdict
+        with LongWait(CLUSTER, self._clock.elapsed, wait_ended(self._report)) as wait:
             while True:
-                if (failure := self._peers.pending) is not None:
-                    within = f"unless it acts within {self._rules.verdict:g} s"
-                    waiting.tell(f"{failure}; {within}, it is charged", self._rules.verdict)
+                failure = self._peers.pending
+                if failure is not None and wait.is_due(failure):
+                    reason = f"{failure}; unless it acts within {limit:g} s, it is charged"
+                    self._report(ClusterWaiting(reason, wait.told(failure), limit))
                 await self._monitor.change()
-        finally:
-            waiting.end()
 
     # The rank table.
 
@@ -250,14 +252,11 @@ class PeersInCluster:
         if not self._monitor.memory.running:
             await self._first_table()
         await self._monitor.look()
-        patience = Patient(self._rules.table_timeout, self._clock, self._report)
-        try:
+        with Patient(self._rules.table_timeout, self._clock, self._report) as patience:
             while isinstance(found := self._found(), StartObstacle):
                 check_table(self._monitor.memory, self._clock.now())
                 patience.wait_for(found)
                 await self._monitor.change()
-        finally:
-            patience.end()
         if isinstance(found, Stop):
             incident = self._monitor.memory.incident
             is_ours = incident is not None and _is_here_alone(incident)

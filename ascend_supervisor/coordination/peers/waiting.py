@@ -2,56 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
 import anyio
 
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.leftovers import WaitEnded
+from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.peers import MOST_TOLD, PeersWaiting
-from ascend_supervisor.tasks.clock import CLUSTER, Clock
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.long_wait import SERVERS, LongWait
+from ascend_supervisor.tasks.race import beside
 
 _Indices = tuple[int, ...]
 
-FIRST_SECONDS = 2.0
-"""Servers that start together need no words, and changes come together."""
 
-
-@asynccontextmanager
-async def telling_waits(session: Session, clock: Clock, report: Report) -> AsyncIterator[None]:
+def telling_waits(
+    session: Session, clock: Clock, report: Report
+) -> AbstractAsyncContextManager[None]:
     """While this is entered."""
-    error = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_tell, session, clock, report)
-        try:
-            yield
-        except Exception as raised:  # noqa: BLE001  (raised below, without a group around it)
-            error = raised
-        finally:
-            tasks.cancel_scope.cancel()
-    if error is not None:
-        raise error
 
+    async def tell() -> NoReturn:
+        with LongWait(SERVERS, clock.elapsed, wait_ended(report)) as wait:
+            while True:
+                intervals = iter(SERVERS)  # anew at each change
+                await clock.sleep(next(intervals))  # one change follows the other
+                now = _waited_for(session)
+                while now == _waited_for(session):
+                    report(PeersWaiting(*now, wait.told()))
+                    with anyio.move_on_after(next(intervals)):
+                        while now == _waited_for(session):
+                            await session.change()
 
-async def _tell(session: Session, clock: Clock, report: Report) -> NoReturn:
-    began = clock.elapsed()
-    interval, last = CLUSTER, None
-    await clock.sleep(FIRST_SECONDS)
-    try:
-        while True:
-            now = _waited_for(session)
-            interval = interval.longer if now == last else CLUSTER
-            last = now
-            report(PeersWaiting(*now, round(clock.elapsed() - began, 3)))
-            with anyio.move_on_after(interval.seconds):
-                while _waited_for(session) == last:
-                    await session.change()
-                await clock.sleep(FIRST_SECONDS)  # one change follows the other
-    finally:
-        report(WaitEnded(round(clock.elapsed() - began, 3)))
+    return beside(tell)
 
 
 def _waited_for(session: Session) -> tuple[_Indices, _Indices, tuple[str, ...], str]:
