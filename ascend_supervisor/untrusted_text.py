@@ -13,11 +13,11 @@ def shown(found: object) -> str:
     if isinstance(found, bool):
         return str(found).lower()
     if isinstance(found, str):
-        return _clipped(repr(found[:_LONGEST]))
+        return clipped(repr(found[:_LONGEST]))
     if isinstance(found, float) or (isinstance(found, int) and abs(found) < _LARGEST):
         return str(found)
     if isinstance(found, list):
-        return _clipped(f"[{', '.join(shown(item) for item in found[:_LONGEST])}]")
+        return clipped(f"[{', '.join(shown(item) for item in found[:_LONGEST])}]")
     return {dict: "a table", int: "a very large number"}.get(type(found), "a date or time")
 
 
@@ -40,11 +40,12 @@ def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
 
 def unknown(word: str, near: str, otherwise: str) -> str:
     """The fault for an unknown name; ``otherwise`` is added if there is no name ``near`` it."""
-    return f"{_clipped(plain(word))} is not known; {f'did you mean {near}?' if near else otherwise}"
+    return f"{clipped(plain(word))} is not known; {f'did you mean {near}?' if near else otherwise}"
 
 
-def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+def clipped(text: str, most: int = _LONGEST) -> str:
+    """At most so many characters of it; three dots mark that something is missing."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def printable(text: str) -> str:

@@ -19,6 +19,7 @@ from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.life import Life, Living, Notified
 from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.output.terminal_escapes import harmless_text
+from ascend_supervisor.untrusted_text import clipped
 
 
 class Moment(Struct, frozen=True):
@@ -143,8 +144,7 @@ def _uptime(history: History, pid: int, moment: Moment) -> float:
 
 def _text(text: str) -> str:
     """Harmless, on one line, not long; an escape sequence that was cut stays harmless."""
-    plain = harmless_text(text[: 8 * MOST_TEXT]).replace("\n", " ")
-    return plain if len(plain) <= MOST_TEXT else f"{plain[: MOST_TEXT - 3]}..."
+    return clipped(harmless_text(text[: 8 * MOST_TEXT]).replace("\n", " "), MOST_TEXT)
 
 
 def _seconds(seconds: float) -> float:

@@ -29,6 +29,7 @@ from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
+from ascend_supervisor.events.words import ranks_have
 from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import Ended, Requester
 from ascend_supervisor.probes.requests import RestartRequests
@@ -72,10 +73,6 @@ class Current:
         return watched
 
 
-MOST_NAMED = 8
-"""How many ranks a sentence names."""
-
-
 def readiness(status: Status, life: Life | None, *, must_notify: bool) -> Readiness:
     """``life`` is the generation that runs; ``must_notify``: its ranks are to say so themselves.
 
@@ -101,21 +98,13 @@ def _obstacle(status: Status, life: Life | None, *, must_notify: bool) -> str | 
     silent = [rank for rank in life.plan.start.local_ranks if not _has_notified(life, rank)]
     starts_ranks = any(one.spec.speaks_for_ranks for one in life.processes)
     if must_notify and starts_ranks and silent:
-        return f"{_ranks(silent)} sent neither READY=1 nor WATCHDOG=1"
+        return f"{ranks_have(silent)} sent neither READY=1 nor WATCHDOG=1"
     return None
 
 
 def _has_notified(life: Life, rank: int) -> bool:
     told = life.notified.get(rank)
     return told is not None and (told.ready_at is not None or told.watchdog_at is not None)
-
-
-def _ranks(ranks: list[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]} has"
-    if len(ranks) > MOST_NAMED:
-        return f"{len(ranks)} ranks, rank {ranks[0]} first, have"
-    return f"ranks {', '.join(map(str, ranks))} have"
 
 
 class Operations:

@@ -13,24 +13,12 @@ from msgspec.structs import replace
 
 from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, PeersStatus, RankRow
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.events.words import counted, duration
 from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
 
-_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
-
-
-def duration(seconds: float) -> str:
-    """Its two largest units: ``2 h 10 min``, ``45 s``; less than a second is ``0 s``."""
-    left = max(int(seconds), 0)
-    parts = []
-    for unit, size in _UNITS:
-        count, left = divmod(left, size)
-        parts.append((count, unit))
-    first = next((at for at, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count) or "0 s"
 
 
 def size(number: float) -> str:

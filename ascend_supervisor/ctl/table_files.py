@@ -17,6 +17,7 @@ from ascend_supervisor.errors import (
     SettingsRefused,
     TableRefused,
 )
+from ascend_supervisor.events.words import run_text, runs
 from ascend_supervisor.files.regular_file import write_atomically
 from ascend_supervisor.untrusted_text import plain
 
@@ -151,16 +152,9 @@ def table_text(table_read: RankTable) -> str:
 
 def spans(numbers: Iterable[int]) -> str:
     """The numbers, consecutive ones as one span: ``0-7,12``; cut when there are many spans."""
-    found: list[tuple[int, int]] = []
-    for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    listed = [f"{low}" if low == high else f"{low}-{high}" for low, high in found[:_MOST_SPANS]]
-    if len(found) > _MOST_SPANS:
-        listed.append("...")
-    return ",".join(listed) or "none"
+    found = runs(numbers)
+    more = ["..."] if len(found) > _MOST_SPANS else []
+    return ",".join([*map(run_text, found[:_MOST_SPANS]), *more]) or "none"
 
 
 def _entry_row(node_rank: int, entry: Entry) -> tuple[object, ...]:

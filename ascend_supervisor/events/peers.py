@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import ClassVar
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.events.words import counted, listed
 
 MOST_TOLD = 10
 
@@ -57,11 +57,9 @@ class PeersWaiting(Event, frozen=True):
 
 
 def _servers(indices: tuple[int, ...], hosts: tuple[str, ...] = ()) -> str:
-    named = zip_longest(map(str, indices[:MOST_TOLD]), hosts, fillvalue="")
-    numbers = ", ".join(f"{number} ({host})" if host else number for number, host in named)
-    left = len(indices) - MOST_TOLD
-    more = f" and {left} more" if left > 0 else ""
-    return f"{'server' if len(indices) == 1 else 'servers'} {numbers}{more}"
+    named = zip_longest(indices, hosts, fillvalue="")
+    numbers = listed((f"{one} ({host})" if host else one for one, host in named), MOST_TOLD)
+    return f"{'server' if len(indices) == 1 else 'servers'} {numbers}"
 
 
 class PeersUnreachable(Event, frozen=True):

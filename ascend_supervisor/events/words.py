@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+MOST_NAMED = 8
+"""Of ranks, and of servers."""
+
 
 def who(rank: int | None, program: str | None) -> str:
     return program or "the launcher" if rank is None else f"rank {rank}"
@@ -21,3 +27,46 @@ def restarts_words(left: int, used: int | None, limit: int | None) -> str:
 
 def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Its two largest units: ``2 h 10 min``, ``45 s``; less than a second is ``0 s``."""
+    left = max(int(seconds), 0)
+    parts = []
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        parts.append((count, unit))
+    first = next((at for at, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count) or "0 s"
+
+
+def listed(names: Iterable[object], most: int = MOST_NAMED) -> str:
+    """The first ``most`` of them: ``a, b and 3 more``."""
+    words = [str(name) for name in names]
+    left = len(words) - most
+    return ", ".join(words[:most]) + (f" and {left} more" if left > 0 else "")
+
+
+def ranks_have(ranks: Sequence[int]) -> str:
+    """The subject of a sentence, with its verb; of many ranks only the first is named."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]} has"
+    if len(ranks) > MOST_NAMED:
+        return f"{len(ranks)} ranks, rank {ranks[0]} first, have"
+    return f"ranks {', '.join(map(str, ranks))} have"
+
+
+def runs(numbers: Iterable[int]) -> list[range]:
+    """The numbers in order, those without a gap between them as one range."""
+    found: list[range] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1].stop:
+            found[-1] = range(found[-1].start, number + 1)
+        else:
+            found.append(range(number, number + 1))
+    return found
+
+
+def run_text(run: range) -> str:
+    """As options and tables write it: ``3``, ``0-7``."""
+    return f"{run.start}" if len(run) == 1 else f"{run.start}-{run.stop - 1}"

@@ -8,13 +8,11 @@ from msgspec import Struct
 
 from ascend_supervisor.errors import HANG
 from ascend_supervisor.events.hangs import HangNoticed, HangSource
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.events.words import ranks_have
 from ascend_supervisor.outcome import Fault
 
 MARGIN_SECONDS = 1.0
 """Who stopped so much earlier than the others stopped first; ranks of one step differ by less."""
-MOST_NAMED = 8
-"""How many ranks a sentence names."""
 
 OPTIONS: Mapping[HangSource, str] = {
     "silence": "--hang-timeout",
@@ -105,11 +103,7 @@ class Hang(Struct, frozen=True):
         ranks = self._ranks
         if not ranks:
             return f"{self._by_silence[0].name} has"
-        if len(ranks) == 1:
-            return f"rank {ranks[0]} has"
-        if len(ranks) > MOST_NAMED:
-            return f"{counted(len(ranks), 'rank')}, rank {ranks[0]} first, have"
-        return f"ranks {', '.join(map(str, ranks))} have"
+        return ranks_have(ranks)
 
     @property
     def _nobody(self) -> str:

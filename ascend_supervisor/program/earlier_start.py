@@ -19,7 +19,7 @@ from ascend_supervisor.output.terminal_escapes import harmless_text
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
-from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.untrusted_text import clipped, printable
 
 CAUSE_CHARACTERS = 3000
 SENTENCE_CHARACTERS = 400
@@ -60,8 +60,8 @@ def _end(state: State, place: Place) -> EarlierEnd | None:
     is_of_this_job = (status.job_id, status.pod) == (place.job_id, place.pod)
     if not is_of_this_job or not state.is_final or status.exit_code == 0:
         return None
-    cause = _cut(harmless_text(status.root_cause or ""), CAUSE_CHARACTERS) or None
-    return EarlierEnd(_cut(printable(_sentence(status, cause)), SENTENCE_CHARACTERS), cause)
+    cause = clipped(harmless_text(status.root_cause or ""), CAUSE_CHARACTERS) or None
+    return EarlierEnd(clipped(printable(_sentence(status, cause)), SENTENCE_CHARACTERS), cause)
 
 
 def _sentence(status: Status, cause: str | None) -> str:
@@ -72,7 +72,3 @@ def _sentence(status: Status, cause: str | None) -> str:
         return f"{who} ended with exit code {status.exit_code}: {why or status.why}"
     lost = f"{who} did not report its end; its phase was {status.phase!r}"
     return f"{lost}: {why}" if why else lost
-
-
-def _cut(text: str, characters: int) -> str:
-    return text if len(text) <= characters else f"{text[: characters - 3]}..."

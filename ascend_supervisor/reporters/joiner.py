@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
+from ascend_supervisor.events.words import runs
 
 
 class Together(Event, frozen=True):
@@ -64,15 +65,9 @@ def _ranks(events: Iterable[ProcessStarted | ProcessExited]) -> str:
 
 def spans(numbers: Iterable[int]) -> str:
     """``0 to 3, 5, 7``: numbers in order; three or more in a row as a span."""
-    rows: list[list[int]] = []
-    for number in sorted(numbers):
-        if rows and number == rows[-1][-1] + 1:
-            rows[-1].append(number)
-        else:
-            rows.append([number])
     return ", ".join(
-        f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(map(str, row))  # noqa: PLR2004
-        for row in rows
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run))  # noqa: PLR2004
+        for run in runs(numbers)
     )
 
 

@@ -23,6 +23,7 @@ from ascend_supervisor.events.own_etcd import EtcdWaiting
 from ascend_supervisor.events.peers import PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
+from ascend_supervisor.events.words import duration
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.footer import WAIT
 from ascend_supervisor.output.terminal import cut
@@ -30,7 +31,6 @@ from ascend_supervisor.reporters.event_log import LEVELS
 from ascend_supervisor.tasks.clock import Clock, whole_second
 from ascend_supervisor.untrusted_text import printable
 
-MINUTE, HOUR, DAY = 60, 3600, 86400
 FEWEST_WORDS = 20
 """Columns; in a narrower window the time is left out."""
 
@@ -101,21 +101,6 @@ def line(wait: Wait, waited: float, columns: int) -> str:
     if columns < len(time) + FEWEST_WORDS:
         return cut(words, columns)
     return cut(words, columns - len(time)) + time
-
-
-def duration(seconds: int) -> str:
-    """In the two largest units: 45 s, 2 min 10 s, 1 h 5 min, 3 d 1 h."""
-    if seconds < MINUTE:
-        return f"{seconds} s"
-    for unit, name, part, part_name in (
-        (DAY, "d", HOUR, "h"),
-        (HOUR, "h", MINUTE, "min"),
-        (MINUTE, "min", 1, "s"),
-    ):
-        if seconds >= unit:
-            rest = seconds % unit // part
-            return f"{seconds // unit} {name}" + (f" {rest} {part_name}" if rest else "")
-    raise AssertionError
 
 
 LONG_WORDS = 120

@@ -13,6 +13,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ascend_supervisor.events.words import run_text
+
 HangDump = Literal["auto", "pyspy", "none"] | Signals
 """``auto`` is py-spy if it is installed, else /proc; a signal goes to every rank."""
 
@@ -62,15 +64,11 @@ class RankSet(Struct, frozen=True):
     def __str__(self) -> str:
         if self == ALL_RANKS:
             return "all"
-        return ",".join(map(_span_text, self.ranges)) or "none"
+        return ",".join(map(run_text, self.ranges)) or "none"
 
 
 ALL_RANKS = RankSet((range(MOST + 1),))
 NO_RANKS = RankSet(())
-
-
-def _span_text(span: range) -> str:
-    return f"{span.start}" if span.stop == span.start + 1 else f"{span.start}-{span.stop - 1}"
 
 
 _WHOLE = re.compile(r"[0-9]{1,18}")

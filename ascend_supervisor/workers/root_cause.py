@@ -12,7 +12,7 @@ from ascend_supervisor.outcome import (
     Remedy,
 )
 from ascend_supervisor.output.terminal_escapes import harmless_text
-from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.untrusted_text import clipped, printable
 
 MOST_BYTES = 3800
 """A termination log holds 4096."""
@@ -81,7 +81,7 @@ def _said(failure: Failure) -> str | None:
 
 def headline(sentence: str) -> str:
     """As much of it as a line has room for, on one line."""
-    return _cut(printable(sentence), HEADLINE_CHARACTERS)
+    return clipped(printable(sentence), HEADLINE_CHARACTERS)
 
 
 def failure_text(failure: Failure, server: int | None = None) -> str:
@@ -111,12 +111,12 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
         head += f"; memory ran out {who} (oom_kill rose from {before} to {after})"
     head += f"; {failure.advice}" if failure.advice else ""
     for why in filter(None, (failure.memory, failure.reason, failure.meaning)):
-        head += f": {_cut(printable(why), 1000)}"
+        head += f": {clipped(printable(why), 1000)}"
     if failure.exception:
-        message = _cut(harmless_text(failure.exception.strip()), 1000)
+        message = clipped(harmless_text(failure.exception.strip()), 1000)
         head += "\nit raised: " + message.replace("\n", "\n  ")
     shown = [harmless_text(line) for line in failure.last_lines[-LAST_LINES:]]
-    lines = [_cut(line, LINE_CHARACTERS) for line in shown if line.strip()]
+    lines = [clipped(line, LINE_CHARACTERS) for line in shown if line.strip()]
     log = printable(failure.log)
     if not lines:
         return _within(f"{head}\nit wrote nothing to its log, {log}", MOST_BYTES)
@@ -124,10 +124,6 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
     while lines and _size("\n  ".join((head, title, *lines))) > MOST_BYTES:
         lines = lines[1:]
     return _within("\n  ".join((head + title, *lines)), MOST_BYTES)
-
-
-def _cut(text: str, characters: int) -> str:
-    return text if len(text) <= characters else f"{text[: characters - 3]}..."
 
 
 def _size(text: str) -> int:

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
-from ascend_supervisor.ctl.status_text import duration, size
+from ascend_supervisor.ctl.status_text import size
 
 
 @pytest.mark.parametrize(
@@ -81,25 +81,6 @@ def test_folded_lines_are_not_too_wide_and_nothing_is_lost(text):
         lines = folded(fact, most)
         assert len(lines) == 1 or all(columns_of(line) <= most for line in lines)
         assert "".join(lines).replace(" ", "") == fact.replace(" ", "")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-1.0, "0 s"),
-        (0.9, "0 s"),
-        (59.9, "59 s"),
-        (60.0, "1 min"),
-        (61.0, "1 min 1 s"),
-        (3600.0, "1 h"),
-        (3605.0, "1 h"),
-        (7800.0, "2 h 10 min"),
-        (90_000.0, "1 d 1 h"),
-        (1e12, "11574074 d 1 h"),
-    ],
-)
-def test_a_duration_has_its_two_largest_units(seconds, text):
-    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from ascend_supervisor.events.leftovers import (
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SignalReceived, SupervisorExited
 from ascend_supervisor.output.terminal import cut
-from ascend_supervisor.reporters.wait_line import Wait, duration, is_only_a_wait, line, wait_after
+from ascend_supervisor.reporters.wait_line import Wait, is_only_a_wait, line, wait_after
 
 TABLE = RankTableWaiting("/t", "status is 'initializing'", 130.0, 1800.0)
 RELEASE = ReleaseWaiting(("7 (state S): python", "8 (state D): python"), 10.0, 600.0)
@@ -136,18 +136,6 @@ def test_without_a_limit_only_the_time_so_far_is_told():
 
 def test_a_limit_is_rounded_up_and_the_time_so_far_down():
     assert line(Wait("waiting", 0.0, 2.1), 2.9, 80) == "waiting (2 s, until 3 s)"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        *((0, "0 s"), (59, "59 s"), (60, "1 min"), (130, "2 min 10 s"), (1800, "30 min")),
-        *((3599, "59 min 59 s"), (3600, "1 h"), (3900, "1 h 5 min"), (86_400, "1 d")),
-        (90_061, "1 d 1 h"),
-    ],
-)
-def test_durations_in_words(seconds, expected):
-    assert duration(seconds) == expected
 
 
 @pytest.mark.parametrize(

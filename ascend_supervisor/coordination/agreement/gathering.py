@@ -17,9 +17,9 @@ from ascend_supervisor.coordination.agreement.membership import farewell
 from ascend_supervisor.coordination.agreement.records import Cause, Phase, PhaseMark, Seat
 from ascend_supervisor.coordination.agreement.writing import new_epoch, put, the_end
 from ascend_supervisor.errors import BAD_TABLE, TABLE_NOT_READY
+from ascend_supervisor.events.words import listed
 
 NOT_ALL_READY = "not all of them are ready"
-MOST_NAMED = 8
 
 
 def not_all_ready(case: Case) -> str:
@@ -35,7 +35,7 @@ def did_not_come(case: Case) -> str:
         return f"not all servers were ready {within}: {strangers}"
     missing = sorted(set(range(case.rules.servers)) - set(case.view.prepared))
     names = [named(index, host_of(case, index)) for index in missing]
-    return f"not ready {within}: {_listed(names)}"
+    return f"not ready {within}: {listed(names)}"
 
 
 def _never_seen(case: Case) -> str:
@@ -46,7 +46,7 @@ def _never_seen(case: Case) -> str:
         return ""
     known = [named(index, one.shown) for index, one in sorted(members.items())]
     return (
-        f"this etcd knows {_listed(known)}, but has never seen {_listed(never)}, which may not "
+        f"this etcd knows {listed(known)}, but has never seen {listed(never)}, which may not "
         "have started, or may have another etcd (--peers) or another name of the job (--peers-job)"
     )
 
@@ -60,11 +60,6 @@ def host_of(case: Case, index: int) -> str:
 def named(index: int, host: str = "") -> str:
     """The server, with what names it to people, if that is known."""
     return f"server {index} ({host})" if host else f"server {index}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{', '.join(names[:MOST_NAMED])}{more}"
 
 
 MOST_COMPARED = 100

@@ -26,6 +26,7 @@ from ascend_supervisor.coordination.followed_cluster.memory import (
     with_past_reset,
 )
 from ascend_supervisor.events.cluster import Trigger
+from ascend_supervisor.events.words import listed
 
 MOST_NAMED = 16
 """How many ranks a sentence names."""
@@ -53,8 +54,7 @@ def not_reset(reset: ResetFile, ranks: Sequence[int]) -> str:
 def _npus(ranks: Sequence[int]) -> str:
     if len(ranks) == 1:
         return f"the NPU of rank {ranks[0]}"
-    more = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
-    return f"the NPUs of ranks {', '.join(map(str, ranks[:MOST_NAMED]))}{more}"
+    return f"the NPUs of ranks {listed(ranks, MOST_NAMED)}"
 
 
 def _codes(reset: ResetFile, ranks: Sequence[int]) -> str:

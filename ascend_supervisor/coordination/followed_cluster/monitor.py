@@ -37,6 +37,7 @@ from ascend_supervisor.coordination.followed_cluster.memory import (
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterIncident
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.words import listed
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every
 
@@ -91,12 +92,10 @@ def _unreadable(trouble: str) -> str:
 def _named(strangers: list[int], world_size: int) -> str:
     if not strangers:
         return ""
-    named = ", ".join(map(str, strangers[:MOST_NAMED]))
-    more = f" and {len(strangers) - MOST_NAMED} more" if len(strangers) > MOST_NAMED else ""
     which = "rank" if len(strangers) == 1 else "ranks"
     return (
-        f"the reset file names {which} {named}{more}, but this job has ranks 0 to "
-        f"{world_size - 1}: these entries are ignored; see whether the file of another job is "
+        f"the reset file names {which} {listed(strangers, MOST_NAMED)}, but this job has ranks "
+        f"0 to {world_size - 1}: these entries are ignored; see whether the file of another job is "
         "mounted"
     )
 
