@@ -4,45 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ascend_supervisor.coordination.agreement import causes, gathering, membership, running
 from ascend_supervisor.coordination.agreement.acts import Act, Read, WaitUntil
 from ascend_supervisor.coordination.agreement.case import Case, Home
-from ascend_supervisor.coordination.agreement.causes import correct_cause
 from ascend_supervisor.coordination.agreement.contact import CONTACT_LINES
-from ascend_supervisor.coordination.agreement.gathering import (
-    cannot_go_on,
-    end_ranks,
-    get_ready,
-    give_up,
-    leave,
-    reason,
-    run,
-    take_back,
-)
-from ascend_supervisor.coordination.agreement.membership import (
-    displaced,
-    ended_here,
-    first_epoch,
-    has_left,
-    keep_own_keys,
-    move,
-    next_job,
-    refuse_ourselves,
-    restore_epoch,
-    stop_without_index,
-    take_index,
-)
 from ascend_supervisor.coordination.agreement.memory import PeerMemory
-from ascend_supervisor.coordination.agreement.running import (
-    charge,
-    confirm,
-    is_the_clusters,
-    leave_done,
-    leave_unneeded,
-    say_done,
-    start_ranks,
-    stop_running,
-    success,
-)
 from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Situation
 from ascend_supervisor.coordination.agreement.view import View
 
@@ -50,12 +16,34 @@ TableLine = Callable[[Case], Act | None]
 """Its act, or None if it does not fit, or would change nothing."""
 
 LINES: tuple[TableLine, ...] = (
-    *(stop_without_index, restore_epoch, first_epoch, displaced, move, has_left, keep_own_keys),
-    *(ended_here, next_job),
-    *(refuse_ourselves, take_index),
-    *(end_ranks, cannot_go_on, leave, correct_cause, take_back, get_ready),
-    *(is_the_clusters, charge, run, give_up),
-    *(success, say_done, leave_unneeded, leave_done, stop_running, start_ranks, confirm),
+    membership.stop_without_index,
+    membership.restore_epoch,
+    membership.first_epoch,
+    membership.displaced,
+    membership.move,
+    membership.has_left,
+    membership.keep_own_keys,
+    membership.ended_here,
+    membership.next_job,
+    membership.refuse_ourselves,
+    membership.take_index,
+    gathering.end_ranks,
+    gathering.cannot_go_on,
+    gathering.leave,
+    causes.correct_cause,
+    gathering.take_back,
+    gathering.get_ready,
+    running.is_the_clusters,
+    running.charge,
+    gathering.run,
+    gathering.give_up,
+    running.success,
+    running.say_done,
+    running.leave_unneeded,
+    running.leave_done,
+    running.stop_running,
+    running.start_ranks,
+    running.confirm,
 )
 
 NAMES = tuple(line.__name__ for line in (*CONTACT_LINES, *LINES))
@@ -77,7 +65,7 @@ def waiting(case: Case) -> WaitUntil:
     ]
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)
-    return WaitUntil(min(at for at in (*times, now + pause) if at > now), reason(case))
+    return WaitUntil(min(at for at in (*times, now + pause) if at > now), gathering.reason(case))
 
 
 def decide(
