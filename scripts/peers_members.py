@@ -19,7 +19,7 @@ from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks, 
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.etcd.access import Access, Endpoint
-from ascend_supervisor.etcd.opening import etcd_client
+from ascend_supervisor.etcd.client import etcd_client
 from ascend_supervisor.outcome import Ended, Fault, Remedy
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 

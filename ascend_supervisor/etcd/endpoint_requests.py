@@ -13,18 +13,20 @@ import anyio
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint, Login
-from ascend_supervisor.etcd.etcd_errors import (
+from ascend_supervisor.etcd.failures import (
     FULL,
     Complained,
+    EndpointFailure,
     Failed,
+    FailureKind,
     Meaning,
-    Message,
+    Refused,
+    error_of,
     meaning_of,
     not_understood,
     reason,
     refusal,
 )
-from ascend_supervisor.etcd.failures import EndpointFailure, FailureKind, Refused, error_of
 
 if TYPE_CHECKING:
     from ascend_supervisor.etcd.exchange import Exchange
@@ -92,10 +94,10 @@ class Asking:
         """The seconds that each endpoint gets of a request's deadline."""
         return self._deadline / max(1, len(self.turns.order))
 
-    async def ask(self, message: Message, read: Callable[[bytes], T | wire.Complaint]) -> T:
+    async def ask(self, message: wire.Message, read: Callable[[bytes], T | wire.Complaint]) -> T:
         """What ``read`` makes of the answer. Raises an EtcdError, or Complained.
 
-        ``read`` raises wire.NotUnderstood for what is not etcd's.
+        ``read`` raises wire.Garbled for what is not etcd's.
         """
 
         async def once(endpoint: Endpoint, token: str, seconds: float) -> T:
@@ -184,7 +186,7 @@ class Asking:
 
     async def _authenticate(self, endpoint: Endpoint, login: Login, seconds: float) -> None:
         """Get a token; raises Failed, or Complained."""
-        message = Message(_AUTHENTICATE, wire.login_body(login.user, login.password.text))
+        message = wire.Message(_AUTHENTICATE, wire.login_body(login.user, login.password.text))
         try:
             data = await self.exchange.ask(endpoint, message, "", seconds)
             self._token = wire.token_answer(data)

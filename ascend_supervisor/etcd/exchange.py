@@ -20,8 +20,7 @@ import httpx
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint
-from ascend_supervisor.etcd.etcd_errors import Complained, Failed, Message, not_understood
-from ascend_supervisor.etcd.failures import FailureKind
+from ascend_supervisor.etcd.failures import Complained, Failed, FailureKind, not_understood
 from ascend_supervisor.etcd.names import Dialling, NoAddress
 from ascend_supervisor.etcd.tls import WITHOUT_CLIENT_CERTIFICATE, context_of, refusal_of
 from ascend_supervisor.scarcity import scarcity
@@ -193,7 +192,9 @@ class Exchange:
         self._most_bytes = most_bytes
         self._proven: set[Endpoint] = set()
 
-    async def ask(self, endpoint: Endpoint, message: Message, token: str, seconds: float) -> bytes:
+    async def ask(
+        self, endpoint: Endpoint, message: wire.Message, token: str, seconds: float
+    ) -> bytes:
         """The body of the answer. Raises Failed, or Complained."""
         progress = self._progress(endpoint)
         with explained(progress, seconds), anyio.fail_after(seconds):
@@ -210,7 +211,7 @@ class Exchange:
             self._trusted.load_verify_locations(cadata=ca)
 
     async def open(
-        self, endpoint: Endpoint, message: Message, token: str, seconds: float
+        self, endpoint: Endpoint, message: wire.Message, token: str, seconds: float
     ) -> AnswerStream:
         """The lines of the answer, which begins within ``seconds``. Raises as ``ask`` does."""
         progress = self._progress(endpoint)
@@ -226,7 +227,12 @@ class Exchange:
         raise AssertionError
 
     async def _begin(
-        self, endpoint: Endpoint, message: Message, token: str, progress: Progress, seconds: float
+        self,
+        endpoint: Endpoint,
+        message: wire.Message,
+        token: str,
+        progress: Progress,
+        seconds: float,
     ) -> httpx.Response:
         request = self._client.build_request(
             "POST",

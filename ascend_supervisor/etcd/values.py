@@ -5,12 +5,10 @@ Keys are text, values are bytes. Revisions count the transactions that have chan
 
 from __future__ import annotations
 
-from enum import Enum
-
 from msgspec import Struct
 
 MOST_OPERATIONS = 128
-"""etcd's default --max-txn-ops: so many compares, and so many operations in each branch."""
+"""etcd's default --max-txn-ops: so many compares, and so many operations."""
 
 
 class Key(Struct, frozen=True):
@@ -44,22 +42,15 @@ class Absent(Struct, frozen=True):
 Compare = Equals | Absent
 
 
-class Part(Enum):
-    """How much of the records is wanted."""
-
-    ALL = "all"
-    KEYS = "keys"
-    """All but the values."""
-    COUNT = "count"
-    """Only how many there are."""
-
-
 class Get(Struct, frozen=True):
-    """``since``: only records that were changed at this revision or later; the count is of all."""
+    """``since``: only records that were changed at this revision or later; the count is of all.
+
+    ``only_count``: no records, only how many there are.
+    """
 
     range: Range
-    part: Part = Part.ALL
     since: int = 0
+    only_count: bool = False
 
 
 class Put(Struct, frozen=True):
@@ -71,44 +62,39 @@ class Put(Struct, frozen=True):
 
 
 class Delete(Struct, frozen=True):
-    range: Range
+    key: str
 
 
 Operation = Get | Put | Delete
 
 
 class Transaction(Struct, frozen=True):
-    """``then`` if all compares hold, else ``otherwise``; all at one revision."""
+    """``then`` if all compares hold, else nothing; all at one revision."""
 
     when: tuple[Compare, ...] = ()
     then: tuple[Operation, ...] = ()
-    otherwise: tuple[Operation, ...] = ()
 
     @property
     def size(self) -> int:
         """What counts for MOST_OPERATIONS."""
-        return max(len(self.when), len(self.then), len(self.otherwise))
+        return max(len(self.when), len(self.then))
 
     @property
     def changes_nothing(self) -> bool:
-        return all(isinstance(one, Get) for one in (*self.then, *self.otherwise))
+        return all(isinstance(one, Get) for one in self.then)
 
 
 class KeyValue(Struct, frozen=True):
-    """A record; ``lease`` is 0 if it has none. ``created`` and ``modified`` are revisions."""
+    """A record; ``lease`` is 0 if it has none. ``modified`` is a revision."""
 
     key: str
     value: bytes
     lease: int
-    created: int
     modified: int
 
 
 class Got(Struct, frozen=True):
-    """The answer to a Get: the records in the order of their keys, and how many there are.
-
-    The records have no values for Part.KEYS, and there are none for Part.COUNT.
-    """
+    """The answer to a Get: the records in the order of their keys, and how many there are."""
 
     records: tuple[KeyValue, ...]
     count: int
@@ -122,7 +108,7 @@ class Got(Struct, frozen=True):
 class TransactionAnswer(Struct, frozen=True):
     """Of a transaction: whether all compares held, the revision after it, and what was got.
 
-    ``got`` has one item for each Get of the branch that was taken, in their order.
+    ``got`` has one item for each Get, in their order, if all compares held.
     """
 
     succeeded: bool

@@ -9,8 +9,7 @@ import anyio
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.etcd.endpoint_requests import Asking
-from ascend_supervisor.etcd.etcd_errors import Complained, Failed, Message, not_understood, reason
-from ascend_supervisor.etcd.failures import FailureKind
+from ascend_supervisor.etcd.failures import Complained, Failed, FailureKind, not_understood, reason
 from ascend_supervisor.etcd.values import Range
 
 if TYPE_CHECKING:  # imports httpx
@@ -75,9 +74,11 @@ class Watch:
         return None
 
 
-async def begun(asking: Asking, ranges: tuple[Range, ...], revision: int) -> Watch:
+async def begun(
+    asking: Asking, ranges: tuple[Range, ...], revision: int, prefix: str = ""
+) -> Watch:
     """A watch that etcd has confirmed; to be closed. Raises an EtcdError."""
-    message = Message(_WATCH, wire.watch_body(ranges, revision))
+    message = wire.Message(_WATCH, wire.watch_body(ranges, revision, prefix))
 
     async def once(endpoint: Endpoint, token: str, seconds: float) -> Watch:
         deadline = anyio.current_time() + seconds

@@ -20,7 +20,6 @@ from ascend_supervisor.etcd.values import (
     Key,
     KeyValue,
     Operation,
-    Part,
     Put,
     Range,
     Transaction,
@@ -28,6 +27,14 @@ from ascend_supervisor.etcd.values import (
 )
 
 T = TypeVar("T")
+
+
+class Message(Struct, frozen=True):
+    """What is asked; ``may_repeat``: asking twice does no more than asking once."""
+
+    path: str
+    body: bytes
+    may_repeat: bool = True
 
 
 class Garbled(Exception):
@@ -68,13 +75,11 @@ class _Record(Struct, frozen=True):
     key: bytes
     value: bytes = b""
     lease: int = 0
-    create_revision: int = 0
     mod_revision: int = 0
 
-    @property
-    def known(self) -> KeyValue:
-        key = self.key.decode("utf-8", "surrogateescape")
-        return KeyValue(key, self.value, self.lease, self.create_revision, self.mod_revision)
+    def below(self, prefix: str) -> KeyValue:
+        key = self.key.decode("utf-8", "surrogateescape").removeprefix(prefix)
+        return KeyValue(key, self.value, self.lease, self.mod_revision)
 
 
 class _Range(Struct, frozen=True):
@@ -106,11 +111,11 @@ class _StreamedWatch(Struct, frozen=True):
     error: Complaint | None = None
 
 
-def transaction_body(transaction: Transaction) -> bytes:
+def transaction_body(transaction: Transaction, prefix: str = "") -> bytes:
+    """``prefix`` stands before every key."""
     return _json(
-        compare=[_compare(one) for one in transaction.when],
-        success=[_operation(one) for one in transaction.then],
-        failure=[_operation(one) for one in transaction.otherwise],
+        compare=[_compare(one, prefix) for one in transaction.when],
+        success=[_operation(one, prefix) for one in transaction.then],
     )
 
 
@@ -126,24 +131,26 @@ def login_body(user: str, password: str) -> bytes:
     return _json(name=user, password=password)
 
 
-def watch_body(ranges: tuple[Range, ...], revision: int) -> bytes:
+def watch_body(ranges: tuple[Range, ...], revision: int, prefix: str = "") -> bytes:
     """One request for each range, from ``revision`` on; the gateway takes several in one body."""
-    requests = [{**_range(one), "start_revision": str(revision)} for one in ranges]
+    requests = [{**_range(one, prefix), "start_revision": str(revision)} for one in ranges]
     return b"\n".join(_json(create_request=request) for request in requests)
 
 
-def transaction_answer(data: bytes, transaction: Transaction) -> TransactionAnswer:
-    """Raises NotUnderstood, also if there is not one response for each operation."""
+def transaction_answer(
+    data: bytes, transaction: Transaction, prefix: str = ""
+) -> TransactionAnswer:
+    """Raises Garbled, also if there is not one response for each operation."""
     found = _decoded(data, _Transacted)
     if not transaction.when and not found.succeeded:
         raise Garbled("a transaction without compares did not succeed")
-    taken = transaction.then if found.succeeded else transaction.otherwise
-    if len(found.responses) != len(taken):
+    done = transaction.then if found.succeeded else ()
+    if len(found.responses) != len(done):
         raise Garbled(
-            f"expected {len(taken)} responses of a transaction, found {len(found.responses)}"
+            f"expected {len(done)} responses of a transaction, found {len(found.responses)}"
         )
-    pairs = zip(taken, found.responses, strict=True)
-    got = tuple(_got(response) for one, response in pairs if isinstance(one, Get))
+    pairs = zip(done, found.responses, strict=True)
+    got = tuple(_got(response, prefix) for one, response in pairs if isinstance(one, Get))
     return TransactionAnswer(found.succeeded, found.header.revision, got)
 
 
@@ -172,7 +179,7 @@ def complaint(data: bytes) -> Complaint | None:
 
 
 def check_header(data: bytes) -> None:
-    """Raises NotUnderstood if this is not an answer that has nothing else to say."""
+    """Raises Garbled if this is not an answer that has nothing else to say."""
     _decoded(data, _Headed)
 
 
@@ -199,8 +206,8 @@ def _key(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def _compare(one: Compare) -> dict[str, object]:
-    key = _key(one.key)
+def _compare(one: Compare, prefix: str) -> dict[str, object]:
+    key = _key(prefix + one.key)
     match one:
         case Equals():
             return {"key": key, "target": "VALUE", "result": "EQUAL", "value": one.value}
@@ -208,19 +215,20 @@ def _compare(one: Compare) -> dict[str, object]:
             return {"key": key, "target": "VERSION", "result": "EQUAL", "version": "0"}
 
 
-def _operation(one: Operation) -> dict[str, object]:
+def _operation(one: Operation, prefix: str) -> dict[str, object]:
     if isinstance(one, Get):
-        wanted = {"keys_only": one.part is Part.KEYS, "count_only": one.part is Part.COUNT}
         since = {"min_mod_revision": str(one.since)} if one.since else {}
-        return {"request_range": {**_range(one.range), **wanted, **since}}
+        return {
+            "request_range": {**_range(one.range, prefix), "count_only": one.only_count, **since}
+        }
     if isinstance(one, Put):
-        put = {"key": _key(one.key), "value": one.value, "lease": str(one.lease)}
+        put = {"key": _key(prefix + one.key), "value": one.value, "lease": str(one.lease)}
         return {"request_put": put}
-    return {"request_delete_range": _range(one.range)}
+    return {"request_delete_range": {"key": _key(prefix + one.key)}}
 
 
-def _range(one: Range) -> dict[str, object]:
-    name = _key(one.name)
+def _range(one: Range, prefix: str) -> dict[str, object]:
+    name = _key(prefix + one.name)
     if isinstance(one, Key):
         return {"key": name}
     return {"key": name or b"\0", "range_end": _end(name)}
@@ -232,8 +240,8 @@ def _end(prefix: bytes) -> bytes:
     return begin[:-1] + bytes([begin[-1] + 1]) if begin else b"\0"
 
 
-def _got(response: _Response) -> Got:
+def _got(response: _Response, prefix: str) -> Got:
     if response.response_range is None:
         raise Garbled("expected the response to a range, found another")
     found = response.response_range
-    return Got(tuple(record.known for record in found.kvs), found.count)
+    return Got(tuple(record.below(prefix) for record in found.kvs), found.count)

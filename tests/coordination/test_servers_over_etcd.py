@@ -21,7 +21,7 @@ from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.tables import WrittenTable
 from ascend_supervisor.etcd.access import Access
-from ascend_supervisor.etcd.opening import etcd_client
+from ascend_supervisor.etcd.client import etcd_client
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Crashed, ExitStatus, Outcome, Patience

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ascend_supervisor.etcd.access import Access, Endpoint, Login, Password, read_endpoints
-from ascend_supervisor.etcd.client import Etcd
-from ascend_supervisor.etcd.opening import etcd_client
+from ascend_supervisor.etcd.client import Etcd, etcd_client
 from ascend_supervisor.etcd.values import Get, Key, KeyValue, Put, Transaction
 from tests.etcd.servers import EtcdServer
 

@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.etcd.access import Access
+from ascend_supervisor.etcd.client import etcd_client
 from ascend_supervisor.etcd.failures import (
     LeaseNotFound,
     Refused,
     TooManyOperations,
     Unreachable,
 )
-from ascend_supervisor.etcd.opening import etcd_client
 from ascend_supervisor.etcd.values import (
     MOST_OPERATIONS,
     Absent,
@@ -21,7 +21,6 @@ from ascend_supervisor.etcd.values import (
     Equals,
     Get,
     Key,
-    Part,
     Prefix,
     Put,
     Transaction,
@@ -39,7 +38,7 @@ async def test_what_was_put_is_read_whatever_its_bytes_are(etcd):
         revision = await put(client, "ключ/\udcff", ALL_BYTES)
         record = await record_of(client, "ключ/\udcff")
     assert (record.key, record.value, record.lease) == ("ключ/\udcff", ALL_BYTES, 0)
-    assert record.created == record.modified == revision
+    assert record.modified == revision
 
 
 async def test_an_empty_value_is_a_record_and_a_missing_key_is_none(etcd):
@@ -66,18 +65,35 @@ async def test_several_ranges_are_read_at_one_revision(etcd):
         )
         answer = await client.read(
             Get(Prefix("a/")),
-            Get(Prefix("a/"), Part.KEYS),
-            Get(Prefix("a/"), Part.COUNT),
+            Get(Prefix("a/"), only_count=True),
             Get(Prefix("")),
             Get(Key("a/")),
         )
-    whole, keys, count, everything, nothing = answer.got
+    whole, count, everything, nothing = answer.got
     assert [(one.key, one.value) for one in whole.records] == [("a/1", b"x"), ("a/2", b"yy")]
-    assert [(one.key, one.value) for one in keys.records] == [("a/1", b""), ("a/2", b"")]
-    assert (whole.count, keys.count, count.count, count.records) == (2, 2, 2, ())
+    assert (whole.count, count.count, count.records) == (2, 2, ())
     assert [one.key for one in everything.records] == ["a/1", "a/2", "b"]
     assert (nothing.one, nothing.count) == (None, 0)
     assert {one.modified for one in everything.records} == {answer.revision}
+
+
+async def test_keys_below_a_prefix_are_named_without_it_in_all_that_is_asked(etcd):
+    async with at(etcd) as client:
+        below = client.below("a/").below("b/")
+        await put(client, "a/b", b"a neighbour")
+        revision = await put(below, "1", b"x")
+        assert await value_of(client, "a/b/1") == b"x"
+        await below.transact(Transaction((Equals("1", b"x"), Absent("2")), (Put("2", b"y"),)))
+        answer = await below.read(Get(Prefix("")), Get(Key("2")))
+        assert [one.key for one in answer.got[0].records] == ["1", "2"]
+        assert [one.value for one in answer.got[1].records] == [b"y"]
+        async with below.watch(Key("1"), Prefix("3/"), revision=revision + 2) as watch:
+            await anext(watch)
+            await put(client, "a/b/3/4", b"")
+            assert await anext(watch) == revision + 2
+        await below.transact(Transaction(then=(Delete("1"),)))
+        assert await value_of(client, "a/b/1") is None
+        assert await value_of(client, "a/b") == b"a neighbour"
 
 
 @pytest.mark.parametrize(
@@ -90,30 +106,27 @@ async def test_several_ranges_are_read_at_one_revision(etcd):
         (Absent("here"), False),
     ],
 )
-async def test_a_compare_decides_which_branch_is_taken(etcd, compare, holds):
+async def test_a_compare_decides_whether_anything_is_done(etcd, compare, holds):
     async with at(etcd) as client:
         await put(client, "here", b"value")
         answer = await client.transact(
             Transaction(
                 (Equals("here", b"value"), compare),
                 then=(Put("taken", b"then"), Get(Key("taken"))),
-                otherwise=(Get(Key("here")), Put("taken", b"otherwise")),
             )
         )
         taken = await value_of(client, "taken")
     assert answer.succeeded is holds
-    assert taken == (b"then" if holds else b"otherwise")
-    assert answer.got[0].one.value == (b"then" if holds else b"value")
+    assert taken == (b"then" if holds else None)
+    assert [got.one.value for got in answer.got] == ([b"then"] if holds else [])
 
 
-async def test_a_key_and_a_prefix_are_deleted(etcd):
+async def test_one_key_is_deleted(etcd):
     async with at(etcd) as client:
         await client.transact(Transaction(then=(Put("a/1", b""), Put("a/2", b""), Put("a", b""))))
-        await client.transact(Transaction(then=(Delete(Key("a")),)))
+        await client.transact(Transaction(then=(Delete("a"),)))
         answer = await client.read(Get(Prefix("a")))
         assert [one.key for one in answer.got[0].records] == ["a/1", "a/2"]
-        await client.transact(Transaction(then=(Delete(Prefix("a/")),)))
-        assert (await client.read(Get(Prefix("")))).got[0].count == 0
 
 
 async def test_a_lease_has_the_id_of_ones_choice_and_a_second_grant_is_no_error(etcd):
@@ -125,14 +138,13 @@ async def test_a_lease_has_the_id_of_ones_choice_and_a_second_grant_is_no_error(
         assert (await record_of(client, "held")).lease == LEASE
 
 
-async def test_a_revoked_lease_takes_its_keys_with_it_and_is_gone(etcd):
+async def test_a_lease_that_ends_takes_its_keys_with_it(etcd):
     async with at(etcd) as client:
         await client.grant(7, MINUTE)
         await put(client, "held", b"", 7)
-        await client.revoke(7)
+        etcd.control("lease", "revoke", "7")
         assert await value_of(client, "held") is None
         assert await client.keep_alive(7) is None
-        await client.revoke(7)
 
 
 async def test_a_put_without_a_lease_detaches_the_key(etcd):
@@ -140,7 +152,7 @@ async def test_a_put_without_a_lease_detaches_the_key(etcd):
         await client.grant(7, MINUTE)
         await put(client, "held", b"", 7)
         await put(client, "held", b"")
-        await client.revoke(7)
+        etcd.control("lease", "revoke", "7")
         assert await value_of(client, "held") == b""
 
 
@@ -155,10 +167,10 @@ async def test_as_many_operations_are_sent_as_etcd_takes_and_no_more(etcd):
     most = tuple(Put(f"{number}", b"") for number in range(MOST_OPERATIONS))
     async with at(etcd) as client:
         absent = tuple(Absent(one.key) for one in most)
-        assert (await client.transact(Transaction(absent, most, most))).succeeded
+        assert (await client.transact(Transaction(absent, most))).succeeded
         one_more = (*most, Put("one more", b""))
         with pytest.raises(TooManyOperations, match=r"at most 128 .* found 129"):
-            await client.transact(Transaction(otherwise=one_more))
+            await client.transact(Transaction(then=one_more))
         with pytest.raises(TooManyOperations):
             await client.transact(Transaction((*absent, Absent("one more"))))
 

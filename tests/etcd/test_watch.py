@@ -38,7 +38,7 @@ async def test_each_change_of_one_of_several_ranges_is_a_wake_up(etcd):
             await anext(watch)
             changes = [await put(client, "a", b""), await put(client, "b/1", b"")]
             await put(client, "c", b"")
-            gone = await client.transact(Transaction(then=(Delete(Key("a")),)))
+            gone = await client.transact(Transaction(then=(Delete("a"),)))
             changes.append(gone.revision)
             assert [await anext(watch) for _ in changes] == changes
 

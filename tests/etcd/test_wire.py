@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_supervisor.etcd import wire
-from ascend_supervisor.etcd.etcd_errors import Meaning, meaning_of, refusal
+from ascend_supervisor.etcd.failures import Meaning, meaning_of, refusal
 from ascend_supervisor.etcd.values import Get, Prefix, Transaction
 
 

@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 from msgspec import Struct
 
 from ascend_supervisor.coordination.agreement.records import Cause, Seat
-
-
-class Lease(Enum):
-    """The lease of a key that is put; a put without one would detach the key."""
-
-    JOB = "job"
-    """An hour, kept alive by every server; its id follows from the job's id."""
-    ALIVE = "alive"
-    """That of this process, for one TTL."""
-
-
-class KeyIs(Struct, frozen=True):
-    """The key holds exactly ``value``; None: there is no such key."""
-
-    key: str
-    value: bytes | None
-
-
-class KeyWritten(Struct, frozen=True):
-    key: str
-    value: bytes
-    lease: Lease
+from ascend_supervisor.etcd.values import Transaction
 
 
 class Read(Struct, frozen=True):
@@ -72,19 +49,14 @@ class Exit(Struct, frozen=True):
     farewell: RecordChange | None = None
 
 
-class RecordChange(Struct, frozen=True):
-    """If every compare holds, all puts and deletes at once; else read again.
+class RecordChange(Transaction, frozen=True, kw_only=True):
+    """A transaction in etcd; its keys are relative to the job's prefix. ``why`` says what it does.
 
-    Keys are relative to the job's prefix. ``job`` is the id from which the job's lease follows.
-    ``then`` is what to do next if it has succeeded; otherwise, or without it, read again.
+    ``afterwards`` is what to do next if it has succeeded; otherwise, or without it, read again.
     """
 
     why: str
-    job: str
-    compares: tuple[KeyIs, ...]
-    puts: tuple[KeyWritten, ...] = ()
-    deletes: tuple[str, ...] = ()
-    then: Exit | None = None
+    afterwards: Exit | None = None
 
 
 Act = RecordChange | Read | WaitUntil | EndRanks | StartRanks | Forget | Exit

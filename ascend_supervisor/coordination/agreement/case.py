@@ -8,7 +8,6 @@ from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.memory import PeerMemory
 from ascend_supervisor.coordination.agreement.records import (
     About,
-    Beat,
     Epoch,
     Member,
     Phase,
@@ -48,10 +47,6 @@ class Home(Struct, frozen=True):
     def own_record(self, job: str) -> Member:
         own = self.rules.own
         return Member(job, own.incarnation, own.place, own.addresses, own.devices, host=own.host)
-
-    @property
-    def beat(self) -> Beat:
-        return Beat(self.rules.own.incarnation)
 
 
 class Case(Home, frozen=True):
@@ -129,4 +124,4 @@ class Case(Home, frozen=True):
     def own_key_names(self) -> tuple[str, ...]:
         """The keys of ours that hold a member in the job."""
         assert self.index is not None  # noqa: S101
-        return records.server(self.index), records.alive(self.index)
+        return records.server_key(self.index), records.alive_key(self.index)

@@ -7,7 +7,6 @@ from ascend_supervisor.coordination.agreement.acts import (
     Act,
     EndRanks,
     Exit,
-    KeyIs,
     Read,
     RecordChange,
     WaitUntil,
@@ -15,7 +14,9 @@ from ascend_supervisor.coordination.agreement.acts import (
 from ascend_supervisor.coordination.agreement.case import Home
 from ascend_supervisor.coordination.agreement.records import Cause, Epoch, encode
 from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.agreement.writing import deletes
 from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.etcd.values import Equals
 from ascend_supervisor.outcome import SIGNAL_BASE, Crashed
 
 
@@ -103,10 +104,10 @@ def _without_own_keys(home: Home, ended: Epoch) -> RecordChange | None:
         return None
     marks = [
         key(number, index)
-        for key in (records.ready, records.done)
+        for key in (records.ready_key, records.done_key)
         for number in range(max(0, last - 1), last + 1)
     ]
-    own = KeyIs(records.server(index), encode(home.own_record(ended.job)))
-    deletes = (records.server(index), records.alive(index), *marks)
-    end = KeyIs(records.EPOCH, encode(ended))
-    return RecordChange("the job has ended", ended.job, (end, own), deletes=deletes)
+    own = Equals(records.server_key(index), encode(home.own_record(ended.job)))
+    end = Equals(records.EPOCH_KEY, encode(ended))
+    gone = deletes(records.server_key(index), records.alive_key(index), *marks)
+    return RecordChange((end, own), gone, why="the job has ended")

@@ -15,7 +15,7 @@ from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
 from ascend_supervisor.coordination.agreement.membership import farewell
 from ascend_supervisor.coordination.agreement.records import Cause, Phase, PhaseMark, Seat
-from ascend_supervisor.coordination.agreement.writing import new_epoch, put, the_end
+from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put, the_end
 from ascend_supervisor.errors import BAD_TABLE, TABLE_NOT_READY
 from ascend_supervisor.events.words import listed
 
@@ -97,11 +97,11 @@ def take_back(case: Case) -> Act | None:
     generation = case.gathering
     if generation is None or case.member is None or case.index is None:
         return None
-    mark, name = case.view.ready.get(case.index), records.ready(generation, case.index)
+    mark, name = case.view.ready.get(case.index), records.ready_key(generation, case.index)
     if case.situation.table is not None or mark is None or not case.is_own(mark):
         return None
-    compares = case.view.unchanged(records.EPOCH, *case.own_key_names(), name)
-    return RecordChange("not ready any more", case.job, compares, deletes=(name,))
+    compares = case.view.unchanged(records.EPOCH_KEY, *case.own_key_names(), name)
+    return RecordChange(compares, deletes(name), why="not ready any more")
 
 
 def get_ready(case: Case) -> Act | None:
@@ -114,10 +114,11 @@ def get_ready(case: Case) -> Act | None:
     mark = PhaseMark(case.rules.own.incarnation, table, case.situation.retry_time)
     if case.view.ready.get(case.index) == mark:
         return None
-    name = records.ready(generation, case.index)
+    name = records.ready_key(generation, case.index)
     older = tuple(one for one in case.view.marks_of(case.index) if one != name)
-    compares = case.view.unchanged(records.EPOCH, *case.own_key_names(), name, *older)
-    return RecordChange(f"ready for {generation}", case.job, compares, (put(name, mark),), older)
+    compares = case.view.unchanged(records.EPOCH_KEY, *case.own_key_names(), name, *older)
+    then = (put(name, mark, case.job), *deletes(*older))
+    return RecordChange(compares, then, why=f"ready for {generation}")
 
 
 def run(case: Case) -> Act | None:
@@ -135,7 +136,9 @@ def run(case: Case) -> Act | None:
     answered = tuple(sorted(one for one in seen if one is not None))[-MOST_ANSWERED:]
     about = replace(case.about, roster=roster, again=False, cause=None, answered=answered)
     epoch = replace(case.epoch, phase=Phase.RUN)
-    marks = (records.ready(epoch.generation, index) for index in range(min(servers, MOST_COMPARED)))
+    marks = (
+        records.ready_key(epoch.generation, index) for index in range(min(servers, MOST_COMPARED))
+    )
     why = f"all {servers} servers are ready"
     return new_epoch(case, why, epoch, about, view.unchanged(*marks))
 

@@ -13,16 +13,15 @@ from ascend_supervisor.coordination.agreement.acts import (
     Act,
     Exit,
     Forget,
-    KeyIs,
-    Lease,
     RecordChange,
 )
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
-from ascend_supervisor.coordination.agreement.records import About, Epoch, Phase, PhaseMark
+from ascend_supervisor.coordination.agreement.records import About, Beat, Epoch, Phase, PhaseMark
 from ascend_supervisor.coordination.agreement.situation import Ranks
-from ascend_supervisor.coordination.agreement.writing import new_epoch, put, the_end
+from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put, the_end
 from ascend_supervisor.errors import UNAVAILABLE, USAGE
+from ascend_supervisor.etcd.values import Put
 from ascend_supervisor.outcome import SIGNAL_BASE
 
 
@@ -60,7 +59,7 @@ def _is_older(case: Case, found: Epoch, known: Epoch) -> bool:
 def first_epoch(case: Case) -> Act | None:
     """Nobody has put an epoch for one TTL, so there is no job yet."""
     since = case.memory.epoch_missing
-    if records.EPOCH in case.view.values or case.memory.epoch is not None or since is None:
+    if records.EPOCH_KEY in case.view.values or case.memory.epoch is not None or since is None:
         return None  # one that is damaged may be that of servers that are only away
     return first_gathering(case) if case.clocks.now - since >= case.rules.ttl else None
 
@@ -130,13 +129,9 @@ def move(case: Case) -> Act | None:
     assert case.index is not None  # noqa: S101
     server, alive = case.own_key_names()
     marks = case.view.marks_of(case.index)
-    return RecordChange(
-        f"move to index {given}",
-        case.job,
-        case.view.unchanged(records.EPOCH, server, alive, *marks),
-        (put(server, replace(case.own_record(case.job), has_left=True)),),
-        (alive, *marks),
-    )
+    compares = case.view.unchanged(records.EPOCH_KEY, server, alive, *marks)
+    then = (_left(case), *deletes(alive, *marks))
+    return RecordChange(compares, then, why=f"move to index {given}")
 
 
 def has_left(case: Case) -> Act | None:
@@ -151,20 +146,16 @@ def keep_own_keys(case: Case) -> Act | None:
     """Our record or our ``alive`` is gone or changed: a stall, a loss of data, a stranger."""
     if case.index is None or case.view.epoch is None:
         return None
-    own = case.own_key_names()
     is_alive = case.view.alive.get(case.index) == case.rules.own.incarnation
     if case.member == case.own_record(case.job) and is_alive:
         return None
-    puts = [
-        put(own[0], case.own_record(case.job)),
-        put(own[1], case.beat, Lease.ALIVE),
-    ]
-    names = [records.EPOCH, *own]
+    puts = [*_own_puts(case, case.index)]
+    names = [records.EPOCH_KEY, *case.own_key_names()]
     if (mark := own_done(case)) is not None:
-        done = records.done(case.epoch.generation, case.index)
+        done = records.done_key(case.epoch.generation, case.index)
         names.append(done)
-        puts.append(put(done, mark))
-    return RecordChange("our keys were gone", case.job, case.view.unchanged(*names), tuple(puts))
+        puts.append(put(done, mark, case.job))
+    return RecordChange(case.view.unchanged(*names), tuple(puts), why="our keys were gone")
 
 
 def own_done(case: Case) -> PhaseMark | None:
@@ -209,10 +200,25 @@ def take_index(case: Case) -> Act | None:
     if not free:
         return None
     index = free[int(case.clocks.fraction * len(free))]
-    own, marks = (records.server(index), records.alive(index)), case.view.marks_of(index)
-    puts = (put(own[0], case.own_record(case.job)), put(own[1], case.beat, Lease.ALIVE))
-    compares = case.view.unchanged(records.EPOCH, *own, *marks)
-    return RecordChange(f"take index {index}", case.job, compares, puts, marks)
+    puts, marks = _own_puts(case, index), case.view.marks_of(index)
+    names = (records.EPOCH_KEY, *(one.key for one in puts), *marks)
+    then = (*puts, *deletes(*marks))
+    return RecordChange(case.view.unchanged(*names), then, why=f"take index {index}")
+
+
+def _own_puts(case: Case, index: int) -> tuple[Put, ...]:
+    """Our keys as a member of the job with this index."""
+    own = case.own_record(case.job)
+    return (
+        put(records.server_key(index), own, case.job),
+        put(records.alive_key(index), Beat(own.incarnation), own.incarnation),
+    )
+
+
+def _left(case: Case) -> Put:
+    """Our record says that we have left."""
+    gone = replace(case.own_record(case.job), has_left=True)
+    return put(case.own_key_names()[0], gone, case.job)
 
 
 def farewell(case: Case) -> Act | None:
@@ -222,15 +228,12 @@ def farewell(case: Case) -> Act | None:
     if not others:
         return _last_one_leaves(case)
     server, alive = case.own_key_names()
-    ready = records.ready(case.epoch.generation, index)
-    gone = replace(case.own_record(case.job), has_left=True)
+    ready = records.ready_key(case.epoch.generation, index)
     return RecordChange(
-        "we leave",
-        case.job,
-        case.view.unchanged(records.EPOCH, server, alive, records.alive(others[0])),
-        (put(server, gone),),
-        (alive, ready),
-        then=Exit(_stop_code(case), "told to stop; the other servers know"),
+        case.view.unchanged(records.EPOCH_KEY, server, alive, records.alive_key(others[0])),
+        (_left(case), *deletes(alive, ready)),
+        why="we leave",
+        afterwards=Exit(_stop_code(case), "told to stop; the other servers know"),
     )
 
 
@@ -240,21 +243,19 @@ def farewell_with_done(case: Case) -> Act | None:
     if not others:
         return _last_one_leaves(case)
     alive = case.own_key_names()[1]
-    compares: tuple[KeyIs, ...] = case.view.unchanged(
-        records.EPOCH, alive, records.alive(others[0])
-    )
+    compares = case.view.unchanged(records.EPOCH_KEY, alive, records.alive_key(others[0]))
     left = Exit(_stop_code(case), "told to stop; our ranks had ended with 0")
-    return RecordChange("we leave, done", case.job, compares, deletes=(alive,), then=left)
+    return RecordChange(compares, deletes(alive), why="we leave, done", afterwards=left)
 
 
 def _last_one_leaves(case: Case) -> Act | None:
     """The end of the job, unless somebody who was only away has come back meanwhile."""
     if case.is_cautious or case.index is None:
         return None
-    missing = [records.alive((case.index + 1) % case.rules.servers)]
+    missing = [records.alive_key((case.index + 1) % case.rules.servers)]
     if case.running is not None:
         undone = (index for index in range(len(case.roster)) if not case.has_done(index))
-        missing += [records.done(case.running, index) for index in undone][:1]
+        missing += [records.done_key(case.running, index) for index in undone][:1]
     compares = case.view.unchanged(*missing)
     return the_end(case, _stop_code(case), None, compares, "all servers were told to stop")
 
@@ -271,12 +272,11 @@ def ended_here(case: Case) -> Act | None:
     place = case.rules.own.place
     for index, seat in enumerate(case.roster):
         if seat.place == place and case.has_done(index):
-            done = records.done(case.epoch.generation, index)
+            done = records.done_key(case.epoch.generation, index)
             told = RecordChange(
-                "the end was read",  # so that the next start here takes part in the next job
-                case.job,
-                case.view.unchanged(records.EPOCH, done),
-                deletes=(records.server(index), done),
+                case.view.unchanged(records.EPOCH_KEY, done),
+                deletes(records.server_key(index), done),
+                why="the end was read",  # so that the next start here takes part in the next job
             )
             why = "the job has succeeded, and so had this server before"
             return Exit(0, why, farewell=told)

@@ -19,6 +19,7 @@ from ascend_supervisor.coordination.agreement.acts import (
 from ascend_supervisor.coordination.agreement.records import About, Epoch, Phase, decode
 from ascend_supervisor.coordination.agreement.situation import JobRules
 from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.etcd.values import Delete, Put
 
 
 class Absence(Struct, frozen=True):
@@ -97,7 +98,7 @@ def remember(
 
 
 def carried_out(memory: PeerMemory, act: Act, sent: float, rules: JobRules) -> PeerMemory:
-    """The memory after ``act`` was done; of a Transaction: after it has succeeded."""
+    """The memory after ``act`` was done; of a RecordChange: after it has succeeded."""
     match act:
         case StartRanks(generation=generation):
             return replace(memory, started=generation)
@@ -105,16 +106,17 @@ def carried_out(memory: PeerMemory, act: Act, sent: float, rules: JobRules) -> P
             return replace(
                 memory, index=None, epoch=None, about=None, epoch_missing=None, absences=()
             )
-        case RecordChange(puts=puts):
-            put = {one.key: one.value for one in puts}
-            if records.EPOCH in put:
-                epoch = decode(records.EPOCH, put[records.EPOCH], Epoch)
+        case RecordChange(then=done):
+            put = {one.key: one.value for one in done if isinstance(one, Put)}
+            if records.EPOCH_KEY in put:
+                epoch = decode(records.EPOCH_KEY, put[records.EPOCH_KEY], Epoch)
                 memory = _with_epoch(
-                    memory, epoch, decode(records.ABOUT, put[records.ABOUT], About), sent
+                    memory, epoch, decode(records.ABOUT_KEY, put[records.ABOUT_KEY], About), sent
                 )
-            if memory.index is not None and records.alive(memory.index) in act.deletes:
+            index = memory.index
+            if index is not None and Delete(records.alive_key(index)) in done:
                 memory = replace(memory, index=None, misses_own_keys=False)
-            mine = [index for index in range(rules.servers) if records.alive(index) in put]
+            mine = [index for index in range(rules.servers) if records.alive_key(index) in put]
             return _with_contact(memory, sent, rules) if mine else memory
         case Read() | WaitUntil() | EndRanks() | Exit():
             return memory

@@ -10,6 +10,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Hashable
 from enum import Enum
+from hashlib import sha256
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -18,39 +19,51 @@ from msgspec import Meta, Struct
 from ascend_supervisor.cluster.made_table import ServerDevice
 from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, StatusNumber
 
-EPOCH = "epoch"
-ABOUT = "about"
+EPOCH_KEY = "epoch"
+ABOUT_KEY = "about"
 SERVER, READY, DONE, ALIVE = "server", "ready", "done", "alive"
 """The first words of the keys of a member."""
 
-_NUMBERS = {EPOCH: 0, ABOUT: 0, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
+_NUMBERS = {EPOCH_KEY: 0, ABOUT_KEY: 0, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
 """How many numbers follow each first word."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 """As it is written here: no other key means the same."""
 
 
-def prefix(job: str) -> str:
+def job_prefix(job: str) -> str:
     """What stands before every key of the job; ``job`` is its name, not its id."""
     return f"/ascend-supervisor/{job}/"
 
 
-def server(index: int) -> str:
+MOST_LEASE = 2**63 - 1
+
+
+def lease_of(word: str) -> int:
+    """The id of the lease that belongs to a random word, from 1 on.
+
+    That of the job's id lives for an hour, and every server keeps it alive. That of an incarnation
+    is for its ``alive``, and lives for one TTL.
+    """
+    return int.from_bytes(sha256(word.encode()).digest()[:8], "big") % MOST_LEASE + 1
+
+
+def server_key(index: int) -> str:
     return f"{SERVER}/{index}"
 
 
-def ready(generation: int, index: int) -> str:
+def ready_key(generation: int, index: int) -> str:
     return f"{READY}/{generation}/{index}"
 
 
-def done(generation: int, index: int) -> str:
+def done_key(generation: int, index: int) -> str:
     return f"{DONE}/{generation}/{index}"
 
 
-def alive(index: int) -> str:
+def alive_key(index: int) -> str:
     return f"{ALIVE}/{index}"
 
 
-def parts(key: str) -> tuple[str, tuple[int, ...]] | None:
+def key_parts(key: str) -> tuple[str, tuple[int, ...]] | None:
     """A key's first word and its numbers; None for a key that is none of ours."""
     word, *numbers = key.split("/")
     if _NUMBERS.get(word) != len(numbers) or not all(map(_NUMBER.fullmatch, numbers)):

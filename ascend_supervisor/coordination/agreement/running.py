@@ -65,12 +65,12 @@ def _loss_of(case: Case, index: int) -> LostMember | None:
     # Its record is gone, too: etcd may have lost data. Or we have no key of our own by which to
     # notice that etcd has stood still, and that all leases are gone. Or a stranger has written to
     # its ``alive``, and it will put it again.
-    is_overwritten = records.alive(index) in view.values and not is_free
+    is_overwritten = records.alive_key(index) in view.values and not is_free
     is_doubtful = member is None or case.member is None or is_overwritten
     if is_doubtful and not _is_long_gone(case, index):
         return None
-    done = records.done(case.epoch.generation, index)
-    return LostMember(index, is_free, (records.alive(index), records.server(index), done))
+    done = records.done_key(case.epoch.generation, index)
+    return LostMember(index, is_free, (records.alive_key(index), records.server_key(index), done))
 
 
 def _is_long_gone(case: Case, index: int) -> bool:
@@ -147,9 +147,10 @@ def say_done(case: Case) -> Act | None:
     mark = own_done(case)
     if mark is None or case.running is None or case.index is None or case.has_done(case.index):
         return None
-    name = records.done(case.running, case.index)
-    compares = case.view.unchanged(records.EPOCH, *case.own_key_names(), name)
-    return RecordChange("our ranks ended with 0", case.job, compares, (put(name, mark),))
+    name = records.done_key(case.running, case.index)
+    compares = case.view.unchanged(records.EPOCH_KEY, *case.own_key_names(), name)
+    then = (put(name, mark, case.job),)
+    return RecordChange(compares, then, why="our ranks ended with 0")
 
 
 def leave_unneeded(case: Case) -> Act | None:

@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
-from ascend_supervisor.coordination.agreement.acts import KeyIs
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
@@ -19,6 +18,7 @@ from ascend_supervisor.coordination.agreement.records import (
     PhaseMark,
     decode,
 )
+from ascend_supervisor.etcd.values import Absent, Compare, Equals
 
 MOST_SERVERS = 1_000_000
 MOST_MARKS = 32
@@ -63,17 +63,20 @@ class View(Struct, frozen=True):
     @property
     def damaged_epoch(self) -> str:
         """What is wrong with the job's own records; empty if nothing is."""
-        return self.damaged.get(records.EPOCH) or self.damaged.get(records.ABOUT, "")
+        return self.damaged.get(records.EPOCH_KEY) or self.damaged.get(records.ABOUT_KEY, "")
 
-    def unchanged(self, *names: str) -> tuple[KeyIs, ...]:
+    def unchanged(self, *names: str) -> tuple[Compare, ...]:
         """These keys still hold what they held here, or are still absent."""
-        return tuple(KeyIs(name, self.values.get(name)) for name in names)
+        values = self.values
+        return tuple(
+            Equals(name, values[name]) if name in values else Absent(name) for name in names
+        )
 
     def marks_of(self, index: int) -> tuple[str, ...]:
         """The keys of every ``ready`` and ``done`` of an index, of any generation; not too many."""
         words = {records.READY, records.DONE}
         found = (name for name in sorted(self.values) if name.endswith(f"/{index}"))
-        ours = [name for name in found if (known := records.parts(name)) and known[0] in words]
+        ours = [name for name in found if (known := records.key_parts(name)) and known[0] in words]
         return tuple(ours[:MOST_MARKS])
 
 
@@ -90,7 +93,7 @@ def view_of(values: Mapping[str, bytes], revision: int, servers: int = MOST_SERV
     marks: dict[str, dict[int, PhaseMark]] = {records.READY: {}, records.DONE: {}}
     for name, value in values.items():
         try:
-            match records.parts(name):
+            match records.key_parts(name):
                 case records.SERVER, (index,) if index < servers:
                     member = decode(name, value, Member)
                     if epoch is None or member.job == epoch.job:
@@ -115,18 +118,18 @@ def _job(values: Mapping[str, bytes], damaged: dict[str, str]) -> tuple[Epoch | 
     An ``end`` counts also where ``about`` is no record: who has written it may have left.
     """
     epoch = None
-    if records.EPOCH not in values:
+    if records.EPOCH_KEY not in values:
         return None, None
     try:
-        epoch = decode(records.EPOCH, values[records.EPOCH], Epoch)
-        about = decode(records.ABOUT, values.get(records.ABOUT, b""), About)
+        epoch = decode(records.EPOCH_KEY, values[records.EPOCH_KEY], Epoch)
+        about = decode(records.ABOUT_KEY, values.get(records.ABOUT_KEY, b""), About)
     except DamagedRecord as error:
         damaged[error.key] = str(error)
         return (epoch, None) if epoch is not None and epoch.phase is Phase.END else (None, None)
     if epoch.stamp == about.stamp:
         return epoch, about
-    damaged[records.ABOUT] = (
-        f"{records.ABOUT}: expected what was written with the {records.EPOCH}, "
+    damaged[records.ABOUT_KEY] = (
+        f"{records.ABOUT_KEY}: expected what was written with the {records.EPOCH_KEY}, "
         "found what was written at another time"
     )
     return None, None
@@ -142,7 +145,8 @@ def _believed(seen: View) -> View:
     for index in seen.living:
         done = seen.done.get(index)
         if done is None or done.incarnation != seen.members[index].incarnation:
-            why = f"{records.EPOCH}: it says that the job has succeeded, but server {index} has not"
-            damaged = {**seen.damaged, records.EPOCH: why}
+            key = records.EPOCH_KEY
+            why = f"{key}: it says that the job has succeeded, but server {index} has not"
+            damaged = {**seen.damaged, key: why}
             return replace(seen, epoch=None, about=None, ready={}, done={}, damaged=damaged)
     return seen

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
-from ascend_supervisor.coordination.agreement.acts import KeyIs, KeyWritten, Lease, RecordChange
+from ascend_supervisor.coordination.agreement.acts import RecordChange
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.records import (
     About,
@@ -18,8 +18,10 @@ from ascend_supervisor.coordination.agreement.records import (
     Phase,
     Record,
     encode,
+    lease_of,
 )
 from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE
+from ascend_supervisor.etcd.values import Compare, Delete, Operation, Put
 from ascend_supervisor.outcome import Ended, Fault
 from ascend_supervisor.restart_policy import Restart, RestartBudget, decide
 
@@ -52,12 +54,17 @@ def charges_of(budget: RestartBudget, now: float) -> Charges:
     )
 
 
-def put(key: str, record: Record, lease: Lease = Lease.JOB) -> KeyWritten:
-    return KeyWritten(key, encode(record), lease)
+def put(key: str, record: Record, word: str) -> Put:
+    """``word`` names the lease: the id of the job, or our incarnation."""
+    return Put(key, encode(record), lease_of(word))
+
+
+def deletes(*keys: str) -> tuple[Operation, ...]:
+    return tuple(map(Delete, keys))
 
 
 def new_epoch(
-    case: Case, why: str, epoch: Epoch, about: About, more: tuple[KeyIs, ...] = ()
+    case: Case, why: str, epoch: Epoch, about: About, more: tuple[Compare, ...] = ()
 ) -> RecordChange:
     """Write ``epoch`` with ``about``, both with a new stamp, if the epoch is what was read.
 
@@ -65,17 +72,17 @@ def new_epoch(
     """
     stamp = case.clocks.word
     puts = (
-        put(records.EPOCH, replace(epoch, stamp=stamp)),
-        put(records.ABOUT, replace(about, stamp=stamp)),
+        put(records.EPOCH_KEY, replace(epoch, stamp=stamp), epoch.job),
+        put(records.ABOUT_KEY, replace(about, stamp=stamp), epoch.job),
     )
-    return RecordChange(why, epoch.job, (*case.view.unchanged(records.EPOCH), *more), puts)
+    return RecordChange((*case.view.unchanged(records.EPOCH_KEY), *more), puts, why=why)
 
 
 def the_end(
     case: Case,
     exit_code: int,
     cause: Cause | None,
-    more: tuple[KeyIs, ...] = (),
+    more: tuple[Compare, ...] = (),
     why: str = "",
 ) -> RecordChange:
     """Write ``end``; ``cause`` None leaves the one that is known, and so does an empty ``why``."""
@@ -88,7 +95,7 @@ def the_end(
 
 
 def what_follows(
-    case: Case, ended: Ended, cause: Cause, more: tuple[KeyIs, ...] = ()
+    case: Case, ended: Ended, cause: Cause, more: tuple[Compare, ...] = ()
 ) -> RecordChange:
     """Write what follows the running generation: ``gather`` for the next one, or ``end``."""
     return _written(case, ended, cause, case.epoch.following, case.clocks.now, more)
@@ -102,7 +109,9 @@ def settled(case: Case, ended: Ended, cause: Cause) -> RecordChange:
     return _written(case, ended, cause, case.epoch.generation, case.memory.generation_seen)
 
 
-def pending(case: Case, uptime: float, cause: Cause, more: tuple[KeyIs, ...] = ()) -> RecordChange:
+def pending(
+    case: Case, uptime: float, cause: Cause, more: tuple[Compare, ...] = ()
+) -> RecordChange:
     """Write ``gather`` for the next generation; what the restart costs is written later."""
     about = replace(
         case.about, cause=cause, delay=0.0, is_free=False, by_cluster=False, pending=uptime
@@ -117,7 +126,7 @@ def _written(
     cause: Cause,
     generation: int,
     seen: float,
-    more: tuple[KeyIs, ...] = (),
+    more: tuple[Compare, ...] = (),
 ) -> RecordChange:
     """``seen`` is when the readers have seen, or will see, ``generation`` for the first time."""
     memory, rules, now = case.memory, case.rules, case.clocks.now

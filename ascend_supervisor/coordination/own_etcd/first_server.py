@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.coordination.agreement import records
-from ascend_supervisor.coordination.agreement.acts import KeyWritten, Lease, RecordChange
-from ascend_supervisor.coordination.agreement.records import Cause, Phase, encode
+from ascend_supervisor.coordination.agreement.acts import RecordChange
+from ascend_supervisor.coordination.agreement.records import Cause, Phase
 from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.coordination.agreement.writing import put
 from ascend_supervisor.coordination.own_etcd.keeping import keep, start_first
 from ascend_supervisor.coordination.own_etcd.listening import own_addresses, serves_at
 from ascend_supervisor.coordination.own_etcd.process import (
@@ -82,10 +83,10 @@ def end_without_us(view: View, own: int, stamp: str) -> RecordChange | None:
     ended = replace(epoch, phase=Phase.END, exit_code=cause.exit_code, stamp=stamp)
     told = replace(about, cause=cause, is_retryable=is_retryable, why=why, stamp=stamp)
     puts = (
-        KeyWritten(records.EPOCH, encode(ended), Lease.JOB),
-        KeyWritten(records.ABOUT, encode(told), Lease.JOB),
+        put(records.EPOCH_KEY, ended, epoch.job),
+        put(records.ABOUT_KEY, told, epoch.job),
     )
-    return RecordChange(why, epoch.job, view.unchanged(records.EPOCH), puts)
+    return RecordChange(view.unchanged(records.EPOCH_KEY), puts, why=why)
 
 
 class OwnEtcdRules(Struct, frozen=True):
@@ -237,7 +238,7 @@ class FirstServer:
     async def _look_until_it_answers(self) -> None:
         while not self._has_answered:
             try:
-                await self._client.read(Get(Key(records.prefix(self._rules.job))))
+                await self._client.read(Get(Key(records.job_prefix(self._rules.job))))
             except (Refused, MalformedAnswer) as error:
                 raise Unavailable(f"--peers first: {error}") from error
             except EtcdError as error:

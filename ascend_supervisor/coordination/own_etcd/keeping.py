@@ -86,6 +86,6 @@ async def _again(process: EtcdProcess) -> str:
 async def _answered(etcd: Etcd) -> None:
     while True:
         with suppress(EtcdError):
-            await etcd.read(Get(Key(records.prefix(""))))
+            await etcd.read(Get(Key(records.job_prefix(""))))
             return
         await anyio.sleep(LOOK_SECONDS)

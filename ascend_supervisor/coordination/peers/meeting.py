@@ -17,9 +17,8 @@ from msgspec import Struct
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Access, Endpoint, Kept, Login, Password
-from ascend_supervisor.etcd.client import Etcd
+from ascend_supervisor.etcd.client import Etcd, etcd_client
 from ascend_supervisor.etcd.failures import HttpxMissing, Refused
-from ascend_supervisor.etcd.opening import etcd_client
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.restart_policy import RestartBudget

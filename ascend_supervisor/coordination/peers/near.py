@@ -55,12 +55,15 @@ class Near(Struct, frozen=True):
 
     @property
     def watched(self) -> tuple[str, ...]:
-        own = (records.server(self.index), records.alive(self.index))
-        return (records.EPOCH, *own, *map(records.alive, self.next_ones))
+        own = (records.server_key(self.index), records.alive_key(self.index))
+        return (records.EPOCH_KEY, *own, *map(records.alive_key, self.next_ones))
 
     def read(self, generation: int) -> tuple[str, ...]:
         """The keys that are read by name, ``about`` apart, which is large."""
-        marks = (records.ready(generation, self.index), records.done(generation, self.index))
+        marks = (
+            records.ready_key(generation, self.index),
+            records.done_key(generation, self.index),
+        )
         return (*self.watched, *marks)
 
 
@@ -99,7 +102,7 @@ def patched(view: View, values: Values, revision: int) -> View:
         else:
             known[name] = value
     view = replace(view, values=known, revision=revision)
-    if records.EPOCH in values:
+    if records.EPOCH_KEY in values:
         view = _with_epoch(view, values)
     for name, value in values.items():
         view = _with_key(view, name, value)
@@ -118,12 +121,12 @@ def shows_loss(view: View) -> bool:
 
 def _with_epoch(view: View, values: Values) -> View:
     """The marks of another generation do not count; those of its own are not known yet."""
-    value = values[records.EPOCH]
-    epoch = None if value is None else decode(records.EPOCH, value, Epoch)
+    value = values[records.EPOCH_KEY]
+    epoch = None if value is None else decode(records.EPOCH_KEY, value, Epoch)
     before = view.epoch
-    if records.ABOUT in values:
-        value = values[records.ABOUT]
-        about = None if value is None else decode(records.ABOUT, value, About)
+    if records.ABOUT_KEY in values:
+        value = values[records.ABOUT_KEY]
+        about = None if value is None else decode(records.ABOUT_KEY, value, About)
         view = replace(view, about=about)
     if epoch is None or before is None or epoch.generation != before.generation:
         view = replace(view, ready={}, done={})
@@ -131,7 +134,7 @@ def _with_epoch(view: View, values: Values) -> View:
 
 
 def _with_key(view: View, name: str, value: bytes | None) -> View:
-    match records.parts(name):
+    match records.key_parts(name):
         case records.SERVER, (index,):
             member = None if value is None else decode(name, value, Member)
             is_its = member is not None and view.epoch is not None and member.job == view.epoch.job

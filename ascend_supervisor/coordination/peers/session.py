@@ -243,19 +243,15 @@ class Session:
 
     async def _write(self, act: RecordChange) -> None:
         sent = boot_time()
-
-        async def write() -> bool:
-            return await self._store.write(act)
-
-        has_succeeded = await self._asked("write", write)
+        has_succeeded = await self._asked("write", partial(self._store.write, act))
         self._view = None  # whatever has become of it
         if has_succeeded is None:
             await anyio.sleep(AGAIN_SECONDS)
         elif has_succeeded:
             self.memory = carried_out(self.memory, act, sent, self._rules)
             self._tell_fence()
-            if act.then is not None:
-                self._give(act.then)
+            if act.afterwards is not None:
+                self._give(act.afterwards)
 
     def _tell_damage(self, view: View) -> None:
         """A damaged record costs a sentence; that of the job itself ends who has never read it."""

@@ -5,31 +5,23 @@ Of a job of many servers those near by are read, and all of them when that is ne
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from hashlib import sha256
 
 import anyio
 from msgspec import Struct
 
-from ascend_supervisor.coordination.agreement import acts
-from ascend_supervisor.coordination.agreement import records as keys
+from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.records import DamagedRecord, Phase
 from ascend_supervisor.coordination.agreement.view import MOST_SERVERS, View, view_of
 from ascend_supervisor.coordination.peers.near import Near, counted, patched, shows_loss
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import LeaseNotFound
 from ascend_supervisor.etcd.values import (
-    Absent,
-    Compare,
-    Delete,
-    Equals,
     Get,
     Got,
     Key,
     KeyValue,
-    Operation,
-    Part,
     Prefix,
     Put,
     Range,
@@ -38,12 +30,11 @@ from ascend_supervisor.etcd.values import (
 )
 from ascend_supervisor.etcd.watch import Watch
 
-
-def ranges(prefix: str) -> tuple[Range, ...]:
-    """Where a job has keys: what others keep beside them below its prefix is not read."""
-    words = (keys.SERVER, keys.READY, keys.DONE, keys.ALIVE)
-    own = (Key(prefix + name) for name in (keys.EPOCH, keys.ABOUT))
-    return (*own, *(Prefix(f"{prefix}{word}/") for word in words))
+RANGES: tuple[Range, ...] = (
+    *(Key(name) for name in (records.EPOCH_KEY, records.ABOUT_KEY)),
+    *(Prefix(f"{word}/") for word in (records.SERVER, records.READY, records.DONE, records.ALIVE)),
+)
+"""Where a job has keys: what others keep beside them below its prefix is not read."""
 
 
 class _Whole(Struct, frozen=True):
@@ -61,11 +52,10 @@ class _Whole(Struct, frozen=True):
 
 
 class Reading:
-    """``prefix`` is that of the job's keys."""
+    """``etcd`` names keys as the job does, without its prefix."""
 
-    def __init__(self, etcd: Etcd, prefix: str) -> None:
+    def __init__(self, etcd: Etcd) -> None:
         self._etcd = etcd
-        self._prefix = prefix
         self._whole: _Whole | None = None
         self._latest: View | None = None
 
@@ -90,29 +80,28 @@ class Reading:
         if latest.epoch.phase is Phase.END or anyio.current_time() - whole.at > near.limit:
             return await self._all(near)
         names = near.read(latest.epoch.generation)
-        gets = [Get(Key(self._prefix + name)) for name in names]
-        count = Get(Prefix(self._prefix + counted(latest.epoch)), Part.COUNT)
-        answer = await self._etcd.read(*gets, count)
+        count = Get(Prefix(counted(latest.epoch)), only_count=True)
+        answer = await self._etcd.read(*_gets(names), count)
         found = {name: got.one for name, got in zip(names, answer.got, strict=False)}
-        if not _is_the_same(whole, found[keys.server(near.index)], answer.revision):
+        if not _is_the_same(whole, found[records.server_key(near.index)], answer.revision):
             self._whole = None
             return await self._all(near)
-        epoch = found[keys.EPOCH]
+        epoch = found[records.EPOCH_KEY]
         if epoch is None or answer.got[-1].count >= near.servers:
             return await self._all(near)
         values = {name: None if one is None else one.value for name, one in found.items()}
-        if values[keys.EPOCH] != latest.values.get(keys.EPOCH):
+        if values[records.EPOCH_KEY] != latest.values.get(records.EPOCH_KEY):
             return await self._next_epoch(near, latest)
         self._latest = patched(latest, values, answer.revision)
         return self._latest
 
     async def _next_epoch(self, near: Near, latest: View) -> View:
         """The epoch has changed, and ``about`` with it."""
-        names = (keys.EPOCH, keys.ABOUT, *near.watched[1:])
-        answer = await self._etcd.read(*(Get(Key(self._prefix + name)) for name in names))
+        names = (records.EPOCH_KEY, records.ABOUT_KEY, *near.watched[1:])
+        answer = await self._etcd.read(*_gets(names))
         found = zip(names, answer.got, strict=True)
         values = {name: None if got.one is None else got.one.value for name, got in found}
-        own = answer.got[names.index(keys.server(near.index))].one
+        own = answer.got[names.index(records.server_key(near.index))].one
         is_the_same = self._whole is not None and _is_the_same(self._whole, own, answer.revision)
         view = patched(latest, values, answer.revision)
         if not is_the_same or not _goes_on(view) or shows_loss(view):
@@ -122,22 +111,19 @@ class Reading:
 
     async def _all(self, near: Near) -> View:
         """All keys at one revision; of those that have not changed since, nothing is sent."""
-        whole = self._whole
+        whole, own_key = self._whole, records.server_key(near.index)
         if whole is not None and whole.own:
-            own = Get(Key(self._prefix + keys.server(near.index)))
-            changed = (Get(one, since=whole.revision + 1) for one in ranges(self._prefix))
-            answer = await self._etcd.read(own, *changed)
-            values = {**whole.view.values, **values_of(answer.got[1:], self._prefix)}
+            changed = (Get(one, since=whole.revision + 1) for one in RANGES)
+            answer = await self._etcd.read(Get(Key(own_key)), *changed)
+            values = {**whole.view.values, **values_of(answer.got[1:])}
             # Else something was deleted.
             is_complete = len(values) == sum(got.count for got in answer.got[1:])
             if is_complete and _is_the_same(whole, answer.got[0].one, answer.revision):
                 return self._know(values, answer, whole.own, near.servers)
-        answer = await self._etcd.read(*map(Get, ranges(self._prefix)))
-        name = self._prefix + keys.server(near.index)
-        records = (one for got in answer.got for one in got.records)
-        modified = sum(one.modified for one in records if one.key == name)
-        values = values_of(answer.got, self._prefix)
-        return self._know(values, answer, modified, near.servers)
+        answer = await self._etcd.read(*map(Get, RANGES))
+        found = (one for got in answer.got for one in got.records)
+        modified = sum(one.modified for one in found if one.key == own_key)
+        return self._know(values_of(answer.got), answer, modified, near.servers)
 
     def _know(
         self, values: dict[str, bytes], answer: TransactionAnswer, own: int, servers: int
@@ -148,9 +134,13 @@ class Reading:
         return view
 
 
-def values_of(answers: Sequence[Got], prefix: str) -> dict[str, bytes]:
-    """The values by key, relative to the prefix."""
-    return {one.key.removeprefix(prefix): one.value for got in answers for one in got.records}
+def values_of(answers: Sequence[Got]) -> dict[str, bytes]:
+    """The values by key."""
+    return {one.key: one.value for got in answers for one in got.records}
+
+
+def _gets(names: Sequence[str]) -> tuple[Get, ...]:
+    return tuple(Get(Key(name)) for name in names)
 
 
 def _goes_on(view: View) -> bool:
@@ -167,7 +157,6 @@ def _is_the_same(whole: _Whole, own: KeyValue | None, revision: int) -> bool:
 
 
 JOB_LEASE_SECONDS = 3600
-MOST_LEASE = 2**63 - 1
 
 
 class Store:
@@ -177,12 +166,11 @@ class Store:
     """
 
     def __init__(self, etcd: Etcd, name: str, incarnation: str, ttl: int) -> None:
-        self._etcd = etcd
-        self._prefix = keys.prefix(name)
-        self._alive = lease_of(incarnation)
+        self._etcd = etcd.below(records.job_prefix(name))
+        self._alive = records.lease_of(incarnation)
         self._ttl = ttl
-        self._job = ""
-        self._reading = Reading(etcd, self._prefix)
+        self._job: int | None = None
+        self._reading = Reading(self._etcd)
 
     async def read(self, near: Near | None = None, servers: int = MOST_SERVERS) -> View:
         """All that is known of the job, which has so many servers.
@@ -191,27 +179,29 @@ class Store:
         """
         if near is not None:
             return await self._reading.view(near)
-        answer = await self._etcd.read(*map(Get, ranges(self._prefix)))
-        return view_of(values_of(answer.got, self._prefix), answer.revision, servers)
+        answer = await self._etcd.read(*map(Get, RANGES))
+        return view_of(values_of(answer.got), answer.revision, servers)
 
-    async def write(self, act: acts.RecordChange) -> bool:
+    async def write(self, change: Transaction) -> bool:
         """Whether it has succeeded; nothing was changed if not. Leases that are gone are made."""
-        self._job = act.job
+        leases = {one.lease for one in change.then if isinstance(one, Put)}
+        self._job = next(iter(leases - {self._alive}), self._job)
         has_succeeded = False
         try:
-            has_succeeded = await self._written(act)
+            has_succeeded = await self._written(change, leases)
         finally:
             if not has_succeeded:
                 self._reading.forget()
         return has_succeeded
 
-    async def _written(self, act: acts.RecordChange) -> bool:
-        transaction = self._transaction(act)
+    async def _written(self, change: Transaction, leases: set[int]) -> bool:
         try:
-            return (await self._etcd.transact(transaction)).succeeded
+            return (await self._etcd.transact(change)).succeeded
         except LeaseNotFound:
-            await self._grant(act)
-            return (await self._etcd.transact(transaction)).succeeded
+            for lease in leases:
+                seconds = self._ttl if lease == self._alive else JOB_LEASE_SECONDS
+                await self._etcd.grant(lease, seconds)
+            return (await self._etcd.transact(change)).succeeded
 
     async def keep_alive(self) -> bool:
         """Whether the lease of our ``alive`` lives on."""
@@ -219,39 +209,12 @@ class Store:
 
     async def keep_job(self) -> None:
         """Let the records of the job live for another hour."""
-        if self._job:
-            await self._etcd.keep_alive(lease_of(self._job))
+        if self._job is not None:
+            await self._etcd.keep_alive(self._job)
 
     @asynccontextmanager
     async def watch(self, revision: int, near: Near | None = None) -> AsyncIterator[Watch]:
         """Wakes at every change after ``revision`` of the job's keys; of those near ``near``."""
-        ranges: tuple[Range, ...] = (Prefix(self._prefix),)
-        if near is not None:
-            ranges = tuple(Key(self._prefix + name) for name in near.watched)
+        ranges = (Prefix(""),) if near is None else tuple(map(Key, near.watched))
         async with self._etcd.watch(*ranges, revision=revision + 1) as watch:
             yield watch
-
-    async def _grant(self, act: acts.RecordChange) -> None:
-        await self._etcd.grant(lease_of(act.job), JOB_LEASE_SECONDS)
-        if any(put.lease is acts.Lease.ALIVE for put in act.puts):
-            await self._etcd.grant(self._alive, self._ttl)
-
-    def _transaction(self, act: acts.RecordChange) -> Transaction:
-        when = tuple(self._compare(one) for one in act.compares)
-        return Transaction(when, tuple(self._operations(act)))
-
-    def _compare(self, one: acts.KeyIs) -> Compare:
-        name = self._prefix + one.key
-        return Absent(name) if one.value is None else Equals(name, one.value)
-
-    def _operations(self, act: acts.RecordChange) -> Iterator[Operation]:
-        leases = {acts.Lease.JOB: lease_of(act.job), acts.Lease.ALIVE: self._alive}
-        for put in act.puts:
-            yield Put(self._prefix + put.key, put.value, leases[put.lease])
-        for key in act.deletes:
-            yield Delete(Key(self._prefix + key))
-
-
-def lease_of(word: str) -> int:
-    """The id of the lease that belongs to a random word, from 1 on."""
-    return int.from_bytes(sha256(word.encode()).digest()[:8], "big") % MOST_LEASE + 1

@@ -8,9 +8,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
-from ascend_supervisor.coordination.agreement.acts import Lease, RecordChange
-from ascend_supervisor.coordination.agreement.records import About, Charges, decode, encode
+from ascend_supervisor.coordination.agreement.acts import RecordChange
+from ascend_supervisor.coordination.agreement.records import (
+    About,
+    Charges,
+    Epoch,
+    decode,
+    encode,
+    lease_of,
+)
 from ascend_supervisor.coordination.agreement.view import View, view_of
+from ascend_supervisor.etcd.values import Delete, Equals, Operation, Put, Transaction
 
 
 class Item(Struct, frozen=True, order=True):
@@ -54,17 +62,36 @@ class Store(Struct, frozen=True, cache_hash=True):
         return any(item.holder == holder for item in self.items)
 
 
-def transacted(store: Store, act: RecordChange, holder: str) -> Store | None:
-    """The store after the transaction; None if a compare has failed."""
+def compared(change: Transaction) -> dict[str, bytes | None]:
+    """What each key must hold; None: it must not exist."""
+    return {one.key: one.value if isinstance(one, Equals) else None for one in change.when}
+
+
+def put_by(change: Transaction) -> dict[str, bytes]:
+    return {one.key: one.value for one in change.then if isinstance(one, Put)}
+
+
+def deleted_by(change: Transaction) -> tuple[str, ...]:
+    return tuple(one.key for one in change.then if isinstance(one, Delete))
+
+
+def transacted(store: Store, change: Transaction, holder: str) -> Store | None:
+    """The store after the transaction; None if a compare has failed.
+
+    Every key that is put has the lease of the job, or that of the process.
+    """
     values = store.values()
-    if any(values.get(one.key) != one.value for one in act.compares):
+    if any(values.get(key) != value for key, value in compared(change).items()):
         return None
     items = {item.key: item for item in store.items}
-    for key in act.deletes:
+    for key in deleted_by(change):
         items.pop(key, None)
-    for put in act.puts:
-        items[put.key] = Item(put.key, put.value, holder if put.lease is Lease.ALIVE else "")
-    writes = store.writes + any(put.key == records.EPOCH for put in act.puts)
+    if puts := [one for one in change.then if isinstance(one, Put)]:
+        values |= put_by(change)
+        job = decode(records.EPOCH_KEY, values[records.EPOCH_KEY], Epoch).job
+        holders = {lease_of(job): "", lease_of(holder): holder}
+        items |= {put.key: Item(put.key, put.value, holders[put.lease]) for put in puts}
+    writes = store.writes + any(put.key == records.EPOCH_KEY for put in puts)
     return Store(tuple(items[key] for key in sorted(items)), writes)
 
 
@@ -76,11 +103,11 @@ def seen(store: Store) -> View:
 def ageless(act: RecordChange) -> RecordChange:
     """The same without the ages of restarts: with a budget that has no period they mean nothing,
     and without them many states of the search are one."""
-    return replace(act, puts=tuple(map(_ageless, act.puts)))
+    return replace(act, then=tuple(map(_ageless, act.then)))
 
 
-def _ageless(put):
-    if put.key != records.ABOUT:
+def _ageless(put: Operation) -> Operation:
+    if not isinstance(put, Put) or put.key != records.ABOUT_KEY:
         return put
     about = decode(put.key, put.value, About)
     charges = about.charges

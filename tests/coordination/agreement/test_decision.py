@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import records as keys
+from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import (
     Act,
     Exit,
     Forget,
-    KeyIs,
     Read,
     RecordChange,
     WaitUntil,
@@ -39,8 +38,10 @@ from ascend_supervisor.coordination.agreement.situation import (
 )
 from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View, view_of
+from ascend_supervisor.etcd.values import Delete, Equals
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from tests.coordination.agreement.store import deleted_by, put_by
 
 RULES = JobRules(Self("A", "a"), 2, RestartBudget(1, backoff=Backoff(8.0, 60.0)), settings="s")
 GATHER = Epoch("job", 0, Phase.GATHER, "w0")
@@ -56,16 +57,16 @@ CRASH = Ended(Crashed(FAILURE), 1.0)
 
 def view(epoch: Epoch | None, about: About = ABOUT, **more: Record) -> View:
     """Both servers live; ``ready__0__1`` is the key ready/0/1, and so on."""
-    records: dict[str, Record] = {
-        keys.server(0): Member("job", "A", "a"),
-        keys.server(1): Member("job", "B", "b"),
-        keys.alive(0): Beat("A"),
-        keys.alive(1): Beat("B"),
+    kept: dict[str, Record] = {
+        records.server_key(0): Member("job", "A", "a"),
+        records.server_key(1): Member("job", "B", "b"),
+        records.alive_key(0): Beat("A"),
+        records.alive_key(1): Beat("B"),
     }
     if epoch is not None:
-        records |= {keys.EPOCH: epoch, keys.ABOUT: replace(about, stamp=epoch.stamp)}
-    records |= {name.replace("__", "/"): record for name, record in more.items()}
-    return view_of({name: encode(record) for name, record in records.items()}, 1)
+        kept |= {records.EPOCH_KEY: epoch, records.ABOUT_KEY: replace(about, stamp=epoch.stamp)}
+    kept |= {name.replace("__", "/"): record for name, record in more.items()}
+    return view_of({name: encode(record) for name, record in kept.items()}, 1)
 
 
 def without(seen: View, *names: str) -> View:
@@ -88,14 +89,14 @@ def act(
 
 def epoch_of(written: Act) -> Epoch:
     assert isinstance(written, RecordChange)
-    (value,) = (put.value for put in written.puts if put.key == keys.EPOCH)
-    return decode(keys.EPOCH, value, Epoch)
+    value = put_by(written)[records.EPOCH_KEY]
+    return decode(records.EPOCH_KEY, value, Epoch)
 
 
 def about_of(written: Act) -> About:
     assert isinstance(written, RecordChange)
-    (value,) = (put.value for put in written.puts if put.key == keys.ABOUT)
-    return decode(keys.ABOUT, value, About)
+    value = put_by(written)[records.ABOUT_KEY]
+    return decode(records.ABOUT_KEY, value, About)
 
 
 def test_told_to_stop_without_contact_it_ends_before_the_fence_falls():
@@ -165,7 +166,7 @@ def test_a_member_that_is_no_part_of_the_run_leaves_it():
     running = view(RUN, replace(ABOUT, roster=(Seat("old", "a"), Seat("B", "b"))))
     written = act(running, replace(READY, stop=15))
     assert isinstance(written, RecordChange)
-    assert written.deletes == ("alive/0", "ready/0/0")
+    assert deleted_by(written) == ("alive/0", "ready/0/0")
 
 
 def test_a_server_that_is_done_leaves_and_keeps_its_done():
@@ -173,8 +174,8 @@ def test_a_server_that_is_done_leaves_and_keeps_its_done():
     succeeded = Situation(Ranks.SUCCEEDED, 0, stop=15, table="t")
     written = act(running, succeeded)
     assert isinstance(written, RecordChange)
-    assert (written.puts, written.deletes) == ((), ("alive/0",))
-    assert written.then is not None
+    assert written.then == (Delete("alive/0"),)
+    assert written.afterwards is not None
 
 
 def test_tables_that_differ_start_nothing_and_are_both_named_in_the_end():
@@ -265,9 +266,9 @@ def test_whoever_exits_at_the_end_takes_its_keys_along():
     found = decide(seen, memory, Clocks(100, "new"), READY, RULES)
     assert isinstance(found, Exit)
     assert found.farewell is not None
-    assert set(found.farewell.deletes) == {"server/0", "alive/0", "ready/0/0", "done/0/0"}
-    read = KeyIs(keys.EPOCH, encode(replace(RUN, phase=Phase.END, exit_code=3)))
-    assert found.farewell.compares == (read, *seen.unchanged("server/0"))
+    assert set(deleted_by(found.farewell)) == {"server/0", "alive/0", "ready/0/0", "done/0/0"}
+    read = Equals(records.EPOCH_KEY, encode(replace(RUN, phase=Phase.END, exit_code=3)))
+    assert found.farewell.when == (read, *seen.unchanged("server/0"))
 
 
 def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
@@ -281,7 +282,7 @@ def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
     free = without(view(GATHER), "server/1", "alive/1")
     taken = act(free, rules=newcomer)
     assert isinstance(taken, RecordChange)
-    assert [put.key for put in taken.puts] == ["server/1", "alive/1"]
+    assert list(put_by(taken)) == ["server/1", "alive/1"]
 
 
 def test_once_the_fence_has_fallen_no_answer_raises_it():

@@ -11,7 +11,7 @@ from ascend_supervisor.coordination.agreement.records import Member, PhaseMark, 
 from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Self
 from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View, view_of
-from tests.coordination.agreement.store import Item, Store, transacted
+from tests.coordination.agreement.store import Item, Store, deleted_by, put_by, transacted
 from tests.coordination.agreement.test_decision import (
     ABOUT,
     GATHER,
@@ -41,10 +41,10 @@ def test_it_leaves_its_index_once_its_ranks_are_gone():
     assert isinstance(act(SEEN, replace(RUNNING), rules=MOVED), EndRanks)
     written = act(SEEN, rules=MOVED)
     assert isinstance(written, RecordChange)
-    (left,) = written.puts
-    assert left.key == records.server(0)
-    assert decode(left.key, left.value, Member).has_left
-    assert written.deletes == ("alive/0", "ready/0/0")
+    ((key, value),) = put_by(written).items()
+    assert key == records.server_key(0)
+    assert decode(key, value, Member).has_left
+    assert deleted_by(written) == ("alive/0", "ready/0/0")
     assert carried_out(known(SEEN), written, 100, MOVED).index is None
 
 

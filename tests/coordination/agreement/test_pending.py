@@ -127,7 +127,7 @@ def test_without_a_restart_left_a_silent_cluster_ends_the_job():
 
 
 def test_where_others_are_missing_the_cluster_may_still_say_that_it_replaces_them():
-    seen = without(pending(), "alive/1", records.ready(1, 1))
+    seen = without(pending(), "alive/1", records.ready_key(1, 1))
     memory = replace(known(seen, rules=FOLLOWING), cautious_until=0.0)
     assert isinstance(act(seen, later=VERDICT, memory=memory), WaitUntil)
 

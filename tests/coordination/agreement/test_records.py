@@ -99,9 +99,9 @@ def untraced():
 def test_records_are_bounded_together():
     """Forty of 15 MB, compressed to nothing: each may be ours, or that of nobody."""
     bomb = zlib.compress(b'{"stamp":"' + b"x" * 15_000_000 + b'"}')
-    values = {records.EPOCH: encode(EPOCH), records.ABOUT: bomb}
-    values |= {records.server(index): bomb for index in range(40)}
-    values |= {records.ready(7, index): bomb for index in range(40)}
+    values = {records.EPOCH_KEY: encode(EPOCH), records.ABOUT_KEY: bomb}
+    values |= {records.server_key(index): bomb for index in range(40)}
+    values |= {records.ready_key(7, index): bomb for index in range(40)}
     traced_bytes()
     view = view_of(values, 1, 40)
     assert len(view.damaged) == 41  # without an epoch no mark is looked at
@@ -139,36 +139,36 @@ def test_a_damaged_record_is_refused_with_its_key_and_what_was_found(value):
 
 
 def test_keys_are_told_apart():
-    assert records.parts(records.done(3, 12)) == ("done", (3, 12))
-    assert records.parts(records.EPOCH) == ("epoch", ())
+    assert records.key_parts(records.done_key(3, 12)) == ("done", (3, 12))
+    assert records.key_parts(records.EPOCH_KEY) == ("epoch", ())
     for strange in (
         *("", "epoch/1", "server/x", "server/-1", "server/²", "ready/1", "notes"),
         *("server/01", "alive/00", f"server/{'1' * 5000}", "server/12345678901"),
     ):
-        assert records.parts(strange) is None
+        assert records.key_parts(strange) is None
 
 
 def test_a_view_shows_the_generation_and_the_job_of_the_epoch_only():
     values = {
-        records.EPOCH: encode(EPOCH),
-        records.ABOUT: encode(ABOUT),
-        records.server(0): encode(Member(JOB, "A", "a")),
-        records.server(1): encode(Member("another job", "B", "b")),
-        records.ready(7, 0): encode(PhaseMark("A", "t")),
-        records.ready(6, 1): encode(PhaseMark("B", "t")),
-        records.alive(0): encode(Beat("A")),
+        records.EPOCH_KEY: encode(EPOCH),
+        records.ABOUT_KEY: encode(ABOUT),
+        records.server_key(0): encode(Member(JOB, "A", "a")),
+        records.server_key(1): encode(Member("another job", "B", "b")),
+        records.ready_key(7, 0): encode(PhaseMark("A", "t")),
+        records.ready_key(6, 1): encode(PhaseMark("B", "t")),
+        records.alive_key(0): encode(Beat("A")),
         "notes": b"of somebody else",
     }
     view = view_of(values, 5)
     assert (list(view.members), list(view.ready), view.alive) == ([0], [0], {0: "A"})
     assert view.living == view.prepared == (0,)
-    assert view.marks_of(1) == (records.ready(6, 1),)
+    assert view.marks_of(1) == (records.ready_key(6, 1),)
 
 
 @pytest.mark.parametrize("name", ["ready/6/0", "done/6/0", "ready/8/1", "done/8/1"])
 def test_marks_of_other_generations_are_ignored_whatever_they_hold(name):
     seen = view_of(
-        {records.EPOCH: encode(EPOCH), records.ABOUT: encode(ABOUT), name: b"no record"}, 1
+        {records.EPOCH_KEY: encode(EPOCH), records.ABOUT_KEY: encode(ABOUT), name: b"no record"}, 1
     )
     assert not seen.damaged
     assert (dict(seen.ready), dict(seen.done)) == ({}, {})
@@ -176,14 +176,16 @@ def test_marks_of_other_generations_are_ignored_whatever_they_hold(name):
 
 
 def test_a_mark_of_the_generation_itself_that_is_no_record_counts_for_nothing_and_is_told():
-    job = {records.EPOCH: encode(EPOCH), records.ABOUT: encode(ABOUT)}
+    job = {records.EPOCH_KEY: encode(EPOCH), records.ABOUT_KEY: encode(ABOUT)}
     seen = view_of({**job, "ready/7/0": b"no record"}, 1)
     assert (dict(seen.ready), list(seen.damaged)) == ({}, ["ready/7/0"])
 
 
 def test_an_epoch_counts_only_with_what_was_written_with_it():
     for about in (None, encode(replace(ABOUT, stamp="another")), b"no record"):
-        job = {records.EPOCH: encode(EPOCH)} | ({} if about is None else {records.ABOUT: about})
+        job = {records.EPOCH_KEY: encode(EPOCH)} | (
+            {} if about is None else {records.ABOUT_KEY: about}
+        )
         seen = view_of(job, 1)
         assert (seen.epoch, seen.about) == (None, None)
         assert seen.damaged_epoch.startswith("about: expected ")

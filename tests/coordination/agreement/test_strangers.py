@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import records as keys
 from ascend_supervisor.coordination.agreement.acts import (
     Act,
     Exit,
@@ -22,6 +21,8 @@ from ascend_supervisor.coordination.agreement.acts import (
 )
 from ascend_supervisor.coordination.agreement.memory import PeerMemory, memory_at, remember
 from ascend_supervisor.coordination.agreement.records import (
+    ABOUT_KEY,
+    EPOCH_KEY,
     About,
     Beat,
     Cause,
@@ -33,8 +34,12 @@ from ascend_supervisor.coordination.agreement.records import (
     PhaseMark,
     Record,
     Seat,
+    alive_key,
     decode,
+    done_key,
     encode,
+    ready_key,
+    server_key,
 )
 from ascend_supervisor.coordination.agreement.situation import (
     Clocks,
@@ -49,6 +54,7 @@ from ascend_supervisor.coordination.peers.ends import ended_by, pending_failure,
 from ascend_supervisor.coordination.peers.words import heard, seen
 from ascend_supervisor.outcome import ExitStatus, Failure
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from tests.coordination.agreement.store import compared, deleted_by, put_by
 
 BUDGET = RestartBudget(3, backoff=Backoff(8.0, 60.0))
 OURS = JobRules(Self("A", "a", 0), 2, BUDGET, settings="s")
@@ -57,22 +63,22 @@ ROSTER = (Seat("A", "a"), Seat("B", "b"))
 FAILURE = Failure("rank 1", 1, 3, ExitStatus(7), 2.0)
 ABOUT = About("w", "s", ROSTER, charges=Charges((5.0,), 1, ExitStatus(7), 1, 9.0))
 MEMBERS: dict[str, Record] = {
-    keys.server(0): Member("job", "A", "a"),
-    keys.server(1): Member("job", "B", "b"),
-    keys.alive(0): Beat("A"),
-    keys.alive(1): Beat("B"),
+    server_key(0): Member("job", "A", "a"),
+    server_key(1): Member("job", "B", "b"),
+    alive_key(0): Beat("A"),
+    alive_key(1): Beat("B"),
 }
-RUN = {keys.EPOCH: Epoch("job", 4, Phase.RUN, "w"), keys.ABOUT: ABOUT, **MEMBERS}
+RUN = {EPOCH_KEY: Epoch("job", 4, Phase.RUN, "w"), ABOUT_KEY: ABOUT, **MEMBERS}
 GATHER = {
-    keys.EPOCH: Epoch("job", 5, Phase.GATHER, "w"),
-    keys.ABOUT: replace(ABOUT, cause=Cause(1, 7, "rank 1 failed", FAILURE), delay=3.0),
-    keys.ready(5, 0): PhaseMark("A", "t"),
-    keys.ready(5, 1): PhaseMark("B", "t"),
+    EPOCH_KEY: Epoch("job", 5, Phase.GATHER, "w"),
+    ABOUT_KEY: replace(ABOUT, cause=Cause(1, 7, "rank 1 failed", FAILURE), delay=3.0),
+    ready_key(5, 0): PhaseMark("A", "t"),
+    ready_key(5, 1): PhaseMark("B", "t"),
     **MEMBERS,
 }
 END = {
-    keys.EPOCH: Epoch("job", 4, Phase.END, "w", 7),
-    keys.ABOUT: replace(ABOUT, cause=Cause(1, 7, "rank 1 failed", FAILURE), why="no restarts"),
+    EPOCH_KEY: Epoch("job", 4, Phase.END, "w", 7),
+    ABOUT_KEY: replace(ABOUT, cause=Cause(1, 7, "rank 1 failed", FAILURE), why="no restarts"),
     **MEMBERS,
 }
 RUNNING = Situation(Ranks.RUNNING, 4, table="t")
@@ -140,16 +146,16 @@ def test_what_is_no_record_ends_no_rank_and_is_put_right(written):
         assert isinstance(act, (WaitUntil, Read, RecordChange)), act
         if not isinstance(act, RecordChange):
             break
-        assert all(values.get(one.key) == one.value for one in act.compares)
-        values |= {put.key: put.value for put in act.puts}
-        for gone in act.deletes:
+        assert all(values.get(key) == value for key, value in compared(act).items())
+        values |= put_by(act)
+        for gone in deleted_by(act):
             values.pop(gone, None)
     read = view_of(values, 3, 2)
     assert read.epoch is not None
     assert read.about is not None
-    assert read.epoch == replace(RUN[keys.EPOCH], stamp=read.epoch.stamp)
+    assert read.epoch == replace(RUN[EPOCH_KEY], stamp=read.epoch.stamp)
     assert read.about == replace(ABOUT, stamp=read.epoch.stamp, again=read.about.again)
-    assert (read.members[0], read.alive[0]) == (RUN[keys.server(0)], "A")
+    assert (read.members[0], read.alive[0]) == (RUN[server_key(0)], "A")
 
 
 @settings(max_examples=60, deadline=None)
@@ -217,28 +223,28 @@ def test_a_number_out_of_its_range_damages_its_record(number):
 def test_a_job_has_not_succeeded_where_a_member_has_not():
     lie = {
         **RUN,
-        keys.EPOCH: Epoch("job", 4, Phase.END, "w", 0),
-        keys.done(4, 1): PhaseMark("B", "t"),
+        EPOCH_KEY: Epoch("job", 4, Phase.END, "w", 0),
+        done_key(4, 1): PhaseMark("B", "t"),
     }
     act = next_act(bytes_of(lie), known(RUN, OURS), OURS, RUNNING)
     assert isinstance(act, RecordChange)
     assert act.why == "epoch: it says that the job has succeeded, but server 0 has not"
-    true = {**lie, keys.done(4, 0): PhaseMark("A", "t")}
-    assert view_of(bytes_of(true), 1).epoch == lie[keys.EPOCH]
+    true = {**lie, done_key(4, 0): PhaseMark("A", "t")}
+    assert view_of(bytes_of(true), 1).epoch == lie[EPOCH_KEY]
 
 
 def test_who_was_not_told_to_stop_takes_its_farewell_back():
-    left = {**RUN, keys.server(0): Member("job", "A", "a", has_left=True)}
+    left = {**RUN, server_key(0): Member("job", "A", "a", has_left=True)}
     act = next_act(bytes_of(left), known(RUN, OURS), OURS, RUNNING)
     assert isinstance(act, RecordChange)
-    assert decode(keys.server(0), act.puts[0].value, Member) == RUN[keys.server(0)]
+    assert decode(server_key(0), put_by(act)[server_key(0)], Member) == RUN[server_key(0)]
     stopped = next_act(bytes_of(left), known(RUN, OURS), OURS, replace(RUNNING, stop=15))
     assert isinstance(stopped, Exit)
 
 
 @pytest.mark.parametrize("beat", [b"junk", b'{"incarnation":"stranger"}'])
 def test_an_alive_that_was_overwritten_is_a_loss_only_after_a_ttl(beat):
-    written, memory = {**bytes_of(RUN), keys.alive(1): beat}, known(RUN, OURS)
+    written, memory = {**bytes_of(RUN), alive_key(1): beat}, known(RUN, OURS)
     assert isinstance(next_act(written, memory, OURS, RUNNING), WaitUntil)
     read = view_of(written, 2)
     for second in range(103, 114):
@@ -249,7 +255,7 @@ def test_an_alive_that_was_overwritten_is_a_loss_only_after_a_ttl(beat):
 
 
 def test_who_does_not_know_the_job_writes_none_over_a_damaged_one():
-    memory, values = memory_at(0.0), bytes_of(RUN) | {keys.EPOCH: b"junk"}
+    memory, values = memory_at(0.0), bytes_of(RUN) | {EPOCH_KEY: b"junk"}
     for second in range(60):
         memory = remember(memory, view_of(values, 1), second, second, NEWCOMER)
     act = decide(view_of(values, 1), memory, Clocks(59.0, "new"), Situation(table="t"), NEWCOMER)
@@ -258,14 +264,14 @@ def test_who_does_not_know_the_job_writes_none_over_a_damaged_one():
 
 
 def test_marks_of_strangers_are_deleted_a_few_at_a_time():
-    many = {keys.ready(number, 0): b"junk" for number in range(1000, 1500)}
+    many = {ready_key(number, 0): b"junk" for number in range(1000, 1500)}
     values = {**bytes_of(GATHER), **many}
-    del values[keys.ready(5, 0)]
+    del values[ready_key(5, 0)]
     act = next_act(values, known(GATHER, OURS), OURS, Situation(table="t"))
     assert isinstance(act, RecordChange)
-    assert len(act.compares) + len(act.puts) + len(act.deletes) < 128
+    assert len(act.when) + len(act.then) < 128
 
 
 def test_keys_of_indices_outside_the_job_are_not_decoded():
-    read = view_of({**bytes_of(RUN), keys.server(2): DEEP, keys.alive(2): BOMB}, 1, 2)
+    read = view_of({**bytes_of(RUN), server_key(2): DEEP, alive_key(2): BOMB}, 1, 2)
     assert read.damaged == {}

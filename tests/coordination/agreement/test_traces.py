@@ -14,6 +14,7 @@ from ascend_supervisor.coordination.agreement.situation import Clocks, Ranks
 from ascend_supervisor.coordination.agreement.table import decide
 from tests.coordination.agreement.process import FENCE, TIMEOUT, TTL, Reach, rules_of
 from tests.coordination.agreement.stage import Stage
+from tests.coordination.agreement.store import put_by
 
 
 def test_the_writer_of_a_restart_dies_and_the_others_go_on():
@@ -341,7 +342,7 @@ def test_keys_are_put_again_without_contact_if_etcd_was_just_read():
     rules = rules_of(one, 2, 1)
     act = decide(stage.view, memory, Clocks(0, "w"), one.situation, rules)
     assert isinstance(act, RecordChange)
-    assert records.alive(0) in {put.key for put in act.puts}
+    assert records.alive_key(0) in put_by(act)
 
 
 def test_a_newcomer_that_is_told_to_stop_writes_no_end():

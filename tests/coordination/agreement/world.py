@@ -259,10 +259,10 @@ class Model:
         world = self._written(world, after, act)
         age = 0 if after.holds(one.name) else one.lease_age
         one = replace(one, memory=carried_out(one.memory, act, 0, rules), lease_age=age)
-        if act.then is None:
+        if act.afterwards is None:
             return world.with_process(one)
-        world = world.with_process(gone(one, act.then.exit_code))
-        return self._exited(world, one, act.then)
+        world = world.with_process(gone(one, act.afterwards.exit_code))
+        return self._exited(world, one, act.afterwards)
 
     def _written(self, world: World, after: Store, act: RecordChange) -> World:
         watch = has_written(world.watch, seen(world.store), seen(after), act)

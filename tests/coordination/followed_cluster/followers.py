@@ -199,8 +199,8 @@ class Follower:
                 assert after is not None
                 self.job.store = after
                 self.known = carried_out(self.known, act, now, rules)
-                if act.then is not None:
-                    self.code = act.then.exit_code
+                if act.afterwards is not None:
+                    self.code = act.afterwards.exit_code
             case StartRanks(generation=generation, roster=roster):
                 self.known = carried_out(self.known, act, now, rules)
                 self._start(generation, frozenset(one.incarnation for one in roster), now)

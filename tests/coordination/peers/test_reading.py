@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import records as keys
+from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.memory import memory_at
 from ascend_supervisor.coordination.agreement.records import (
     About,
@@ -26,7 +26,7 @@ from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.near import Near, in_turn, near_of
 from ascend_supervisor.coordination.peers.store import Reading, Store
 from ascend_supervisor.etcd.client import Etcd
-from ascend_supervisor.etcd.values import Delete, Key, Put, Transaction
+from ascend_supervisor.etcd.values import Delete, Put, Transaction
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.etcd.asking import at
 from tests.etcd.servers import EtcdServer
@@ -34,59 +34,60 @@ from tests.etcd.servers import EtcdServer
 SERVERS = 8
 NEAR = Near(index=0, servers=SERVERS, limit=3600.0)
 """The next ones are 1, 2 and 3."""
-PREFIX = keys.prefix("job")
+PREFIX = records.job_prefix("job")
 ROSTER = tuple(Seat(f"i{index}", "place") for index in range(SERVERS))
 
 
 def epoch(phase: Phase, generation: int = 0, stamp: str = "s") -> dict[str, Record]:
     return {
-        keys.EPOCH: Epoch("id", generation, phase, stamp),
-        keys.ABOUT: About(stamp, "", ROSTER),
+        records.EPOCH_KEY: Epoch("id", generation, phase, stamp),
+        records.ABOUT_KEY: About(stamp, "", ROSTER),
     }
 
 
 def member(index: int) -> dict[str, Record]:
     return {
-        keys.server(index): Member("id", f"i{index}", "place"),
-        keys.alive(index): Beat(f"i{index}"),
+        records.server_key(index): Member("id", f"i{index}", "place"),
+        records.alive_key(index): Beat(f"i{index}"),
     }
 
 
 MEMBERS = {name: one for index in range(SERVERS) for name, one in member(index).items()}
-READY = {keys.ready(0, index): PhaseMark(f"i{index}", "table") for index in range(SERVERS)}
+READY = {records.ready_key(0, index): PhaseMark(f"i{index}", "table") for index in range(SERVERS)}
 
 
 class Bench:
     """A job in an etcd, its records put by the test, and what a server reads of it."""
 
     def __init__(self, client: Etcd) -> None:
-        self._client = client
-        self._reading = Reading(client, PREFIX)
+        self._whole = Store(client, "job", "i0", 10)
+        self._client = client.below(PREFIX)
+        self._reading = Reading(self._client)
 
-    async def put(self, records: Mapping[str, Record]) -> None:
-        puts = tuple(Put(PREFIX + name, encode(record)) for name, record in records.items())
+    async def put(self, kept: Mapping[str, Record]) -> None:
+        puts = tuple(Put(name, encode(record)) for name, record in kept.items())
         await self._client.transact(Transaction(then=puts))
 
     async def delete(self, *names: str) -> None:
-        then = tuple(Delete(Key(PREFIX + name)) for name in names)
+        then = tuple(map(Delete, names))
         await self._client.transact(Transaction(then=then))
 
     async def near(self) -> View:
         return await self._reading.view(NEAR)
 
     async def all(self) -> View:
-        return await Store(self._client, "job", "i0", 10).read()
+        return await self._whole.read()
 
     def forget(self) -> None:
         self._reading.forget()
 
 
 @asynccontextmanager
-async def bench_at(etcd: EtcdServer, *records: Mapping[str, Record]) -> AsyncIterator[Bench]:
+async def bench_at(etcd: EtcdServer, *kept: Mapping[str, Record]) -> AsyncIterator[Bench]:
     """With these records, which were read."""
     async with at(etcd) as client:
         bench = Bench(client)
-        for some in records:
+        for some in kept:
             await bench.put(some)
         assert await bench.near() == await bench.all()
         yield bench
@@ -94,30 +95,33 @@ async def bench_at(etcd: EtcdServer, *records: Mapping[str, Record]) -> AsyncIte
 
 async def test_what_is_near_is_up_to_date_and_the_rest_as_it_was(etcd):
     async with bench_at(etcd, epoch(Phase.GATHER), MEMBERS) as bench:
-        await bench.delete(keys.alive(1), keys.alive(7))
+        await bench.delete(records.alive_key(1), records.alive_key(7))
         await bench.put(
-            {keys.ready(0, 0): PhaseMark("i0", "t"), keys.ready(0, 5): PhaseMark("i5", "t")}
+            {
+                records.ready_key(0, 0): PhaseMark("i0", "t"),
+                records.ready_key(0, 5): PhaseMark("i5", "t"),
+            }
         )
         view = await bench.near()
         assert set(view.alive) == set(range(SERVERS)) - {1}
         assert set(view.ready) == {0}
-        assert keys.alive(1) not in view.values
+        assert records.alive_key(1) not in view.values
         assert view.revision == (await bench.all()).revision
 
 
 async def test_all_is_read_when_all_are_ready(etcd):
     async with bench_at(etcd, epoch(Phase.GATHER), MEMBERS) as bench:
         for index in range(SERVERS - 1):
-            await bench.put({keys.ready(0, index): PhaseMark(f"i{index}", "t")})
+            await bench.put({records.ready_key(0, index): PhaseMark(f"i{index}", "t")})
             assert len((await bench.near()).prepared) <= 1
-        await bench.put({keys.ready(0, 7): PhaseMark("i7", "t")})
+        await bench.put({records.ready_key(0, 7): PhaseMark("i7", "t")})
         view = await bench.near()
         assert view == await bench.all()
         assert len(view.prepared) == SERVERS
 
 
 async def test_all_is_read_when_all_are_done(etcd):
-    done = {keys.done(0, index): PhaseMark(f"i{index}", "t") for index in range(SERVERS)}
+    done = {records.done_key(0, index): PhaseMark(f"i{index}", "t") for index in range(SERVERS)}
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS) as bench:
         await bench.put(done)
         view = await bench.near()
@@ -138,7 +142,7 @@ async def test_a_new_epoch_comes_with_what_belongs_to_it(etcd):
 
 async def test_a_server_that_was_replaced_while_nothing_was_read_is_not_taken_for_lost(etcd):
     gathered = {**MEMBERS}
-    del gathered[keys.alive(6)]
+    del gathered[records.alive_key(6)]
     async with bench_at(etcd, epoch(Phase.GATHER), gathered) as bench:
         await bench.put(member(6))
         await bench.put(epoch(Phase.RUN, 0, "new"))
@@ -147,16 +151,19 @@ async def test_a_server_that_was_replaced_while_nothing_was_read_is_not_taken_fo
 
 async def test_the_end_is_read_with_all_that_is_left(etcd):
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS) as bench:
-        await bench.delete(keys.server(6), keys.alive(6))
+        await bench.delete(records.server_key(6), records.alive_key(6))
         await bench.put(epoch(Phase.END, 0, "new"))
         assert await bench.near() == await bench.all()
 
 
 async def test_after_an_answer_that_was_of_no_use_all_is_read_also_what_was_deleted(etcd):
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
-        await bench.delete(keys.server(5), keys.alive(5))
+        await bench.delete(records.server_key(5), records.alive_key(5))
         await bench.put(
-            {keys.ready(0, 6): PhaseMark("another", "t"), keys.done(0, 6): PhaseMark("i6", "t")}
+            {
+                records.ready_key(0, 6): PhaseMark("another", "t"),
+                records.done_key(0, 6): PhaseMark("i6", "t"),
+            }
         )
         bench.forget()
         assert await bench.near() == await bench.all()
@@ -166,13 +173,13 @@ async def test_after_an_answer_that_was_of_no_use_all_is_read_also_what_was_dele
 async def test_data_that_were_lost_and_put_again_are_read_as_they_are(etcd, longer):
     """At the same revisions or later ones, with another server at an index; ours comes last."""
     ours, others = member(0), {name: one for name, one in MEMBERS.items() if "/0" not in name}
-    others[keys.server(6)] = Member("id", "another", "elsewhere")
+    others[records.server_key(6)] = Member("id", "another", "elsewhere")
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
         etcd.wipe()
         for _ in range(5 if longer else 1):
             await bench.put(epoch(Phase.RUN))
-        for records in (others, READY, ours):
-            await bench.put(records)
+        for kept in (others, READY, ours):
+            await bench.put(kept)
             view = await bench.near()
         assert view == await bench.all()
 
@@ -187,9 +194,9 @@ async def test_all_is_read_now_and_then(etcd):
     async with at(etcd) as client:
         bench, now_and_then = Bench(client), Near(0, SERVERS, limit=0.0)
         await bench.put({**epoch(Phase.RUN), **MEMBERS})
-        reading = Reading(client, PREFIX)
+        reading = Reading(client.below(PREFIX))
         await reading.view(now_and_then)
-        await bench.delete(keys.alive(6))
+        await bench.delete(records.alive_key(6))
         assert await reading.view(now_and_then) == await bench.all()
 
 

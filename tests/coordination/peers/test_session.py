@@ -13,6 +13,7 @@ from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import Unreachable
+from ascend_supervisor.etcd.values import Put, Transaction
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from tests.etcd.asking import SHORT, at
 
@@ -26,9 +27,9 @@ class LosingAnswers(Store):
         super().__init__(client, "job", "mine", 2)
         self.lost: set[str] = set()
 
-    async def write(self, act: acts.RecordChange) -> bool:
-        has_succeeded = await super().write(act)
-        kinds = {put.key.partition("/")[0] for put in act.puts}
+    async def write(self, change: Transaction) -> bool:
+        has_succeeded = await super().write(change)
+        kinds = {one.key.partition("/")[0] for one in change.then if isinstance(one, Put)}
         if has_succeeded and kinds - self.lost:
             self.lost |= kinds
             raise Unreachable("the answer is lost", may_have_happened=True)

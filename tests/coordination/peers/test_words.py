@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.coordination.agreement import records as keys
 from ascend_supervisor.coordination.agreement.records import (
+    ABOUT_KEY,
+    EPOCH_KEY,
     About,
     Beat,
     Cause,
@@ -15,7 +16,9 @@ from ascend_supervisor.coordination.agreement.records import (
     PhaseMark,
     Record,
     Seat,
+    alive_key,
     encode,
+    server_key,
 )
 from ascend_supervisor.coordination.agreement.view import View, view_of
 from ascend_supervisor.coordination.peers.words import heard, seen
@@ -27,10 +30,10 @@ def view(phase: Phase, cause: Cause | None = None, **records: Record) -> View:
     """Server 0 lives and is in the roster with server 1; ``records`` by key, ``_`` for a slash."""
     roster = (Seat("i0", "p0"), Seat("i1", "p1"))
     values: dict[str, Record] = {
-        keys.EPOCH: Epoch("job", 3, phase, "s", 9),
-        keys.ABOUT: About("s", "", roster, cause),
-        keys.server(0): Member("job", "i0", "p0"),
-        keys.alive(0): Beat("i0"),
+        EPOCH_KEY: Epoch("job", 3, phase, "s", 9),
+        ABOUT_KEY: About("s", "", roster, cause),
+        server_key(0): Member("job", "i0", "p0"),
+        alive_key(0): Beat("i0"),
     }
     values |= {name.replace("_", "/"): record for name, record in records.items()}
     return view_of({name: encode(record) for name, record in values.items()}, 1)
