@@ -7,10 +7,9 @@ import sys
 
 WITHOUT_HTTPX = """
 import sys, anyio
-import ascend_supervisor.etcd.client
 from ascend_supervisor.etcd.access import Access, read_endpoints
-from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.etcd.client import etcd_client
+from ascend_supervisor.etcd.failures import EtcdError
 
 print("httpx" in sys.modules)
 sys.modules["httpx"] = None  # Python's way to say that a module cannot be imported
