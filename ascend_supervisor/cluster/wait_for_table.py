@@ -26,7 +26,13 @@ from ascend_supervisor.events.rank_table import (
     RankTableUnwatched,
     RankTableWaiting,
 )
-from ascend_supervisor.files.watch import FileSystemTimeout, FileWatch, Signature, SlowFiles
+from ascend_supervisor.files.watch import (
+    POLL_SECONDS,
+    FileSystemTimeout,
+    FileWatch,
+    Signature,
+    SlowFiles,
+)
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.long_wait import TABLE, LongWait
@@ -79,6 +85,7 @@ class TableFile:
         others: str = "",
         doubts: Callable[[RankTable], tuple[str, ...]] = lambda _: (),
         npus: int = 0,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         """``others``: sources that were tried besides, told where there is no file.
 
@@ -89,6 +96,7 @@ class TableFile:
         self._others = others
         self._doubts = doubts
         self._npus = npus
+        self._poll_seconds = poll_seconds
         self._clock = clock
         self._report = report
         self._files = SlowFiles()
@@ -120,7 +128,8 @@ class TableFile:
         ):
             waiting.tell(seen)
             watch = FileWatch(
-                lambda reason: self._report(RankTableUnwatched(str(waiting.seen.path), reason))
+                lambda reason: self._report(RankTableUnwatched(str(waiting.seen.path), reason)),
+                poll_seconds=self._poll_seconds,
             )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch.watch, partial(watched_path, self._places))

@@ -134,7 +134,7 @@ class FileWatch:
                 pass  # the directory may come; until then there is nothing to watch
             except (OSError, RuntimeError, NoThread) as error:
                 self._tell(reason_of(error) if isinstance(error, OSError) else str(error))
-            await anyio.sleep(POLL_SECONDS)
+            await anyio.sleep(min(self._poll_seconds, POLL_SECONDS))
 
     def _tell(self, reason: str) -> None:
         if not self._told:

@@ -45,6 +45,7 @@ DATA = Path(__file__).parents[1] / "data" / "rank_tables"
 COMPLETED = (DATA / "template2-one-card.json").read_bytes()
 INITIALIZING = (DATA / "template2-initializing.json").read_bytes()
 PATIENCE = 20.0
+POLL = 0.02
 
 
 class Waiter:
@@ -53,7 +54,9 @@ class Waiter:
     def __init__(self, *places: Path, clock: Clock | None = None, others: str = "") -> None:
         self.events: list[Event] = []
         self.told = anyio.Event()
-        self.file = TableFile(places, clock or MonotonicClock(), self.report, others)
+        self.file = TableFile(
+            places, clock or MonotonicClock(), self.report, others, poll_seconds=POLL
+        )
 
     def report(self, event: Event) -> None:
         self.events.append(event)

@@ -55,7 +55,7 @@ async def test_what_cannot_be_watched_is_told_once_however_often_it_is_tried(tmp
         tries.append(tmp_path / "config")
         return tries[-1]
 
-    watch = FileWatch(reasons.append)
+    watch = FileWatch(reasons.append, poll_seconds=SHORT)
     async with watched(watch, no_directory):
         while len(tries) < 3:
             await anyio.sleep(SHORT)
@@ -71,7 +71,7 @@ async def test_a_directory_that_does_not_exist_yet_is_no_reason_for_alarm(tmp_pa
         tries.append(tmp_path / "config")
         return tries[-1]
 
-    async with watched(FileWatch(reasons.append), missing):
+    async with watched(FileWatch(reasons.append, poll_seconds=SHORT), missing):
         while len(tries) < 3:
             await anyio.sleep(SHORT)
     assert reasons == []
