@@ -55,7 +55,7 @@ BLOCKS = (
         not_run="FROM, USER: docker build needs docker, and a registry with this image",
     ),
     held(
-        "ascend-supervisor --method once ",
+        "ascend-supervisor --restarts 3 --method once ",
         f"{CONTAINERS}::test_a_script_of_ones_own_is_put_behind_us",
     ),
     held("rank 2 failed first, ", f"{JOBS}::test_a_failure_is_told_as_shown"),

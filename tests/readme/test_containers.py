@@ -79,7 +79,9 @@ def test_the_probe_reports_a_pod_of_volcano(image, with_table):
 def test_a_script_of_ones_own_is_put_behind_us(image, with_table):
     """It runs once, where we were started, with the same environment as before."""
     image.with_file("train_start.sh", SCRIPT)
-    job = image.enters(image.here(block("ascend-supervisor --method once ")), with_table)
+    job = image.enters(
+        image.here(block("ascend-supervisor --restarts 3 --method once ")), with_table
+    )
     assert job.end() == 0
     assert said(job) == [f"{image.root} {image.root / CODE} unset"]
 
