@@ -74,6 +74,18 @@ def command_fault(
     return nested_launcher(method, command, variables)
 
 
+def early_option(command: Sequence[str]) -> str | None:
+    """The last option of ours that the command has before a ``--``, if it has no other options.
+
+    If its first word is no program, it begins too early: at a word that no option of ours takes.
+    """
+    if "--" not in command:
+        return None
+    before = command[: command.index("--")]
+    options = [word.partition("=")[0] for word in before if word.startswith("-")]
+    return options[-1] if options and _FLAGS.issuperset(options) else None
+
+
 def nested_launcher(
     method: Method, command: Sequence[str], variables: Collection[str] = ()
 ) -> str | None:

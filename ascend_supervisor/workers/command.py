@@ -18,6 +18,7 @@ from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.settings.command_words import (
+    early_option,
     interpreter_of,
     launcher_in_script,
     module_of,
@@ -198,13 +199,15 @@ def _where_we_are(file: str) -> str | None:
 def check_command(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
     """Raise CommandNotFound or CannotExecute now, rather than a wrapper's status later.
 
-    Raises SettingsRefused if the command of a rank is a shell script that starts a launcher.
+    Raises SettingsRefused if the command of a rank is a shell script that starts a launcher, or
+    if the command begins among options of ours.
     """
     word = spec.argv[0]
     where = environ.get("PATH", os.defpath)
     found = Path(spec.cwd, word) if "/" in word else shutil.which(word, path=where)
     if found is None:
         if shutil.which(word, os.F_OK, where) is None:
+            _check_begin(spec)
             why = (
                 _as_one_word(word)
                 or f"was not found in PATH ({where}){_too_early(spec)}{_beside(spec)}"
@@ -236,6 +239,16 @@ def _check_launched(spec: ProcessSpec, script: str, environ: Mapping[str, str]) 
             f"COMMAND: expected the program of a rank, found {plain(script)}, a shell script that "
             f"calls {launcher}, which starts ranks itself; each of the ranks here would call it: "
             f"start it once, with --method once -- {command}"
+        )
+
+
+def _check_begin(spec: ProcessSpec) -> None:
+    """Raise SettingsRefused if a word that is no program stands before options of ours."""
+    if option := early_option(spec.argv):
+        raise SettingsRefused(
+            f"COMMAND begins at {spec.argv[0]!r}, which was not found in PATH and is no value of "
+            f"an option; {option} behind it is an option of the supervisor: write all of these, "
+            "then -- once, then the command, and leave out or correct that word"
         )
 
 

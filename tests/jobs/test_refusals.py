@@ -158,6 +158,42 @@ def test_a_word_before_the_dashes_that_no_option_takes_is_told_for_what_it_was_t
     assert line.endswith("is no value of an option, so it was taken for the command")
 
 
+@pytest.mark.parametrize("check", [(), ("--check",)], ids=["a run", "a plan"])
+@pytest.mark.parametrize("method", ["ranktable", "once"])
+@pytest.mark.parametrize(
+    "words",
+    [("two", "--console", "text", "--log-dir=logs"), ("two", "ranks", "--check")],
+    ids=["values", "words"],
+)
+def test_a_command_that_begins_among_our_options_is_told_with_its_first_word(
+    supervised, words, method, check
+):
+    """``--standalone`` takes a number or nothing, so the command begins at ``two``."""
+    options = ("--method", method, *check) + (() if method == "once" else ("--standalone",))
+    job = supervised(*options, *words, "--", "python3", "x.py")
+    assert job.end() == 64
+    (line,) = job.stderr.splitlines()
+    assert line.startswith("ascend_supervisor: COMMAND begins at 'two', which was not found in")
+    assert f"{words[-1].partition('=')[0]} behind it is an option of the supervisor" in line
+    assert not job.all("generation.started")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("sh", "-c", "exit 3", "--console", "text", "--", "x"), 3),
+        (("--", "no-such-program", "--nnodes=1", "--standalone", "--", "x.py"), 127),
+        (("--", "no-such-program", "--lr", "1", "--", "x.py"), 127),
+        (("--", "no-such-program", "--standalone"), 127),
+        (("./no-such-program", "--standalone", "--", "x.py"), 127),
+    ],
+)
+def test_a_command_may_have_options_like_ours_and_dashes(supervised, words, code):
+    job = supervised("--method", "once", *words)
+    assert job.end() == code
+    assert "COMMAND begins" not in job.stderr
+
+
 @pytest.mark.parametrize("method", ["torchrun", "msrun", "mpirun"])
 def test_a_launcher_that_is_not_installed_is_one_sentence_and_127(supervised, tmp_path, method):
     programs = tmp_path / "programs"
