@@ -641,7 +641,7 @@ def test_one_module_imports_httpx_and_one_function_imports_its_room():
     """It is an extra, and slow to import."""
     assert importers(OURS, "httpx") == {"etcd.exchange"}
     from_etcd = {name for name in OURS if "etcd.exchange" in own_imports(name, OURS)}
-    assert from_etcd == {"etcd.client", "etcd.endpoint_requests", "etcd.watch"}
+    assert from_etcd == {"etcd.client", "etcd.watch"}
 
 
 # A generation number is one counter.

@@ -8,14 +8,10 @@ import anyio
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Endpoint
-from ascend_supervisor.etcd.endpoint_requests import Asking
 from ascend_supervisor.etcd.failures import Complained, Failed, FailureKind, not_understood, reason
-from ascend_supervisor.etcd.values import Range
 
 if TYPE_CHECKING:  # imports httpx
     from ascend_supervisor.etcd.exchange import AnswerStream
-
-_WATCH = "/v3/watch"
 
 
 class Watch:
@@ -74,26 +70,19 @@ class Watch:
         return None
 
 
-async def begun(
-    asking: Asking, ranges: tuple[Range, ...], revision: int, prefix: str = ""
+async def confirmed(
+    stream: AnswerStream, endpoint: Endpoint, watches: int, deadline: float
 ) -> Watch:
-    """A watch that etcd has confirmed; to be closed. Raises an EtcdError."""
-    message = wire.Message(_WATCH, wire.watch_body(ranges, revision, prefix))
-
-    async def once(endpoint: Endpoint, token: str, seconds: float) -> Watch:
-        deadline = anyio.current_time() + seconds
-        stream = await asking.exchange.open(endpoint, message, token, seconds)
-        try:
-            now, end = await _confirmed(stream, len(ranges), deadline)
-        except BaseException:
-            await stream.close()
-            raise
-        return Watch(stream, endpoint, now, end)
-
-    return await asking.in_turn(once, may_repeat=True)
+    """The watch once etcd watches all that was asked; else the stream is closed."""
+    try:
+        now, end = await _confirmation(stream, watches, deadline)
+    except BaseException:
+        await stream.close()
+        raise
+    return Watch(stream, endpoint, now, end)
 
 
-async def _confirmed(stream: AnswerStream, watches: int, deadline: float) -> tuple[int, str]:
+async def _confirmation(stream: AnswerStream, watches: int, deadline: float) -> tuple[int, str]:
     """Etcd's revision when it watches all of them, and why it has ended one of them already."""
     revision, end = 0, ""
     while watches:

@@ -27,6 +27,7 @@ from ascend_supervisor.coordination.agreement.records import (
     Seat,
     decode,
     encode,
+    lease_of,
 )
 from ascend_supervisor.coordination.agreement.situation import (
     Clocks,
@@ -38,7 +39,7 @@ from ascend_supervisor.coordination.agreement.situation import (
 )
 from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View, view_of
-from ascend_supervisor.etcd.values import Delete, Equals
+from ascend_supervisor.etcd.values import Delete, Equals, Put
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from tests.coordination.agreement.store import deleted_by, put_by
@@ -283,6 +284,14 @@ def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
     taken = act(free, rules=newcomer)
     assert isinstance(taken, RecordChange)
     assert list(put_by(taken)) == ["server/1", "alive/1"]
+
+
+def test_what_is_written_lives_as_long_as_the_job_and_an_alive_as_long_as_its_process():
+    newcomer = replace(RULES, own=Self("X", "x", index=1))
+    taken = act(without(view(GATHER), "server/1", "alive/1"), rules=newcomer)
+    assert isinstance(taken, RecordChange)
+    leases = {one.key: one.lease for one in taken.then if isinstance(one, Put)}
+    assert leases == {"server/1": lease_of("job"), "alive/1": lease_of("X")}
 
 
 def test_once_the_fence_has_fallen_no_answer_raises_it():
