@@ -21,6 +21,7 @@ from ascend_supervisor.coordination.agreement.acts import (
     StartRanks,
     WaitUntil,
 )
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import (
     KeptAlive,
     PeerMemory,
@@ -30,7 +31,6 @@ from ascend_supervisor.coordination.agreement.memory import (
 )
 from ascend_supervisor.coordination.agreement.records import Phase
 from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Ranks, Situation
-from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.ends import moved_to
 from ascend_supervisor.coordination.peers.near import FEW, Near, in_turn, near_of

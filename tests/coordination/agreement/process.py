@@ -17,6 +17,7 @@ from ascend_supervisor.coordination.agreement.acts import (
     StartRanks,
     WaitUntil,
 )
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import (
     PeerMemory,
     carried_out,
@@ -31,7 +32,6 @@ from ascend_supervisor.coordination.agreement.situation import (
     Self,
     Situation,
 )
-from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, Remedy
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.coordination.agreement.store import Store, ageless, seen

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, WaitUntil
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import remember
 from ascend_supervisor.coordination.agreement.records import Cause, Phase
 from ascend_supervisor.coordination.agreement.situation import Clocks, Ranks, Situation
-from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.ends import with_own_failure
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, Remedy

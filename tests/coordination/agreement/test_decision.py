@@ -14,6 +14,7 @@ from ascend_supervisor.coordination.agreement.acts import (
     RecordChange,
     WaitUntil,
 )
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import PeerMemory, memory_at, remember
 from ascend_supervisor.coordination.agreement.records import (
     About,
@@ -37,7 +38,6 @@ from ascend_supervisor.coordination.agreement.situation import (
     Self,
     Situation,
 )
-from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View, view_of
 from ascend_supervisor.etcd.values import Delete, Equals, Put
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.coordination.agreement.table import NAMES
+from ascend_supervisor.coordination.agreement.decision_table import NAMES
 from tests.coordination.agreement.search import explore
 from tests.coordination.agreement.world import FORBID, Model
 

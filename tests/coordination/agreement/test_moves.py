@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Forget, RecordChange, WaitUntil
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import carried_out, remember
 from ascend_supervisor.coordination.agreement.records import Member, PhaseMark, decode
 from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Self
-from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View, view_of
 from tests.coordination.agreement.store import Item, Store, deleted_by, put_by, transacted
 from tests.coordination.agreement.test_decision import (

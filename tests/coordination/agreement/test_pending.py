@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, WaitUntil
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import PeerMemory, remember
 from ascend_supervisor.coordination.agreement.records import (
     About,
@@ -17,7 +18,6 @@ from ascend_supervisor.coordination.agreement.records import (
     PhaseMark,
 )
 from ascend_supervisor.coordination.agreement.situation import Clocks, Ranks, Situation
-from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.agreement.writing import budget_after
 from ascend_supervisor.outcome import Crashed, Ended, Fault, Remedy

@@ -19,6 +19,7 @@ from ascend_supervisor.coordination.agreement.acts import (
     RecordChange,
     WaitUntil,
 )
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import PeerMemory, memory_at, remember
 from ascend_supervisor.coordination.agreement.records import (
     ABOUT_KEY,
@@ -48,7 +49,6 @@ from ascend_supervisor.coordination.agreement.situation import (
     Self,
     Situation,
 )
-from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.agreement.view import view_of
 from ascend_supervisor.coordination.peers.ends import ended_by, pending_failure, restart_at
 from ascend_supervisor.coordination.peers.words import heard, seen

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import RecordChange
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.situation import Clocks, Ranks
-from ascend_supervisor.coordination.agreement.table import decide
 from tests.coordination.agreement.process import FENCE, TIMEOUT, TTL, Reach, rules_of
 from tests.coordination.agreement.stage import Stage
 from tests.coordination.agreement.store import put_by

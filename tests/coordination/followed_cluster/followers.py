@@ -22,6 +22,7 @@ from ascend_supervisor.coordination.agreement.acts import (
     StartRanks,
     WaitUntil,
 )
+from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import PeerMemory as Known
 from ascend_supervisor.coordination.agreement.memory import carried_out, memory_at, remember
 from ascend_supervisor.coordination.agreement.situation import (
@@ -31,7 +32,6 @@ from ascend_supervisor.coordination.agreement.situation import (
     Self,
     Situation,
 )
-from ascend_supervisor.coordination.agreement.table import decide
 from ascend_supervisor.coordination.followed_cluster.incident import fault
 from ascend_supervisor.coordination.followed_cluster.memory import (
     ClusterMemory,
