@@ -46,29 +46,19 @@ def cause_in_short(ended: Ended) -> str:
     """The root cause on one line, with the exception of a failure; empty if nothing failed."""
     cause = root_cause(ended)
     if isinstance(cause, Failure):
-        return headline(_failure_in_short(cause))
+        return headline(_head(cause))
     return (cause or "").partition("\n")[0]
 
 
 def cause_first(cause: Failure | str | None, reason: str) -> str:
     """The first line of ``cause``, and then the ``reason`` of the end, unless that has it.
 
-    Of a failure, the exception is added where nothing else says why.
-
     Whoever reads only the last event must not take the restart budget for the cause.
     """
     if isinstance(cause, Failure):
-        return f"{headline(_failure_in_short(cause))}; {reason}"
+        return f"{headline(_head(cause))}; {reason}"
     first = (cause or "").partition("\n")[0]
     return reason if not first or first in reason else f"{headline(first)}; {reason}"
-
-
-def _failure_in_short(failure: Failure) -> str:
-    short = failure_text(failure).partition("\n")[0]
-    if failure.reason or failure.meaning or failure.oom_killed:
-        return short
-    said = failure.said or _said(failure)
-    return short if said is None else f"{short}: {harmless_text(said.strip())}"
 
 
 def _said(failure: Failure) -> str | None:
@@ -92,6 +82,26 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
 
     It is read in terminals, so a rank's lines are indented and contain no control characters.
     """
+    head = _head(failure, server)
+    if failure.exception:
+        message = clipped(harmless_text(failure.exception.strip()), 1000)
+        head += "\nit raised: " + message.replace("\n", "\n  ")
+    shown = [harmless_text(line) for line in failure.last_lines[-LAST_LINES:]]
+    lines = [clipped(line, LINE_CHARACTERS) for line in shown if line.strip()]
+    log = printable(failure.log)
+    if not lines:
+        return _within(f"{head}\nit wrote nothing to its log, {log}", MOST_BYTES)
+    title = f"\nthe last lines of {log}:"
+    while lines and _size("\n  ".join((head, title, *lines))) > MOST_BYTES:
+        lines = lines[1:]
+    return _within("\n  ".join((head + title, *lines)), MOST_BYTES)
+
+
+def _head(failure: Failure, server: int | None = None) -> str:
+    """Which process failed, where, when and how; what it said of its end if nothing else says why.
+
+    One line, the same wherever a cause is named.
+    """
     memory = {True: ", because memory ran out (the kernel's OOM killer)", False: "", None: ""}
     name, generation = printable(failure.name), failure.generation
     head = f"{name} failed first, in generation {generation}: "
@@ -112,18 +122,11 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
     head += f"; {failure.advice}" if failure.advice else ""
     for why in filter(None, (failure.memory, failure.reason, failure.meaning)):
         head += f": {clipped(printable(why), 1000)}"
-    if failure.exception:
-        message = clipped(harmless_text(failure.exception.strip()), 1000)
-        head += "\nit raised: " + message.replace("\n", "\n  ")
-    shown = [harmless_text(line) for line in failure.last_lines[-LAST_LINES:]]
-    lines = [clipped(line, LINE_CHARACTERS) for line in shown if line.strip()]
-    log = printable(failure.log)
-    if not lines:
-        return _within(f"{head}\nit wrote nothing to its log, {log}", MOST_BYTES)
-    title = f"\nthe last lines of {log}:"
-    while lines and _size("\n  ".join((head, title, *lines))) > MOST_BYTES:
-        lines = lines[1:]
-    return _within("\n  ".join((head + title, *lines)), MOST_BYTES)
+    is_explained = failure.reason or failure.meaning or failure.oom_killed
+    if is_explained or len(head) > HEADLINE_CHARACTERS:
+        return head
+    said = failure.said or _said(failure)
+    return head if said is None else headline(f"{head}: {harmless_text(said.strip())}")
 
 
 def _size(text: str) -> int:

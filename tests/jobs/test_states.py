@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ctl.calling import ctl
 from tests.running import python
 
 DATA = Path(__file__).parents[1] / "data" / "rank_tables"
@@ -69,6 +70,34 @@ def test_the_failure_is_told_the_same_everywhere(supervised, tmp_path):
     assert cause.endswith("".join(f"\n  line {number}" for number in range(20, 40)))
     state = json.loads((job.log_dir / "modelarts-job-test-supervisor-job-test-0.json").read_text())
     assert (state["phase"], state["exit_code"], state["root_cause"]) == ("ended", 3, cause)
+
+
+ENDS = {
+    "an exception": ("raise ValueError('batch 5')", 1, ": ValueError: batch 5"),
+    "words": ("print('no data'); raise SystemExit(3)", 3, ": its last line is: no data"),
+    "a signal": ("import os; os.abort()", 134, "it was killed by SIGABRT after"),
+    "a code of CANN": ("print('EI0006: no socket'); raise SystemExit(1)", 1, ": EI0006: HCCL "),
+    "nothing": ("raise SystemExit(3)", 3, "it exited with status 3 after"),
+}
+
+
+@pytest.mark.parametrize(("method", "restarts"), [("ranktable", 1), ("once", 0)])
+@pytest.mark.parametrize("end", ENDS)
+def test_every_place_names_the_cause_in_the_same_words(supervised, end, method, restarts):
+    source, code, said = ENDS[end]
+    options = ("--standalone", "1", "--method", method, "--restarts", str(restarts))
+    job = supervised(*options, "--restart-delay", "0", *python(source))
+    assert job.end() == code
+    last = job.events[-1]
+    told = [*(event["cause"] for event in job.all("restart.scheduled"))]
+    told.append(last["root_cause"].partition("\n")[0])
+    assert len(told) == restarts + 1
+    assert all(said in cause for cause in told)
+    assert last["reason"].startswith(f"{told[-1]}; ")
+    state = json.loads((job.log_dir / "modelarts-job-test-supervisor-job-test-0.json").read_text())
+    assert [one["cause"] for one in state["generations"]] == told
+    health = ctl("health", "--log-dir", str(job.log_dir)).stderr
+    assert health.endswith(f"has ended with {code}: {told[-1]}\n")
 
 
 def test_success_leaves_the_termination_log_empty(supervised, tmp_path):

@@ -98,7 +98,17 @@ IN_SHORT = "rank 3 failed first, in generation 2: it exited with status 1 after 
 )
 def test_of_a_failure_the_exception_is_said_where_nothing_else_says_why(failure, told):
     assert cause_first(failure, "end") == told
-    assert cause_in_short(Ended(Crashed(failure), 1.0)) == told.removesuffix("; end")
+    short = cause_in_short(Ended(Crashed(failure), 1.0))
+    assert short == told.removesuffix("; end")
+    assert failure_text(failure).splitlines()[0] == short
+
+
+def test_what_a_failure_says_itself_is_clipped_and_clips_nothing_else():
+    """All that names the cause is the same, and an explanation of many words stays whole."""
+    long = replace(FAILURE, said="ValueError: " + "x" * 5000)
+    assert failure_text(long).splitlines()[0] == cause_in_short(Ended(Crashed(long), 1.0))
+    full = replace(long, memory="y" * 900)
+    assert failure_text(full).splitlines()[0] == f"{IN_SHORT}: {'y' * 900}"
 
 
 @pytest.mark.parametrize(
