@@ -166,6 +166,7 @@ def replaced(sights: Sequence[Sights], after: int, back: int = 3) -> Job:
     return job
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [0, 2, 4, 8, 30, 45])
 @pytest.mark.parametrize("name", sorted(AFTERWARDS))
 @pytest.mark.parametrize("apart", [0, 1, 10, 70])
