@@ -25,6 +25,7 @@ from ascend_supervisor.job_files import Place
 from ascend_supervisor.life import Life
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.readers import HangDump
+from ascend_supervisor.stacks.pyspy import BESIDE
 from ascend_supervisor.stacks.seen import Looked, NothingSeen
 from ascend_supervisor.stacks.survey import AT_ONCE, KERNEL_SECONDS, Survey
 from ascend_supervisor.stacks.whereabouts import page, whereabouts
@@ -128,17 +129,29 @@ _WHY: Mapping[Occasion, str] = {
     "dump": "taken because an operator asked",
 }
 
+NO_PYTHON = " (Python stacks need py-spy: pip install py-spy)"
+"""Said to an operator only: the cause of a hang is no place for advice about installing."""
+
 
 class Stacks:
-    """Takes the stacks of a generation as ``how`` says, one look at a time."""
+    """Takes the stacks of a generation as ``how`` says, one look at a time.
+
+    py-spy is looked for on PATH and ``beside``.
+    """
 
     def __init__(
-        self, how: HangDump, place: Place, runtime: Runtime, interrupts: Interrupts
+        self,
+        how: HangDump,
+        place: Place,
+        runtime: Runtime,
+        interrupts: Interrupts,
+        beside: Path = BESIDE,
     ) -> None:
         self._how = how
         self._place = place
         self._runtime = runtime
         self._interrupts = interrupts
+        self._beside = beside
         self._turn = anyio.Lock()
         self._latest: StacksTaken | None = None
         self._readers = anyio.CapacityLimiter(AT_ONCE)
@@ -172,7 +185,7 @@ class Stacks:
 
     async def _taken(self, life: Life, occasion: Occasion) -> StacksTaken | NothingSeen:
         began = self._runtime.clock.elapsed()
-        survey = Survey(self._how, self._runtime, self._readers, self._path)
+        survey = Survey(self._how, self._runtime, self._readers, self._path, self._beside)
         with anyio.move_on_after(SECONDS):
             if occasion == "dump":  # it delays nothing, not even the end of the ranks
                 await survey.run(life)
@@ -182,11 +195,12 @@ class Stacks:
         if not any(looked.processes or looked.has_ended for looked in looks):
             return NothingSeen(_obstacle(looks))
         written = await self._written(looks, life.generation, occasion)
+        lack = NO_PYTHON if occasion == "dump" and survey.lacks_pyspy else ""
         event = StacksTaken(
             generation=life.generation,
             directory=str(written.directory),
             files=written.files,
-            summary=f"{whereabouts(looks)}{self._not_asked(looks)}{_refusal(written)}",
+            summary=f"{whereabouts(looks)}{lack}{self._not_asked(looks)}{_refusal(written)}",
             duration_seconds=round(self._runtime.clock.elapsed() - began, 3),
         )
         self._runtime.report(event)

@@ -26,6 +26,7 @@ from ascend_supervisor.stacks.seen import STOPPED, PythonThread
 from ascend_supervisor.untrusted_text import printable
 
 PROGRAM = "py-spy"
+BESIDE = Path(sys.executable).parent
 SECONDS = 5.0
 """How long one call may take; it takes 0.1 s on an idle machine."""
 KILLED_SECONDS = 1.0
@@ -76,7 +77,7 @@ def _clipped(text: str) -> str:
     return printable(text[:REASON_CHARACTERS])[:REASON_CHARACTERS]
 
 
-def installed(environ: Mapping[str, str], beside: Path = Path(sys.executable).parent) -> str | None:
+def installed(environ: Mapping[str, str], beside: Path = BESIDE) -> str | None:
     """Where py-spy is, on PATH or beside this Python. It may block on a file system that hangs."""
     return shutil.which(PROGRAM, path=environ.get("PATH")) or shutil.which(PROGRAM, path=beside)
 

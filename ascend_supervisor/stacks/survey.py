@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from signal import Signals
 
 import anyio
@@ -125,17 +126,25 @@ class Survey:
 
     ``threads`` bounds those that may be stuck in /proc, and ``path`` asks the directories of PATH,
     both over all surveys: a place that does not answer holds up no more of them than these.
+    ``lacks_pyspy``: it was looked for, on PATH and in the directory ``beside``, and not found.
     """
 
     def __init__(
-        self, how: HangDump, runtime: Runtime, threads: anyio.CapacityLimiter, path: SlowFiles
+        self,
+        how: HangDump,
+        runtime: Runtime,
+        threads: anyio.CapacityLimiter,
+        path: SlowFiles,
+        beside: Path = pyspy.BESIDE,
     ) -> None:
         self.looks: list[Looked] = []
+        self.lacks_pyspy = False
         self._lacking = ""
         self._how = how
         self._runtime = runtime
         self._threads = threads
         self._path = path
+        self._beside = beside
         self._calls = anyio.Semaphore(AT_ONCE)
 
     async def run(self, life: Life) -> None:
@@ -162,10 +171,11 @@ class Survey:
             return None
         children, environ = self._runtime.children, self._runtime.environ
         try:
-            program = await self._path.ask(partial(pyspy.installed, environ))
+            program = await self._path.ask(partial(pyspy.installed, environ, self._beside))
         except FileSystemTimeout as late:
             self._lacking = f"{NO_ANSWER}: {late}"
             return None
+        self.lacks_pyspy = program is None
         if program is None and self._how == "pyspy":
             self._lacking = NO_PYSPY
         return None if program is None else PySpy(program, children, environ)

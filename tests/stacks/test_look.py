@@ -402,6 +402,38 @@ async def test_who_asks_during_a_look_gets_the_result_of_that(stage):
 ATTACHED = "sleep 600 & : >{attached}; exec sleep 600"
 
 
+@pytest.mark.parametrize(
+    ("occasion", "how", "has_pyspy", "is_said"),
+    [
+        ("dump", "auto", False, True),
+        ("dump", "pyspy", False, True),
+        ("dump", "auto", True, False),
+        ("dump", signal.SIGUSR1, False, False),
+        ("hang", "auto", False, False),
+    ],
+)
+async def test_an_operator_is_told_once_what_python_stacks_need(
+    stage, occasion, how, has_pyspy, is_said
+):
+    """Without py-spy, and only if stacks were not to come from a signal."""
+    stub = stage.root / "bin" / "py-spy"
+    stub.parent.mkdir()
+    if has_pyspy:
+        stub.write_text("#!/bin/sh\nexit 1\n")
+        stub.chmod(0o755)
+    runtime = replace(stage.runtime, environ={**os.environ, "PATH": "/nowhere"})
+    stacks = Stacks(how, place(stage), runtime, stage.interrupts, beside=stub.parent)
+
+    async def look(life) -> str:
+        await stacks.take(life, occasion)
+        return ""
+
+    ranks = [stage.spec(number, LISTENS + "time.sleep(600)") for number in (0, 1)]
+    await lived(stage, look, ranks)
+    said = taken(stage).summary.count("(Python stacks need py-spy: pip install py-spy)")
+    assert said == is_said
+
+
 async def dumped_meanwhile(stage: Stage, spec: ProcessSpec, *endings: Ending, **more) -> Outcome:
     """The outcome of a generation that ends while py-spy, a stub, looks at it."""
     attached = stage.root / "attached"
