@@ -15,6 +15,7 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.standard_streams import STDOUT
 
 if TYPE_CHECKING:
+    from ascend_supervisor.ctl.finding import Named
     from ascend_supervisor.ctl.state import State
 
 Command = Callable[[Namespace, Mapping[str, str], Out], int]
@@ -29,7 +30,8 @@ def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     state = status.awaited(find, out) if arguments.watch else find()
     is_terminal = os.isatty(STDOUT) and environ.get("TERM") != "dumb"
     if not arguments.watch:
-        text = status.as_text_on_terminal if is_terminal else status.as_text
+        on_terminal = status.as_text_on_terminal if is_terminal else status.as_text
+        text = partial(on_terminal, names_file=_named(arguments).is_default(environ))
         status.once(state, out, as_json if arguments.json else text)
     elif arguments.json or not is_terminal:
         each = status.as_line if arguments.json else status.as_paragraph
@@ -163,6 +165,12 @@ COMMANDS: Mapping[str, Command] = {
 
 
 def _state(arguments: Namespace, environ: Mapping[str, str]) -> State:
-    from ascend_supervisor.ctl.finding import Named, find_state  # noqa: PLC0415
+    from ascend_supervisor.ctl.finding import find_state  # noqa: PLC0415
 
-    return find_state(Named(arguments.state_file, arguments.log_dir), environ)
+    return find_state(_named(arguments), environ)
+
+
+def _named(arguments: Namespace) -> Named:
+    from ascend_supervisor.ctl.finding import Named  # noqa: PLC0415
+
+    return Named(arguments.state_file, arguments.log_dir)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePath
 
 from msgspec import Struct
@@ -36,6 +39,10 @@ class Named(Struct, frozen=True):
 
     state_file: str | None = None
     log_dir: str | None = None
+
+    def is_default(self, environ: Mapping[str, str]) -> bool:
+        """Whether neither it nor ``environ`` says where the state file is."""
+        return not (self.state_file or self.log_dir or any(map(environ.get, PLACING)))
 
 
 class Usual(Struct, frozen=True):
@@ -121,15 +128,22 @@ def _only_one(usual: Usual) -> Path:
 
 MOST = 5
 """How many are named."""
+MOST_NEAR = 200
+"""How many entries of a directory are looked at for further directories."""
+NEAR_SECONDS = 0.5
 _MARK = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})@(.+)", re.DOTALL)
 
 
-def hints(missing: Path, environ: Mapping[str, str], most: int = MOST) -> list[str]:
+def hints(
+    missing: Path, environ: Mapping[str, str], most: int = MOST, seconds: float = NEAR_SECONDS
+) -> list[str]:
     """What is near the ``missing`` state file, a line for each; empty if nothing is.
 
-    At most so many are named; those whose ranks run come first.
+    At most so many are named; those whose ranks run come first. The directories beside the usual
+    ones are looked at for so many ``seconds``.
     """
-    found = dict.fromkeys([*_of_processes(), *_in_directories(_directories(missing, environ))])
+    usual = _in_directories(_directories(missing, environ))
+    found = dict.fromkeys([*_of_processes(), *usual, *_in_directories(_near(missing, seconds))])
     found.pop(missing, None)
     listed = [f"found instead: {_described(path)}" for path in list(found)[:most]]
     if len(found) > most:
@@ -139,7 +153,31 @@ def hints(missing: Path, environ: Mapping[str, str], most: int = MOST) -> list[s
 
 def _directories(missing: Path, environ: Mapping[str, str]) -> list[Path]:
     named = [missing.parent, mounted_log_dir(environ), USUAL_LOG_DIR]
-    return list(dict.fromkeys(Path(one) for one in named if one))
+    return list(dict.fromkeys(Path(_here() / one) for one in named if one))
+
+
+def _near(missing: Path, seconds: float) -> Iterator[Path]:
+    """The directories in the current one, and those beside that of the ``missing`` file.
+
+    Only our own are looked into, and none in a place where others may put theirs, such as /tmp.
+    """
+    until = time.monotonic() + seconds
+    here = Path(_here())
+    for parent in dict.fromkeys((here, (here / missing).parent.parent)):
+        with suppress(OSError):
+            device = _own_device(parent.stat())
+            with os.scandir(parent) as entries:
+                for entry in islice(entries, MOST_NEAR):
+                    if device is None or time.monotonic() >= until:
+                        break
+                    if entry.is_dir(follow_symlinks=False) and device == _own_device(entry.stat()):
+                        yield parent / entry.name
+
+
+def _own_device(found: os.stat_result) -> int | None:
+    """The file system of a directory; None if it is not ours, or others may write to it."""
+    is_own = found.st_uid == os.geteuid() and not found.st_mode & stat.S_IWOTH
+    return found.st_dev if is_own else None
 
 
 def _in_directories(directories: Iterable[Path]) -> Iterator[Path]:
@@ -159,9 +197,9 @@ def _of_processes() -> Iterator[Path]:
 
 def _mark(pid: int) -> str:
     with suppress(OSError, ValueError):
-        stat = proc.stat(pid)
+        process = proc.stat(pid)
         # The environment of a process that is stuck in a driver may not be readable in time.
-        if stat is not None and stat.state not in {"D", "Z", "X"}:
+        if process is not None and process.state not in {"D", "Z", "X"}:
             return os.fsdecode(proc.environ(pid).get(OWNER.encode(), b""))
     return ""
 

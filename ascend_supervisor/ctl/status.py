@@ -152,14 +152,15 @@ def watched(state: State, render: Callable[[Seen], bytes]) -> Watched:
     return Watched(look, picture, render)
 
 
-def as_text(seen: Seen) -> bytes:
-    return _picture(seen).text.encode(errors="backslashreplace")
+def as_text(seen: Seen, *, names_file: bool = False) -> bytes:
+    """``names_file``: of a job that has ended, say which file all of this is from."""
+    return _picture(seen, names_file=names_file).text.encode(errors="backslashreplace")
 
 
-def as_text_on_terminal(seen: Seen) -> bytes:
+def as_text_on_terminal(seen: Seen, *, names_file: bool = False) -> bytes:
     """The same; the last lines of ranks wrap no line."""
     columns = window().columns
-    picture = _picture(seen, columns=columns)
+    picture = _picture(seen, columns=columns, names_file=names_file)
     if seen.live is not None:
         picture = narrowed(picture, columns)
     return picture.text.encode(errors="backslashreplace")
@@ -175,9 +176,12 @@ def as_line(seen: Seen) -> bytes:
     return as_json(seen, indent=False)
 
 
-def _picture(seen: Seen, trouble: str = "", columns: float = inf) -> Picture:
+def _picture(
+    seen: Seen, trouble: str = "", columns: float = inf, *, names_file: bool = False
+) -> Picture:
     if seen.live is None:
         state = seen.state
         phase = f"unknown; it was {state.status.phase}" if state.left_behind else None
-        return of_file(state.status, state.rank_lives, trouble, phase)
+        file = str(state.path) if names_file and state.status.phase == "ended" else ""
+        return of_file(state.status, state.rank_lives, trouble, phase, file)
     return of_answer(seen.live, columns)

@@ -104,15 +104,18 @@ def of_file(
     lives: Callable[[RankStatus], bool],
     trouble: str = "",
     phase: str | None = None,
+    file: str = "",
 ) -> Picture:
     """A status without live figures; ``lives`` returns whether a rank's process is alive.
 
-    ``phase`` is shown in place of that in the file, if it is wrong.
+    ``phase`` is shown in place of that in the file, if it is wrong; ``file`` is told where the
+    reader has not named it.
     """
     heads = ("RANK", "LOCAL", "PID", "ALIVE", "STATUS", "LOG")
     rows = [_row_of_file(rank, lives(rank)) for rank in status.ranks]
     told = [
         *_job(status),
+        ("state file", file),
         ("phase", phase or status.phase),
         *_course(status, status.why, trouble),
         ("generations", _generations(status.generations)),

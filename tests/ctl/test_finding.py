@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,67 @@ def test_state_files_in_the_usual_places_are_told_with_the_state_of_their_superv
     assert f"found instead: {running} (of process {os.getpid()}, which runs)" in lines
     assert f"found instead: {ended} (of a supervisor that has ended)" in lines
     assert f"found instead: {logs}/c-supervisor-pod.json (it cannot be read)" in lines
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, which is somebody's own."""
+    found = tmp_path / "here"
+    found.mkdir(mode=0o755)
+    monkeypatch.chdir(found)
+    return found
+
+
+def logs_at(directory: Path, mode: int = 0o755) -> str:
+    """The line about a state file of a job that has ended, in a directory that is made for it."""
+    directory.mkdir()
+    directory.chmod(mode)
+    state = own_state(directory / "job-supervisor-pod.json", pid=ABSENT)
+    return f"found instead: {state} (of a supervisor that has ended)"
+
+
+def test_a_state_file_one_level_below_the_current_directory_is_found(here):
+    line = logs_at(here / "logs")
+    for missing in ("log/job-supervisor-pod.json", "/nowhere/at/all/none.json"):
+        assert hints(Path(missing), {}, EVERY, inf).count(line) == 1
+
+
+def test_a_state_file_beside_the_directory_that_was_named_is_found(here, tmp_path):
+    (tmp_path / "jobs").mkdir(mode=0o755)
+    line = logs_at(tmp_path / "jobs" / "logs")
+    assert line in hints(tmp_path / "jobs" / "log" / "none.json", {}, EVERY, inf)
+
+
+def test_no_hint_is_taken_from_a_place_where_others_may_write(here, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    lines = [logs_at(shared / "logs"), logs_at(here / "open", 0o777)]
+    outside = logs_at(tmp_path / "outside")
+    (here / "link").symlink_to(tmp_path / "outside")
+    (here / "deep").mkdir()
+    lines.append(logs_at(here / "deep" / "logs"))
+    found = hints(shared / "log" / "none.json", {}, EVERY, inf)
+    assert not set(found) & {*lines, outside}
+    assert not [line for line in found if "/link/" in line]
+
+
+def test_of_a_job_that_ended_in_the_usual_place_the_state_file_is_named(tmp_path):
+    (tmp_path / "log").mkdir()
+    state = own_state(tmp_path / "log" / "job-supervisor-pod-0.json", phase="ended", exit_code=0)
+    usual = {"MA_MOUNT_PATH": str(tmp_path), "POD_NAME": "pod-0"}
+    line = ["state", "file", str(state)]
+    for environ, words, is_told in (
+        (usual, (), True),
+        (usual, ("--log-dir", str(tmp_path / "log")), False),
+        (usual, ("--state-file", str(state)), False),
+        ({**usual, "ASCEND_SUPERVISOR_LOG_DIR": str(tmp_path / "log")}, (), False),
+    ):
+        told = ctl("status", *words, environ=environ)
+        assert (told.returncode, told.stderr) == (0, "")
+        assert (line in [each.split() for each in told.stdout.splitlines()]) == is_told
+    own_state(state)
+    assert "state file" not in ctl("status", environ=usual).stdout
 
 
 def test_at_most_five_are_named_and_the_others_counted(tmp_path):
