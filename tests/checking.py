@@ -13,8 +13,6 @@ import pytest
 
 from ascend_supervisor.program.run import run
 
-COMMAND = ("python", "/code/train.py")
-
 
 @dataclass(frozen=True)
 class Process:
@@ -65,6 +63,7 @@ class Check:
     def __init__(self, root: Path, capfd: pytest.CaptureFixture[str]) -> None:
         self._root = root
         self._capfd = capfd
+        (root / "train.py").touch()
         programs = root / "programs"
         programs.mkdir()
         for name in ("python", "torchrun", "msrun"):
@@ -75,7 +74,7 @@ class Check:
     def __call__(self, variables: Mapping[str, str], *options: str) -> Answer:
         environ = {**self._usual, **variables}
         logs = ("--log-dir", str(self._root / "logs"))
-        words = ("--check", *logs, *options, "--", *COMMAND)
+        words = ("--check", *logs, *options, "--", "python", str(self._root / "train.py"))
         self._capfd.readouterr()
         code = run(words, environ, lambda _: None, never)
         stdout, stderr = self._capfd.readouterr()

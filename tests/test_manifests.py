@@ -136,7 +136,9 @@ def in_its_pod(job: Document, tables: Path) -> dict[str, str]:
 def test_the_program_plans_the_ranks_of_a_pod(name, cluster, ranks, tmp_path):
     (tmp_path / "hccl.json").write_bytes(data(TEMPLATE_1))
     job = the_job(text(name))
-    words = container(pods(job)[0])["args"]
+    (tmp_path / "train.py").touch()
+    *words, _ = container(pods(job)[0])["args"]  # the script is on a volume of the pod
+    words.append(str(tmp_path / "train.py"))
     done = subprocess.run(
         (sys.executable, "-m", "ascend_supervisor", "--check", *words),
         env=in_its_pod(job, tmp_path),

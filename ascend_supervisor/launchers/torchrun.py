@@ -29,7 +29,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
 from ascend_supervisor.launchers.rank_environment import needed_address
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit, raised
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.settings.command_words import PYTHON
+from ascend_supervisor.settings.command_words import PYTHON, script_of
 from ascend_supervisor.untrusted_text import shown
 
 
@@ -157,7 +157,8 @@ class TorchrunLauncher(Struct, frozen=True):
         logged = process_log(self.boot, here, node)
         cwd = other_directory(self.boot, place)
         error_file = directory / "error.json"
-        words = script(self.boot.command)
+        command = self.boot.command
+        words = script(command)
         argv = (
             *self.torchrun,
             *self._rendezvous(table, here, workers),
@@ -182,7 +183,7 @@ class TorchrunLauncher(Struct, frozen=True):
                 error_file=error_file,
                 title="torchrun",
                 workers=workers,
-                script=None if words[0].startswith("-") else words[0],
+                script=script_of(command) if words[0].startswith("-") else words[0],
                 port=None if here.node_rank or len(table.entries) == 1 else port_of(self._port),
                 testimony=TorchrunTestimony(
                     directory,

@@ -172,10 +172,10 @@ async def _planned(given: Premises, listen: Listen) -> str | StopSignal:
     plan, specs = plan_of(cluster, found, whoami, place, planned, settings.non_defaults)
     for spec in specs:
         check_script(spec)
-        check_exists(spec)
         rank_environ = changed(environ, spec.environ)
         check_module(spec, rank_environ)
         check_command(spec, rank_environ)
+        check_exists(spec, rank_environ)
     for spec in islice((one for one in specs if one.rank is not None), 1):
         await aside(partial(check_finds_module, spec, changed(environ, spec.environ)))
     if words := left_behind(specs):

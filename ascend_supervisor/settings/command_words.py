@@ -221,8 +221,12 @@ def _run_by_python(words: Sequence[str]) -> _RunByPython:
     left = list(words)
     while left:
         word = left.pop(0)
+        if word == "-":
+            break
         if not word.startswith("-"):
             return _RunByPython(script=word, arguments=tuple(left))
+        if word == "--check-hash-based-pycs":
+            del left[:1]
         found = _ENDS_OPTIONS.fullmatch(word)
         if found is None:
             continue

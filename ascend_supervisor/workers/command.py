@@ -11,17 +11,19 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from ascend_supervisor.errors import CannotExecute, CommandNotFound, SettingsRefused, Unavailable
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.settings.command_words import (
+    PYTHON,
     early_option,
     interpreter_of,
     launcher_in_script,
     module_of,
+    script_of,
     shell_script_of,
 )
 from ascend_supervisor.settings.shell_text import MOST_CHARACTERS, switched_on
@@ -76,10 +78,7 @@ _FOR_SHELL = re.compile(rb"#![^\n]*/(?:env +)?(?:ba|da|k|z)?sh\b")
 
 
 def check_script(spec: ProcessSpec) -> None:
-    """Raise CommandNotFound if the script is where we were started, and not where it is looked for.
-
-    A script that is nowhere is left to its interpreter: a file system may come late.
-    """
+    """Raise CommandNotFound if the script is where we were started, and only there."""
     if spec.script is None:
         return
     is_there = os.path.exists(spec.cwd / spec.script)  # noqa: PTH110  (never raises)
@@ -89,15 +88,12 @@ def check_script(spec: ProcessSpec) -> None:
         )
 
 
-def check_exists(spec: ProcessSpec) -> None:
-    """Raise CommandNotFound if a relative script is nowhere: what --check says of it.
-
-    A plan with the whole path of a script may be for another machine.
-    """
-    if spec.script is None or spec.script.startswith("/"):
+def check_exists(spec: ProcessSpec, environ: Mapping[str, str]) -> None:
+    """Raise CommandNotFound if the script is nowhere: its interpreter would end at once."""
+    if spec.script is None or spec.script.startswith(_OF_A_PROCESS):
         return
     path = os.path.join(spec.cwd, spec.script)  # noqa: PTH118  (Path drops a slash at the end)
-    if not os.path.exists(path):  # noqa: PTH110
+    if _is_missing(path) and not _is_in_path(spec, spec.script, environ):
         raise CommandNotFound(
             f"{spec.name} starts in {spec.cwd}, and there is no {plain(spec.script)}"
         )
@@ -106,6 +102,29 @@ def check_exists(spec: ProcessSpec) -> None:
             f"{spec.name} starts in {spec.cwd}, where {plain(spec.script)} is a directory without "
             "a __main__.py"
         )
+
+
+_OF_A_PROCESS = ("/dev/", "/proc/")
+"""Places that differ for each process, such as /dev/stdin."""
+
+
+def _is_missing(path: str) -> bool:
+    """Whether it certainly does not exist: what we may not see, another user may."""
+    try:
+        os.stat(path)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _is_in_path(spec: ProcessSpec, script: str, environ: Mapping[str, str]) -> bool:
+    """Whether a shell may find the script in PATH, as bash does; Python does not look there."""
+    program = PurePath(interpreter_of(spec.argv)).name
+    if "/" in script or (PYTHON.fullmatch(program) and script_of(spec.argv) == script):
+        return False
+    return shutil.which(script, os.F_OK, environ.get("PATH", os.defpath)) is not None
 
 
 def check_module(spec: ProcessSpec, environ: Mapping[str, str]) -> None:

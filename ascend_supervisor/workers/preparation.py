@@ -12,7 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.table_file import keep_copy
-from ascend_supervisor.errors import CannotWrite, Unavailable
+from ascend_supervisor.errors import CannotWrite, CommandNotFound, Unavailable
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.regular_file import (
@@ -28,6 +28,7 @@ from ascend_supervisor.tasks.race import first
 from ascend_supervisor.tasks.threads import in_thread
 from ascend_supervisor.workers.command import (
     check_command,
+    check_exists,
     check_module,
     check_script,
     left_behind,
@@ -56,7 +57,9 @@ async def prepare(plan: Plan, table_file: PurePath, runtime: Runtime) -> Plan:
 
 async def _make_ready(plan: Plan, table_file: PurePath, runtime: Runtime) -> None:
     await in_thread(partial(_write_and_check, plan, table_file, runtime.environ))
-    if not plan.start.generation and (words := await in_thread(partial(left_behind, plan.specs))):
+    if not plan.start.generation and (
+        words := await in_thread(partial(_first_doubt, plan, runtime.environ))
+    ):
         runtime.report(Diagnostic("COMMAND", words, None))
     await runtime.outputs.logs.open(plan.specs)
 
@@ -66,6 +69,22 @@ def _write_and_check(plan: Plan, table_file: PurePath, inherited: Mapping[str, s
     if document is not None:
         keep_copy(document, table_file)
     prepare_all(plan.specs, inherited)
+
+
+def _first_doubt(plan: Plan, inherited: Mapping[str, str]) -> str:
+    """A sentence about words that name no file where a process starts; empty without such.
+
+    Raises CommandNotFound if that is certainly the end. A restart is tried even where the script
+    is nowhere: a file system may come late.
+    """
+    try:
+        for spec in plan.specs:
+            check_exists(spec, changed(inherited, spec.environ))
+    except CommandNotFound as missing:
+        if not plan.start.restarts_left and plan.start.cluster is None:
+            raise
+        return str(missing)
+    return left_behind(plan.specs)
 
 
 async def _tell_waiting(runtime: Runtime) -> None:

@@ -475,8 +475,10 @@ def test_the_number_of_a_dead_worker_is_not_signalled_when_somebody_else_has_it(
     launcher.chmod(0o755)
     recycles = tmp_path / "recycles.py"
     recycles.write_text(RECYCLES)
+    (tmp_path / "train.py").touch()
     job = supervised(
-        *("--standalone", "1", "--method", "torchrun", "--grace", "600", "--", "train.py"),
+        *("--standalone", "1", "--method", "torchrun", "--grace", "600", "--"),
+        str(tmp_path / "train.py"),
         before=(*PID_1.before, sys.executable, str(recycles), str(tmp_path)),
         environ={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )

@@ -633,8 +633,10 @@ def launching(bad_day, place) -> Callable[[str], Running]:
         files = {name: str(place / name) for name in ("here", "go", "listens")}
         launcher.write_text(source.format(begins=begins_in_python("-S"), **files))
         launcher.chmod(0o755)
+        (place / "train.py").touch()
         job: Running = bad_day(
-            *("--standalone", "1", "--method", method, "--grace", FOR_EVER, "--", "train.py"),
+            *("--standalone", "1", "--method", method, "--grace", FOR_EVER, "--"),
+            str(place / "train.py"),
             environ={"PATH": f"{place}:{os.environ['PATH']}"},
         )
         wait_until((place / "here").exists)

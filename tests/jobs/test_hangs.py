@@ -189,6 +189,7 @@ def launched(supervised: Start, tmp_path: Path) -> Start:
             LAUNCHER.format(begins=begins_in_python(), source=source, has_logs=has_logs)
         )
         program.chmod(0o755)
+        (tmp_path / "train.py").touch()
         words = ("--standalone", "2", "--method", method, *options, "--", "train.py")
         return supervised(*words, environ={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
 

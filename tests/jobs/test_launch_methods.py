@@ -214,6 +214,7 @@ def test_the_others_have_the_drain_after_a_failure(train, method):
 
 def test_the_plan_says_what_is_run(method, tmp_path):
     train = tmp_path / "train.py"
+    train.touch()
     options = ("--standalone", "2", "--method", method.name, "--check", "--log-dir", str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-m", "ascend_supervisor", *options, "--", sys.executable, str(train)],

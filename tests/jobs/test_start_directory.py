@@ -92,10 +92,75 @@ def test_torchrun_is_told_of_a_script_that_it_would_not_find(supervised, tmp_pat
     assert f"there is {tmp_path / 'train.py'}: give --rank-dir same" in job.stderr
 
 
-def test_a_script_that_is_nowhere_is_left_to_its_interpreter(supervised):
-    job = supervised("--standalone", "1", "--rank-dir", "device", "--", "python3", "absent.py")
-    assert job.end() == 2
-    assert "can't open file" in job.said(0)[0]
+# How a script may be named that is nowhere, and what is said of it.
+NOWHERE = {
+    "python3 -u absent.py": "and there is no absent.py",
+    "python3 /nowhere/absent.py": "and there is no /nowhere/absent.py",
+    "timeout 9 bash absent.sh": "and there is no absent.sh",
+    "bash -x /nowhere/absent.sh": "and there is no /nowhere/absent.sh",
+    "python3 /nowhere": "and there is no /nowhere",
+    "python3 /usr": "where /usr is a directory without a __main__.py",
+}
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)], ids=["a run", "a plan"])
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        *(("ranktable", words) for words in NOWHERE),
+        *((method, "python3 -u absent.py") for method in ("msrun", "mindspore", "torch-ddp")),
+        *((method, "bash -x /nowhere/absent.sh") for method in ("once", "torchrun", "mpirun")),
+    ],
+)
+def test_a_script_that_is_nowhere_is_refused_alike(supervised, tmp_path, words, method, check):
+    """Without a restart, nothing can come late."""
+    for name in ("torchrun", "msrun", "mpirun"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    alone = () if method == "once" else ("--standalone", "2")
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ("--", *words.split())
+    job = supervised(*check, "--method", method, *alone, *command, environ=environ)
+    assert job.end() == 127
+    (line,) = job.stderr.splitlines()
+    assert line.endswith(f" starts in {tmp_path}, {NOWHERE[words]}")
+    assert not job.all("generation.started")
+
+
+def test_a_script_that_is_nowhere_is_left_to_its_interpreter_where_a_restart_may_find_it(
+    supervised, tmp_path
+):
+    """A file system may come late."""
+    python3 = tmp_path / "python3"
+    python3.write_text('#!/bin/sh\nset -x; ls "$1" || { touch "$1"; exit 2; }\n')
+    python3.chmod(0o755)
+    options = ("--standalone", "1", "--restarts", "1", "--restart-delay", "0")
+    job = supervised(*options, "--release-delay", "0", "--", str(python3), "late.py")
+    assert job.end() == 0
+    (told,) = job.all("diagnostic", source="COMMAND")
+    assert told["message"] == f"rank 0 starts in {tmp_path}, and there is no late.py"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("bash", "in_path"),
+        ("python3", "/dev/stdin"),
+        ("python3", "-", "absent.py"),
+        ("python3", "--check-hash-based-pycs", "never", "here.py"),
+        ("env", "-C", "/", "python3", "-c", "pass", "absent.py"),
+        ("sh", "-c", "true", "absent.sh"),
+    ],
+)
+@pytest.mark.parametrize("method", ["ranktable", "once"])
+def test_what_an_interpreter_would_find_elsewhere_is_started(supervised, tmp_path, words, method):
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "in_path").touch()
+    (tmp_path / "here.py").touch()
+    environ = {"PATH": f"{tmp_path}/programs:{os.environ['PATH']}"}
+    alone = () if method == "once" else ("--standalone", "1")
+    job = supervised("--method", method, *alone, "--", *words, environ=environ)
+    assert job.end() == 0, job.stderr
 
 
 def package(tmp_path, name: str = "mypkg") -> None:
@@ -170,17 +235,3 @@ def test_words_that_name_files_beside_us_alone_are_told(supervised, tmp_path, wo
     same = supervised("--standalone", "1", *python("pass"), *words)
     assert same.end() == 0
     assert not same.all("diagnostic", source="COMMAND")
-
-
-def test_a_plan_says_that_a_script_is_nowhere(supervised):
-    job = supervised("--check", "--standalone", "2", "--", "python3", "train.py")
-    assert job.end() == 127
-    assert "and there is no train.py" in job.stderr
-
-
-def test_a_plan_may_be_for_another_machine(supervised, tmp_path):
-    words = ("--check", "--standalone", "2", "--", "python3", "/job/code/train.py")
-    with (tmp_path / "plan").open("wb") as plan:
-        job = supervised(*words, stdout=plan.fileno())
-        assert job.end() == 0
-    assert job.stderr == ""
