@@ -29,12 +29,14 @@ def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     find = partial(_state, arguments, environ)
     state = status.awaited(find, out) if arguments.watch else find()
     is_terminal = os.isatty(STDOUT) and environ.get("TERM") != "dumb"
+    names_file = _named(arguments).is_default(environ)
     if not arguments.watch:
         on_terminal = status.as_text_on_terminal if is_terminal else status.as_text
-        text = partial(on_terminal, names_file=_named(arguments).is_default(environ))
+        text = partial(on_terminal, names_file=names_file)
         status.once(state, out, as_json if arguments.json else text)
     elif arguments.json or not is_terminal:
-        each = status.as_line if arguments.json else status.as_paragraph
+        paragraph = partial(status.as_paragraph, names_file=names_file)
+        each = status.as_line if arguments.json else paragraph
         status.print_changes(status.watched(state, each), out)
     else:
         status.redraw(status.watched(state, status.as_text), out)

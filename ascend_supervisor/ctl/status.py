@@ -166,9 +166,10 @@ def as_text_on_terminal(seen: Seen, *, names_file: bool = False) -> bytes:
     return picture.text.encode(errors="backslashreplace")
 
 
-def as_paragraph(seen: Seen) -> bytes:
+def as_paragraph(seen: Seen, *, names_file: bool = False) -> bytes:
     """One of several texts."""
-    return _picture(seen, seen.trouble).text.encode(errors="backslashreplace") + b"\n"
+    picture = _picture(seen, seen.trouble, names_file=names_file)
+    return picture.text.encode(errors="backslashreplace") + b"\n"
 
 
 def as_line(seen: Seen) -> bytes:
