@@ -411,7 +411,7 @@ from multiprocessing.shared_memory import SharedMemory
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
     signal.signal(number, signal.SIG_IGN)
 SharedMemory("NAME" + os.environ.get("RANK", ""), True, 10)
-print("up", flush=True)
+print("up\\n", end="", flush=True)  # one write: workers of torchrun share a pipe
 time.sleep(600)
 """
 
@@ -499,7 +499,7 @@ if os.fork() == 0:
 def test_a_daemon_that_holds_the_pipe_of_the_tracker_does_not_keep_it(supervised, shared, tmp_path):
     program = tmp_path / "shared.py"
     source = program.read_text()
-    program.write_text(source.replace('print("up"', f'{LEAVES_A_DAEMON}print("up"'))
+    program.write_text(source.replace('print("up', f'{LEAVES_A_DAEMON}print("up'))
     job = supervised("--standalone", "1", "--grace", "0.5", "--", sys.executable, str(program))
     up_from(job, 2)
     job.send(signal.SIGTERM)
