@@ -264,7 +264,6 @@ class WorkerGroup:
         for process in self._processes:
             if process.status is not None:
                 self._note_end(process, process.status)
-                self._runtime.guardian.ended(process.identity)
             process.output.finish()
         self.tell_failure()
 
