@@ -16,8 +16,10 @@ from tests.test_links import PAGES
 
 PICTURES = sorted((ROOT / "docs" / "pictures").glob("terminal-*.svg"))
 NAMES = [path.stem.removeprefix("terminal-") for path in PICTURES]
-COLUMNS, WIDE, MARGIN = 108, 7.8, 12.0
-SEVERAL = re.compile(r"[\d:.]+ ranks? [\d, to]+ (started|runs|was|were)\b")
+WIDE = 12.2
+"""A character's, in pixels."""
+MOMENT = re.compile(r"\d\d:\d\d:\d\d\.\d+ ")
+SEVERAL = re.compile(r"ranks? [\d, to]+ (started|runs|was|were)\b")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -26,9 +28,9 @@ def rows(svg: str) -> list[str]:
     found: dict[str, str] = {}
     for text in ET.fromstring(svg).iter(f"{SVG}text"):  # noqa: S314  (our own)
         before = found.get(text.attrib["y"], "")
-        column = round((float(text.attrib["x"]) - MARGIN) / WIDE)
-        found[text.attrib["y"]] = before.ljust(column) + (text.text or "")
-    return list(found.values())
+        column = round(float(text.attrib["x"]) / WIDE)
+        found[text.attrib["y"]] = before.ljust(column) + (text.text or "").replace("\xa0", " ")
+    return [row.rstrip() for row in found.values()]
 
 
 def drawn(name: str, directory: Path) -> str:
@@ -38,14 +40,16 @@ def drawn(name: str, directory: Path) -> str:
 
 
 def said(svg: str, directory: str) -> set[str]:
-    """The lines, without spaces and what differs from run to run; those that were folded whole.
+    """What was said at each moment, without what differs from run to run.
 
     Several ranks that start or end are told together only if they do so within a moment.
     """
-    text = "".join(row if len(row) >= COLUMNS - 1 else f"{row}\n" for row in rows(svg))
-    lines = [line for line in text.splitlines() if not SEVERAL.match(line)]
-    masked = re.sub(r"after [\d. to]+ s", "", "\n".join(lines).replace(directory, "DIR"))
-    return set(re.sub(r"[\d ]", "", masked).splitlines())
+    text = " ".join(rows(svg)).replace(directory, "DIR")
+    return {
+        re.sub(r"\d", "", re.sub(r"after [\d. to]+ s", "", one)).strip()
+        for one in MOMENT.split(text)
+        if not SEVERAL.match(one)
+    }
 
 
 def test_each_picture_is_shown_in_both_languages():
@@ -60,14 +64,27 @@ def test_each_picture_is_shown_in_both_languages():
 @pytest.mark.parametrize("picture", PICTURES, ids=NAMES)
 def test_a_picture_is_text_and_needs_nothing_else(picture):
     text = picture.read_text(encoding="utf-8")
-    assert not re.search(r"<script|<image|href|url\(|@import|@font-face", text)
+    assert not re.search(r"<script|<image|href|url\((?!#)|@import|@font-face", text)
     assert len(rows(text)) > 3
+
+
+def test_the_failure_comes_first_in_the_picture_of_one():
+    lines = rows((ROOT / "docs" / "pictures" / "terminal-failure.svg").read_text(encoding="utf-8"))
+    assert lines[0].startswith("$ ascend-supervisor")
+    assert "this is the first failure" in lines[2]
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=NAMES)
+def test_no_word_of_a_picture_is_too_long_for_its_row(picture):
+    svg = ET.parse(picture).getroot()  # noqa: S314  (our own)
+    width = float(svg.attrib["viewBox"].split()[2])
+    words = " ".join(rows(picture.read_text(encoding="utf-8"))).split()
+    assert max(map(len, words)) * WIDE < width - 2 * WIDE, "it was broken"
 
 
 @pytest.mark.parametrize("name", ["failure", "refusal"])
 def test_a_picture_says_what_the_program_says(name):
-    """The terminal folds lines where it did, as the path is as long."""
     shown = (ROOT / "docs" / "pictures" / f"terminal-{name}.svg").read_text(encoding="utf-8")
-    place = Path("/tmp", secrets.token_hex(len("training") // 2))
+    place = Path("/tmp", secrets.token_hex(4))
     now = said(drawn(name, place), str(place))
     assert said(shown, "/tmp/training") == now, "the words have changed: make terminals"

@@ -25,21 +25,26 @@ Command = Callable[[Namespace, Mapping[str, str], Out], int]
 def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl import status  # noqa: PLC0415
     from ascend_supervisor.ctl.seen import as_json  # noqa: PLC0415
+    from ascend_supervisor.ctl.status_text import coloured  # noqa: PLC0415
+    from ascend_supervisor.output.terminal import terminal_of  # noqa: PLC0415
 
     find = partial(_state, arguments, environ)
     state = status.awaited(find, out) if arguments.watch else find()
     is_terminal = os.isatty(STDOUT) and environ.get("TERM") != "dumb"
+    in_colour = terminal_of(environ, "auto").has_colours(is_terminal=is_terminal)
+    paint = coloured if in_colour else status.plain_lines
     names_file = _named(arguments).is_default(environ)
     if not arguments.watch:
-        on_terminal = status.as_text_on_terminal if is_terminal else status.as_text
-        text = partial(on_terminal, names_file=names_file)
+        on_terminal = partial(status.as_text_on_terminal, paint=paint)
+        as_text = on_terminal if is_terminal else status.as_text
+        text = partial(as_text, names_file=names_file)
         status.once(state, out, as_json if arguments.json else text)
     elif arguments.json or not is_terminal:
         paragraph = partial(status.as_paragraph, names_file=names_file)
         each = status.as_line if arguments.json else paragraph
         status.print_changes(status.watched(state, each), out)
     else:
-        status.redraw(status.watched(state, status.as_text), out)
+        status.redraw(status.watched(state, status.as_text), out, paint)
     return 0
 
 

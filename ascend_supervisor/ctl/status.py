@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 from typing import NamedTuple
@@ -31,6 +31,10 @@ PATIENCE_SECONDS = 2.0
 """How long a supervisor may take to answer before the screen says that it does not."""
 USUAL_WINDOW = Window(80, 24)
 """Where the terminal does not know its size, as in some remote shells."""
+
+
+Paint = Callable[[Sequence[str], Picture], Sequence[str]]
+"""The lines that a terminal shows of a picture, in its colours."""
 
 
 class Watched(NamedTuple):
@@ -59,14 +63,20 @@ def awaited(find: Callable[[], State], out: Out) -> State:
         _wait_for_look()
 
 
-def redraw(watched: Watched, out: Out) -> None:
+def plain_lines(lines: Sequence[str], _: Picture) -> Sequence[str]:
+    """A Paint for terminals without colours."""
+    return lines
+
+
+def redraw(watched: Watched, out: Out, paint: Paint) -> None:
     """Draw every look over the one before, in the window of the terminal at stdout."""
     out.text(CLEAR)
     try:
         with _resizes_wait():
             while True:
                 seen = watched.look()
-                out.text(frame(fitted(watched.picture(seen), window())))
+                picture = watched.picture(seen)
+                out.text(frame(paint(fitted(picture, window()), picture)))
                 if seen.is_final:
                     return
                 signal.sigtimedwait({signal.SIGWINCH}, LOOK_SECONDS)
@@ -157,13 +167,14 @@ def as_text(seen: Seen, *, names_file: bool = False) -> bytes:
     return _picture(seen, names_file=names_file).text.encode(errors="backslashreplace")
 
 
-def as_text_on_terminal(seen: Seen, *, names_file: bool = False) -> bytes:
-    """The same; the last lines of ranks wrap no line."""
+def as_text_on_terminal(seen: Seen, paint: Paint, *, names_file: bool = False) -> bytes:
+    """The same in colour; the last lines of ranks wrap no line."""
     columns = window().columns
     picture = _picture(seen, columns=columns, names_file=names_file)
     if seen.live is not None:
         picture = narrowed(picture, columns)
-    return picture.text.encode(errors="backslashreplace")
+    lines = paint(picture.lines, picture)
+    return "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace")
 
 
 def as_paragraph(seen: Seen, *, names_file: bool = False) -> bytes:

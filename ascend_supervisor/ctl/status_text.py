@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, PeersStatus, RankRow
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
 from ascend_supervisor.events.words import counted, duration
+from ascend_supervisor.output.terminal import painted
 from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
 
@@ -66,11 +67,14 @@ MOST_RESTARTS = 5
 """How many of the latest restarts are listed."""
 STATUS_COLUMNS = 40
 """Of a rank's own STATUS text, so that its last line has room."""
+_NO_FAILURE = {None, 0, "SIGTERM"}
+"""Of a rank: it runs, has ended with 0, or was told to end."""
 TEXTS = frozenset({"STATUS", "LAST LINE"})
 TEXT_COLUMNS = 40
 """For both texts of a rank; in a narrower window other columns are left out."""
 HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 CLEAR = f"{HOME}\x1b[2J"
+BOLD, RED = "1", "31"
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 
 
@@ -82,16 +86,24 @@ class Window(Struct, frozen=True):
 
 
 class Picture(Struct, frozen=True):
-    """The status, line by line: ``facts``, then two tables with their heads, or nothing."""
+    """The status, line by line: ``facts``, then two tables with their heads, or nothing.
+
+    ``failed`` are the lines of ``ranks`` that are of ranks that have failed.
+    """
 
     facts: tuple[str, ...]
     ranks: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
+    failed: frozenset[int] = frozenset()
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it."""
+        return [*self.facts, *self.tables]
 
     @property
     def text(self) -> str:
-        """All of it."""
-        return "".join(f"{line}\n" for line in (*self.facts, *self.tables))
+        return "".join(f"{line}\n" for line in self.lines)
 
     @property
     def tables(self) -> list[str]:
@@ -120,7 +132,7 @@ def of_file(
         *_course(status, status.why, trouble),
         ("generations", _generations(status.generations)),
     ]
-    return _picture(told, heads, rows)
+    return _picture(told, heads, rows, [_end(rank) for rank in status.ranks])
 
 
 def of_answer(live: LiveStatus, columns: float = inf) -> Picture:
@@ -143,7 +155,8 @@ def of_answer(live: LiveStatus, columns: float = inf) -> Picture:
     rows = [_row(row, ends.get(row.pid or 0)) for row in live.ranks]
     if not notifies:
         heads, rows = _without("STATUS", heads, rows)
-    picture = _picture(told, *_narrowed(heads, rows, columns))
+    ended = [ends.get(row.pid or 0) for row in live.ranks]
+    picture = _picture(told, *_narrowed(heads, rows, columns), ended)
     return replace(picture, servers=servers_table(live.peers))
 
 
@@ -194,6 +207,21 @@ def fitted(picture: Picture, window: Window) -> list[str]:
     return [cut(line, columns) for line in lines]
 
 
+def coloured(lines: Sequence[str], picture: Picture) -> list[str]:
+    """``lines`` of ``picture``, cut to any size: the head of its ranks bold, failed ones red.
+
+    So is the line that counts missing ones, if one of them has failed.
+    """
+    if not picture.ranks or "" not in lines:
+        return list(lines)
+    head, last = lines.index("") + 1, len(lines) - 1
+    colours = {head: BOLD} | {min(head + number, last): RED for number in picture.failed}
+    return [
+        painted(line, colours[number]) if number in colours else line
+        for number, line in enumerate(lines)
+    ]
+
+
 def frame(lines: Sequence[str]) -> str:
     """What draws ``lines`` over those before, without flicker; the cursor ends after the last.
 
@@ -204,9 +232,14 @@ def frame(lines: Sequence[str]) -> str:
 
 
 def _picture(
-    named: Sequence[tuple[str, object]], heads: Sequence[str], rows: Sequence[Sequence[object]]
+    named: Sequence[tuple[str, object]],
+    heads: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    ends: Sequence[object],
 ) -> Picture:
-    return Picture(tuple(facts(named)), tuple(table(heads, rows)) if rows else ())
+    """``ends`` are those of the ranks in ``rows``."""
+    failed = frozenset(number for number, end in enumerate(ends, 1) if end not in _NO_FAILURE)
+    return Picture(tuple(facts(named)), tuple(table(heads, rows)) if rows else (), failed=failed)
 
 
 def _job(status: Status, started_at: str = "") -> list[tuple[str, object]]:

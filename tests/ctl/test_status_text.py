@@ -18,6 +18,7 @@ from ascend_supervisor.ctl.status_text import (
     CLEAR,
     Picture,
     Window,
+    coloured,
     fitted,
     frame,
     narrowed,
@@ -81,6 +82,31 @@ def test_a_running_job_is_told_with_the_time_in_its_phase():
         ["RANK", "LOCAL", "PID", "STATE", "UP", "OUTPUT", "QUIET", "LAST", "LINE"],
         ["0", "0", "100", "running", "2", "h", "10", "min", "1.2", "MiB", "3", "s", "loss=0.25"],
     ]
+
+
+def test_ranks_that_have_failed_are_red_below_a_bold_head():
+    ends = {101: (1, None), 102: (None, "SIGKILL"), 103: (None, "SIGTERM"), 104: (0, None)}
+    ranks = tuple(RankStatus(1, 1, pid, "log", *end) for pid, end in ends.items())
+    rows = [ROW, *(replace(ROW, pid=pid, state="ended") for pid in ends)]
+    picture = of_answer(live(*rows, ranks=ranks))
+    lines = coloured(picture.lines, picture)
+    head = lines.index("") + 1
+    assert lines[: head - 1] == list(picture.facts)
+    assert [line[:5] for line in lines[head:]] == [
+        *("\x1b[1mR", "0    ", "\x1b[31m", "\x1b[31m", "0    ", "0    ")
+    ]
+    cut = fitted(picture, Window(30, 8))
+    assert coloured(cut, picture) == [
+        *cut[:5],
+        f"\x1b[1m{cut[5]}\x1b[0m",
+        cut[6],
+        "\x1b[31mand 4 more\x1b[0m",
+    ]
+
+
+def test_a_status_without_ranks_has_no_colours():
+    picture = of_answer(live())
+    assert coloured(picture.lines, picture) == picture.lines
 
 
 def test_a_phase_that_is_not_running_says_why():

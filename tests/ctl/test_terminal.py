@@ -22,9 +22,9 @@ def steered(tmp_path: Path) -> Path:
     )
 
 
-def on_screen(path: Path, *words: str) -> str:
+def on_screen(path: Path, *words: str, before: tuple[str, ...] = ()) -> str:
     screen = Screen()
-    process(*words, "--state-file", str(path), stdout=screen.stdout)
+    process(*words, "--state-file", str(path), before=before, stdout=screen.stdout)
     return screen.text()
 
 
@@ -65,6 +65,16 @@ def test_status_steers_no_terminal_and_shows_a_ranks_lines_indented(tmp_path):
     assert "\x1b" not in text
     assert FORGED in text
     assert not [line for line in text.splitlines() if line.startswith(FORGED)]
+
+
+@pytest.mark.parametrize("words", [["status"], ["status", "--watch"]])
+def test_a_failed_rank_is_red_where_a_terminal_has_colours(tmp_path, words):
+    failed = {**rank_of(tmp_path / "log"), "status": 1}
+    path = own_state(tmp_path / "state", ranks=[failed], phase="ended", exit_code=1)
+    assert "\x1b[31m0 " in on_screen(path, *words)
+    plain = on_screen(path, *words, before=("env", "NO_COLOR=1"))
+    assert "exit code" in plain
+    assert "\x1b[31m" not in plain
 
 
 @pytest.mark.parametrize(
