@@ -51,7 +51,7 @@ class _Whole(Struct, frozen=True):
     servers: int
 
 
-class Reading:
+class ViewReading:
     """``etcd`` names keys as the job does, without its prefix."""
 
     def __init__(self, etcd: Etcd) -> None:
@@ -170,7 +170,7 @@ class Store:
         self._alive = records.lease_of(incarnation)
         self._ttl = ttl
         self._job: int | None = None
-        self._reading = Reading(self._etcd)
+        self._reading = ViewReading(self._etcd)
 
     async def read(self, near: Near | None = None, servers: int = MOST_SERVERS) -> View:
         """All that is known of the job, which has so many servers.

@@ -24,7 +24,7 @@ from ascend_supervisor.coordination.agreement.records import (
 from ascend_supervisor.coordination.agreement.situation import JobRules, Self
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.near import Near, in_turn, near_of
-from ascend_supervisor.coordination.peers.store import Reading, Store
+from ascend_supervisor.coordination.peers.store import Store, ViewReading
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.values import Delete, Put, Transaction
 from ascend_supervisor.restart_policy import RestartBudget
@@ -62,7 +62,7 @@ class Bench:
     def __init__(self, client: Etcd) -> None:
         self._whole = Store(client, "job", "i0", 10)
         self._client = client.below(PREFIX)
-        self._reading = Reading(self._client)
+        self._reading = ViewReading(self._client)
 
     async def put(self, kept: Mapping[str, Record]) -> None:
         puts = tuple(Put(name, encode(record)) for name, record in kept.items())
@@ -194,7 +194,7 @@ async def test_all_is_read_now_and_then(etcd):
     async with at(etcd) as client:
         bench, now_and_then = Bench(client), Near(0, SERVERS, limit=0.0)
         await bench.put({**epoch(Phase.RUN), **MEMBERS})
-        reading = Reading(client.below(PREFIX))
+        reading = ViewReading(client.below(PREFIX))
         await reading.view(now_and_then)
         await bench.delete(records.alive_key(6))
         assert await reading.view(now_and_then) == await bench.all()

@@ -1,0 +1,1 @@
+"""How far the job is, as its own output says, and what its time was spent on; pure."""

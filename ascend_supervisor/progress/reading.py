@@ -1,0 +1,26 @@
+"""What one record of an output says about the training; a value; pure."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Reading(Struct, frozen=True):
+    """Read at ``at`` (seconds, of the caller's clock), in the format of this name.
+
+    ``step`` is the number of steps that are done, and ``steps`` how many there are in all; in a
+    format that counts within the epoch only (``is_within_epoch``) it is the step of ``epoch``.
+    ``epoch`` is as it was printed: some count from 0. ``seconds`` is the time of a step.
+    ``checkpoint`` is the step up to which the training is saved, ``resumed`` the one from which
+    it goes on. None is not told; at least one of the steps is there.
+    """
+
+    at: float
+    format: str
+    step: int | None = None
+    steps: int | None = None
+    epoch: int | None = None
+    seconds: float | None = None
+    checkpoint: int | None = None
+    resumed: int | None = None
+    is_within_epoch: bool = False
