@@ -1,0 +1,265 @@
+"""What the time of a job was spent on: every second in one category, a fold over events; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+Category = Literal[
+    "waiting",
+    "start",
+    "training",
+    "trained_again",
+    "stalled",
+    "stopping",
+    "restarting",
+    "unknown",
+]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+Doing = Literal["waiting", "starting", "stepping", "stopping", "restarting"]
+Position = tuple[int, int]
+"""An epoch and a step; the epoch is 0 where steps are counted over all epochs."""
+NANOSECONDS = 10**9
+
+
+class KeptAccount(Struct, frozen=True):
+    """What the state file keeps of an account, and a later start in the same place goes on with.
+
+    ``account`` are seconds by category, to the millisecond: their sum is the whole time.
+    ``percent_training`` is None while no step was seen. ``best_step`` is the furthest one, in the
+    epoch ``best_epoch`` if steps are counted within epochs.
+    """
+
+    account: Mapping[str, float]
+    percent_training: float | None = None
+    best_step: int | None = None
+    best_epoch: int = 0
+    generations: int = 0
+    hangs: int = 0
+
+
+class Account(Struct, frozen=True):
+    """The account at one moment; each method gives the account after something has happened.
+
+    ``now`` are seconds of a clock that goes on while we are stopped. What is told late, with a
+    time before the latest change, counts as of that change. Times are nanoseconds inside, so that
+    the categories add up exactly.
+
+    ``spent`` is what lies before ``since``; what lies after it is spent on what we are ``doing``.
+    ``stepless`` are starts that no step followed: they are `start` if the job shows steps at all,
+    otherwise `unknown`. ``generation_start`` is the start of this generation, until its second
+    step. Steps up to ``best_before`` were trained before.
+    """
+
+    since: int
+    doing: Doing = "waiting"
+    spent: Mapping[Category, int] = field(default_factory=dict)
+    stepless: int = 0
+    generation_start: int = 0
+    longest_start: int = 0
+    resumed_step: int = 0
+    last: Position | None = None
+    best: Position | None = None
+    best_before: Position | None = None
+    generations: int = 0
+    hangs: int = 0
+
+    def waits(self, now: float) -> Account:
+        """For the rank table, for other servers, for a scheduler."""
+        return _turned(self, "waiting", now)
+
+    def starts(self, now: float) -> Account:
+        """The first process of a generation."""
+        return replace(
+            _turned(self, "starting", now),
+            generations=self.generations + 1,
+            generation_start=0,
+            resumed_step=0,
+            last=None,
+            best_before=self.best,
+        )
+
+    def resumes(self, step: int) -> Account:
+        """This generation goes on from a checkpoint of ``step``; told before its second step."""
+        return replace(self, resumed_step=step)
+
+    def steps(self, step: int, now: float, epoch: int = 0) -> Account:
+        """``step`` was seen; with its ``epoch`` if steps are counted within epochs.
+
+        The time since the step seen before belongs to all steps since then alike. A start ends
+        with the first step. If more steps than one had been made when the first was seen, their
+        time is taken from the start as soon as the second shows how long steps take.
+        """
+        position = (epoch, step)
+        best = max(self.best or position, position)
+        if self.doing == "starting":
+            started = _spent(self, "start", now)
+            start = started.since - self.since
+            longest = max(start, self.longest_start)
+            account = replace(started, generation_start=start, longest_start=longest)
+            return replace(account, doing="stepping", last=position, best=best)
+        if self.doing != "stepping" or self.last is None:
+            return replace(self, best=best)
+        if position == self.last:
+            return self
+        account = self if position > self.last else replace(self, best_before=self.best)
+        return replace(_trained(account, position, now), last=position, best=best)
+
+    def stops(self, now: float, *, is_hang: bool = False) -> Account:
+        """The first reason to end, of a generation or of all.
+
+        ``is_hang``: the generation hung, or it failed after a silence that was longer than any
+        pause between its steps. The time since its last step is `stalled` then; of a start
+        without a step what goes beyond the longest start before. Otherwise that time belongs to
+        the step that was never finished.
+        """
+        if self.doing == "stopping":
+            return self
+        account = self
+        if is_hang:
+            account = replace(_stalled(self, now), hangs=self.hangs + 1)
+        return _turned(account, "stopping", now)
+
+    def stopped(self, now: float) -> Account:
+        """Nothing of the generation is left."""
+        return _turned(self, "restarting", now)
+
+    def nanoseconds(self, now: float) -> dict[Category, int]:
+        """By category, all of them; they add up to all the time until ``now``."""
+        account = _turned(self, self.doing, now)
+        spent = {one: account.spent.get(one, 0) for one in CATEGORIES}
+        spent["unknown" if self.best is None else "start"] += account.stepless
+        return spent
+
+    def kept(self, now: float) -> KeptAccount:
+        spent = self.nanoseconds(now)
+        total = sum(spent.values())
+        epoch, step = self.best or (0, None)
+        known = step is not None and total > 0
+        return KeptAccount(
+            _seconds(spent),
+            round(100 * spent["training"] / total, 1) if known else None,
+            step,
+            epoch,
+            self.generations,
+            self.hangs,
+        )
+
+
+def beginning(now: float, earlier: KeptAccount | None = None, pause: float = 0.0) -> Account:
+    """The account when the supervisor begins.
+
+    ``earlier`` is that of an earlier start in the same place, which ended ``pause`` seconds ago.
+    """
+    account = Account(_nanoseconds(now))
+    if earlier is None:
+        return account
+    spent = {one: _nanoseconds(earlier.account.get(one, 0.0)) for one in CATEGORIES}
+    stepless = 0
+    if earlier.best_step is None:
+        stepless = spent.pop("unknown")
+    else:
+        account = replace(account, best=(earlier.best_epoch, earlier.best_step))
+    account = replace(
+        account,
+        spent=spent,
+        stepless=stepless,
+        generations=earlier.generations,
+        hangs=earlier.hangs,
+    )
+    return _added(account, "restarting", _nanoseconds(pause))
+
+
+def _turned(account: Account, doing: Doing, now: float) -> Account:
+    match account.doing:
+        case "starting":
+            at = _at(account, now)
+            stepless = account.stepless + at - account.since
+            account = replace(account, stepless=stepless, since=at)
+        case "stepping":
+            last, best = account.last, account.best_before
+            is_new = best is None or last is None or last >= best
+            account = _spent(account, "training" if is_new else "trained_again", now)
+        case "waiting" | "stopping" | "restarting":
+            account = _spent(account, account.doing, now)
+    return replace(account, doing=doing)
+
+
+def _spent(account: Account, category: Category, now: float) -> Account:
+    at = _at(account, now)
+    return replace(_added(account, category, at - account.since), since=at)
+
+
+def _added(account: Account, category: Category, span: int) -> Account:
+    spent = {**account.spent, category: account.spent.get(category, 0) + span}
+    return replace(account, spent=spent)
+
+
+def _stalled(account: Account, now: float) -> Account:
+    if account.doing == "starting" and account.best is not None:
+        usual = min(account.longest_start, _at(account, now) - account.since)
+        account = replace(_added(account, "start", usual), since=account.since + usual)
+    elif account.doing != "stepping":
+        return account
+    return _spent(account, "stalled", now)
+
+
+def _trained(account: Account, position: Position, now: float) -> Account:
+    """The time from the last step to the step at ``position``."""
+    at = _at(account, now)
+    before = account.last or position
+    account = _from_start(account, before, position, at - account.since)
+    account = _with_steps(account, before, position, at - account.since)
+    return replace(account, since=at, generation_start=0)
+
+
+def _from_start(account: Account, first: Position, second: Position, span: int) -> Account:
+    """The steps before the first one that was seen, which the start has been charged with.
+
+    A job that tells every tenth step has made ten when it tells the first of them, but one that
+    tells its first step and then every hundredth has made one.
+    """
+    count = second[1] - first[1] if first[0] == second[0] else 0
+    steps = min(count, first[1] - account.resumed_step) - 1
+    if steps <= 0:
+        return account
+    moved = min(span * steps // count, account.generation_start)
+    account = _added(account, "start", -moved)
+    return _with_steps(account, (first[0], first[1] - steps), first, moved)
+
+
+def _with_steps(account: Account, before: Position, position: Position, span: int) -> Account:
+    """``span`` for the steps after ``before``, up to ``position``."""
+    best = account.best_before
+    if best is not None and position <= best:
+        return _added(account, "trained_again", span)
+    if best is None or best <= before:
+        return _added(account, "training", span)
+    if not before[0] == best[0] == position[0]:
+        return _added(account, "training", span)  # how many steps an epoch has is not known
+    again = span * (best[1] - before[1]) // (position[1] - before[1])
+    return _added(_added(account, "trained_again", again), "training", span - again)
+
+
+def _at(account: Account, now: float) -> int:
+    return max(_nanoseconds(now), account.since)
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * NANOSECONDS)
+
+
+def _seconds(spent: Mapping[Category, int]) -> dict[str, float]:
+    """Rounded to the millisecond in such a way that they still add up to the rounded sum."""
+    seconds: dict[str, float] = {}
+    total = told = 0
+    for category in CATEGORIES:
+        total += spent[category]
+        milliseconds = round(total / 1e6) - told
+        told += milliseconds
+        seconds[category] = milliseconds / 1000
+    return seconds

@@ -1,0 +1,98 @@
+"""How far a job is and what its time was spent on, in sentences for people; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ascend_supervisor.events.words import counted, duration
+from ascend_supervisor.progress.account import Category, KeptAccount
+
+LOSSES: Mapping[Category, str] = {
+    "trained_again": "trained again",
+    "stalled": "until hangs were noticed",
+    "start": "of start",
+    "waiting": "of waiting",
+    "stopping": "of stopping",
+    "restarting": "between generations",
+    "unknown": "without a step",
+}
+SMALL_SHARE = 0.01
+"""Of the time that was not training: less is not worth a word."""
+EXACT_SECONDS = 120.0
+"""Longer times are told in whole minutes."""
+
+
+def account_sentence(kept: KeptAccount) -> str:
+    """How much of the time was training, and what took the rest; empty if no step was seen."""
+    if kept.percent_training is None:
+        return ""
+    total = sum(kept.account.values())
+    trained = f"trained {kept.percent_training:.4g} % of {_about(total)}"
+    rest = total - kept.account.get("training", 0.0)
+    losses = [(kept.account.get(one, 0.0), words) for one, words in LOSSES.items()]
+    told = [
+        f"{_about(seconds)} {words}"
+        for seconds, words in sorted(losses, key=lambda loss: -loss[0])
+        if seconds >= max(SMALL_SHARE * rest, 1.0)
+    ]
+    if not told:
+        return trained
+    return f"{trained}; {_thieves(kept)}: {', '.join(told)}"
+
+
+def _thieves(kept: KeptAccount) -> str:
+    restarts = max(kept.generations - 1, 0)
+    found = [_number_of(restarts, "restart")] if restarts else []
+    found += [_number_of(kept.hangs, "hang")] if kept.hangs else []
+    return f"{' and '.join(found)} took the rest" if found else "the rest"
+
+
+def _number_of(number: int, one: str) -> str:
+    return f"a {one}" if number == 1 else counted(number, one)
+
+
+def status_words(
+    *,
+    step: int | None = None,
+    steps: int | None = None,
+    seconds_per_step: float | None = None,
+    checkpoint_step: int | None = None,
+    checkpoint_age: float | None = None,
+) -> str:
+    """How far the job is, as far as it is known; empty if neither step nor checkpoint is known."""
+    return "; ".join(
+        part
+        for part in (
+            "" if step is None else _step_words(step, steps, seconds_per_step),
+            "" if checkpoint_step is None else _checkpoint_words(checkpoint_step, checkpoint_age),
+        )
+        if part
+    )
+
+
+def _step_words(step: int, steps: int | None, seconds_per_step: float | None) -> str:
+    parts = [f"step {step:,}"]
+    if steps:
+        parts[0] += f" of {steps:,} ({100 * step // steps} %)"
+    if seconds_per_step is not None:
+        parts.append(f"{step_seconds(seconds_per_step)} a step")
+        if steps and steps > step:
+            parts.append(f"{_about((steps - step) * seconds_per_step)} left")
+    return ", ".join(parts)
+
+
+def _checkpoint_words(step: int, age: float | None) -> str:
+    return f"checkpoint of step {step:,}" + ("" if age is None else f", {_about(age)} ago")
+
+
+def step_seconds(seconds: float) -> str:
+    """How long a step takes, in two digits: ``2.1 s``, ``35 ms``, ``2 min``."""
+    if seconds >= EXACT_SECONDS:
+        return _about(seconds)
+    number, unit = (seconds, "s") if seconds >= 1 else (1000 * seconds, "ms")
+    return f"{float(f'{number:.2g}'):g} {unit}"
+
+
+def _about(seconds: float) -> str:
+    unit = 60 if seconds >= EXACT_SECONDS else 1
+    return duration(unit * round(seconds / unit))
