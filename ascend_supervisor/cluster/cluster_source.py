@@ -35,7 +35,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import CLUSTER_WORDS, ClusterSource
 from ascend_supervisor.settings.readers import Method
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
-from ascend_supervisor.tasks.threads import answer_of
+from ascend_supervisor.tasks.threads import Call
 
 TABLE_SECONDS = 10.0
 """How long the file systems may take to tell whether there is a rank table."""
@@ -123,7 +123,7 @@ def _table_or_variables(
     """
     places = table_places(None, environ)
     nowhere: Path | None = Path()
-    path = answer_of(partial(table_path, places), TABLE_SECONDS, nowhere)
+    path = Call(partial(table_path, places)).within(TABLE_SECONDS, nowhere)
     if path is nowhere and needs_file:
         raise Unavailable(
             f"cannot tell whether there is a rank table: the file system of {places[0]} has not "

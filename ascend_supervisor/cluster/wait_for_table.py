@@ -36,7 +36,7 @@ from ascend_supervisor.files.watch import (
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.long_wait import TABLE, LongWait
-from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.tasks.threads import Call
 
 LASTING_SECONDS = 10.0
 """What has been unreadable for so long is no torn write any more."""
@@ -189,7 +189,7 @@ class TableFile:
             return self._parsed
         try:
             # In a thread: a large table takes a second, and signals must be handled meanwhile.
-            table = await in_thread(partial(parse, content))
+            table = await Call(partial(parse, content)).result()
         except TableRefused as refusal:
             raise TableRefused(*(f"{path}: {fault}" for fault in refusal.faults)) from refusal
         if isinstance(table, NotReady):

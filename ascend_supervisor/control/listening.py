@@ -18,7 +18,7 @@ from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve, free_descriptors
 from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import Errand, aside
+from ascend_supervisor.tasks.threads import Call, aside
 
 ROOM = 100
 """Descriptors that must be free: 16 ranks take 64 or so. A job can do without this socket."""
@@ -40,7 +40,7 @@ class Listening:
         self._tell = tell
         self._sockets: list[ListeningSocket] = []
         """The last one is in use."""
-        self._errand: Errand[None] | None = None
+        self._making: Call[None] | None = None
         """Makes it again."""
         self._is_closed = False
         self._turn = Lock()
@@ -49,13 +49,13 @@ class Listening:
 
     async def open(self) -> bool:
         """Whether there is a socket; if none can be had, this was told."""
-        errand = Errand(self._make)
+        making = Call(self._make)
         with anyio.move_on_after(self._patience):
-            await errand.over()
-        if not errand.is_done:
+            await making.over()
+        if not making.is_done:
             self._tell("the file system does not answer; it is there as soon as that does")
         try:
-            await errand.result()
+            await making.result()
             self.reserve = Reserve()
         except (OSError, NoThread) as error:
             self._tell_missing("it cannot be made", error)
@@ -71,9 +71,9 @@ class Listening:
         is_failing = False
         while True:
             await self._removals.of(self._path)
-            self._errand = Errand(self._make)
+            self._making = Call(self._make)
             try:
-                await self._errand.result()
+                await self._making.result()
             except (OSError, NoThread) as error:
                 if not is_failing:
                     self._tell_missing("it was removed, and cannot be made again", error)
@@ -95,8 +95,8 @@ class Listening:
         """Remove its file, unless another one has taken its place; also one that is being made."""
         with anyio.move_on_after(REMOVE_SECONDS, shield=True):
             await aside(self._remove)
-            if self._errand is not None:
-                await self._errand.over()
+            if self._making is not None:
+                await self._making.over()
 
     def _make(self) -> None:
         """May block."""

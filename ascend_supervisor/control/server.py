@@ -36,7 +36,7 @@ from ascend_supervisor.files.reserved_descriptor import NONE_LEFT
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import Errand
+from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.untrusted_text import plain, printable
 
 PATIENCE_SECONDS = 5.0
@@ -149,7 +149,7 @@ class ControlSocket:
         self._listening = Listening(path, removals, self._tell, patience)
         self._report = report
         self._begun = anyio.Event()
-        self._users: Errand[Mapping[int, str]] | None = None
+        self._users: Call[Mapping[int, str]] | None = None
         self._conversations: dict[Conversation, None] = {}
 
     def begin(self) -> None:
@@ -164,7 +164,7 @@ class ControlSocket:
     async def serve(self) -> None:
         """Answer until this is cancelled; then the file is removed."""
         await self._begun.wait()
-        self._users = Errand(user_names)
+        self._users = Call(user_names)
         try:
             if not await self._listening.open():
                 return

@@ -16,7 +16,7 @@ import httpcore
 from msgspec import Struct
 
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import Errand
+from ascend_supervisor.tasks.threads import Call
 
 FRESH_SECONDS = 0.5
 """So long a connection waits for a new answer where an earlier one is known."""
@@ -32,7 +32,7 @@ class NoAddress(OSError):
 
 class _LookUp(Struct, frozen=True):
     began: float
-    errand: Errand[tuple[str, ...]]
+    call: Call[tuple[str, ...]]
 
 
 class Names:
@@ -49,15 +49,15 @@ class Names:
         known = self._known.get(host)
         one = self._going_on.get(host)
         if one is None:
-            errand = Errand(partial(_looked_up, host))
-            one = self._going_on[host] = _LookUp(time.monotonic(), errand)
+            one = _LookUp(time.monotonic(), Call(partial(_looked_up, host)))
+            self._going_on[host] = one
         with anyio.move_on_after(seconds if known is None else min(seconds / 4, FRESH_SECONDS)):
-            await one.errand.over()
-        if not one.errand.is_done:
+            await one.call.over()
+        if not one.call.is_done:
             return known or _without(time.monotonic() - one.began)
         self._going_on.pop(host, None)
         try:
-            self._known[host] = one.errand.answer
+            self._known[host] = one.call.answer
         except (OSError, NoThread) as error:
             if known is None:
                 raise (NoAddress(str(error)) if isinstance(error, NoThread) else error) from error

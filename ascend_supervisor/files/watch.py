@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import Errand, check_room
+from ascend_supervisor.tasks.threads import check_room, in_turn
 
 POLL_SECONDS = 1.0
 DEADLINE_SECONDS = 10.0
@@ -38,31 +38,26 @@ class FileSystemTimeout(Exception):
 
 
 class SlowFiles:
-    """Runs file system calls that may block in a thread, with a deadline in seconds.
+    """File system calls that may block, one at a time, each with a deadline in seconds.
 
-    A thread that hangs is abandoned; until it returns, every call raises FileSystemTimeout.
+    A call that is late goes on; until it returns, every other raises FileSystemTimeout at once.
     """
 
     def __init__(self, deadline: float = DEADLINE_SECONDS) -> None:
         self._deadline = deadline
-        self._limiter = anyio.CapacityLimiter(1)
-        self._errand: Errand[Any] | None = None
+        self._place = anyio.Semaphore(1)
         self._is_late = False
 
     async def ask(self, question: Callable[[], T]) -> T:
         """The answer; raises FileSystemTimeout, or what ``question`` raises."""
-        earlier = self._errand
-        if earlier is not None and self._is_late and not earlier.is_done:
+        if self._is_late and not self._place.value:
             raise FileSystemTimeout
         self._is_late = False
-        with anyio.move_on_after(self._deadline):
-            if earlier is not None:  # a cancelled call may still be running
-                await earlier.over()
-            self._errand = errand = Errand(question, self._limiter)
-            try:
-                return await errand.result()
-            except NoThread as lacking:
-                raise FileSystemTimeout(str(lacking)) from lacking
+        try:
+            with anyio.move_on_after(self._deadline):
+                return await in_turn(question, self._place)
+        except NoThread as lacking:
+            raise FileSystemTimeout(str(lacking)) from lacking
         self._is_late = True
         raise FileSystemTimeout
 

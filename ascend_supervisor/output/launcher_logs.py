@@ -25,7 +25,7 @@ from ascend_supervisor.output.mirror import Mirror
 from ascend_supervisor.output.pump import Sink
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.clock import Clock, whole_second
-from ascend_supervisor.tasks.threads import Errand, in_thread
+from ascend_supervisor.tasks.threads import Call
 
 PIECES_AT_ONCE = 16
 """Of 64 KiB each; how much of a log is in memory."""
@@ -96,7 +96,7 @@ class WorkerLogs:
         """One thread checks all of them: they are in one directory."""
         while True:
             with suppress(NoThread):
-                found = await in_thread(lambda: [log.look() for log in self._unshown])
+                found = await Call(lambda: [log.look() for log in self._unshown]).result()
                 for log, now in zip(self._unshown, found, strict=True):
                     log.note(now)
             await whole_second()
@@ -151,7 +151,7 @@ class _Mirrored:
         self._tail = tail
         self._sink = sink
         self._pieces = tail.more()
-        self._errand: Errand[_Read] | None = None
+        self._reading: Call[_Read] | None = None
         self._waiting: deque[bytes] = deque()
         """What was read and waits for room on the console."""
 
@@ -172,19 +172,19 @@ class _Mirrored:
         while self._waiting:
             self._sink.take(self._portion())
         self._sink.end()
-        if self._errand is None:
+        if self._reading is None:
             self._tail.close()
         else:
-            self._errand.then(self._tail.close)
+            self._reading.then(self._tail.close)
 
     async def _mirror_more(self) -> bool:
-        if self._errand is None:
-            self._errand = Errand(partial(_read, self._tail, self._pieces))
+        if self._reading is None:
+            self._reading = Call(partial(_read, self._tail, self._pieces))
         try:
-            read = await self._errand.result()
+            read = await self._reading.result()
         except NoThread as lacking:
             read = _Read((), str(lacking), goes_on=False)
-        self._errand = None
+        self._reading = None
         self._waiting.extend(read.pieces)
         self.trouble = read.trouble
         await self._show()

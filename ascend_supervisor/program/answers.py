@@ -46,7 +46,7 @@ from ascend_supervisor.settings.precedence import Telling
 from ascend_supervisor.settings.readers import ALL_RANKS, ConsoleFormat
 from ascend_supervisor.stop_requests import Listen
 from ascend_supervisor.supervisor import refused
-from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of, aside
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call, aside
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.command import (
     check_command,
@@ -237,7 +237,7 @@ def _tell_kubelet(cause: str, telling: Telling) -> None:
         return
     text = text_of(printable(cause))
     try:
-        answer_of(partial(write_refusal, path, text), ANSWER_SECONDS, otherwise=None)
+        Call(partial(write_refusal, path, text)).within(ANSWER_SECONDS, otherwise=None)
     except OSError as error:
         tell(f"ascend_supervisor: the termination log {path} cannot be written: {reason_of(error)}")
     except NoThread:  # nor would anything else be written

@@ -18,7 +18,7 @@ from ascend_supervisor.job_files import UNNAMED_JOB, Place, StartCount
 from ascend_supervisor.output.terminal_escapes import harmless_text
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call
 from ascend_supervisor.untrusted_text import clipped, printable
 
 CAUSE_CHARACTERS = 3000
@@ -41,7 +41,7 @@ def earlier_end(place: Place) -> EarlierEnd | None:
     if place.job_id == UNNAMED_JOB:
         return None
     with suppress(NoThread):  # whoever needs one says so
-        state = answer_of(partial(_state_in, Path(place.state_file)), ANSWER_SECONDS, None)
+        state = Call(partial(_state_in, Path(place.state_file))).within(ANSWER_SECONDS, None)
         return None if state is None else _end(state, place)
     return None
 

@@ -35,7 +35,7 @@ from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.stop_requests import HEARD, Interrupts, Listen
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call
 
 SLOW_SECONDS = 5.0
 """A file that runs longer than this is reported."""
@@ -60,7 +60,7 @@ def without_cann(
 def _exists(path: Path) -> bool:
     """Whether it exists; False if a file system does not answer."""
     with suppress(NoThread):
-        return answer_of(partial(os.path.exists, path), ANSWER_SECONDS, otherwise=False)
+        return Call(partial(os.path.exists, path)).within(ANSWER_SECONDS, otherwise=False)
     return False
 
 
@@ -133,7 +133,7 @@ async def _sourced(
 def _unreadable(file: Path) -> str | None:
     """Why bash could not read it; None if it can, or if a file system does not answer."""
     with suppress(NoThread):
-        return answer_of(partial(_reading_fault, file), ANSWER_SECONDS, otherwise=None)
+        return Call(partial(_reading_fault, file)).within(ANSWER_SECONDS, otherwise=None)
     return None
 
 

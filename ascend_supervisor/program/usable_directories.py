@@ -18,7 +18,7 @@ from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.files.regular_file import reason_of, refuse_to_replace
 from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
 from ascend_supervisor.settings.precedence import Settings
-from ascend_supervisor.tasks.threads import ANSWER_SECONDS, answer_of
+from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call
 from ascend_supervisor.untrusted_text import plain
 
 
@@ -71,7 +71,7 @@ def _check(option: str, directory: Path | None, *faults: FindFault) -> None:
     def found() -> str | None:
         return next(filter(None, (fault(directory) for fault in faults)), None)
 
-    if fault := answer_of(found, ANSWER_SECONDS, otherwise=None):
+    if fault := Call(found).within(ANSWER_SECONDS, otherwise=None):
         raise CannotWrite(
             f"{option} {plain(str(directory))}: expected a directory, found that {fault}; name "
             f"another one with {option}"
@@ -91,7 +91,7 @@ def _check_state_file(path: Path | None) -> None:
             return reason_of(error)
         return None
 
-    if fault := answer_of(found, ANSWER_SECONDS, otherwise=None):
+    if fault := Call(found).within(ANSWER_SECONDS, otherwise=None):
         raise CannotWrite(
             f"--state-file {plain(str(path))}: expected a regular file, or none yet, found that "
             f"{fault}; name another one with --state-file"
@@ -116,4 +116,4 @@ def _read_only(directory: Path) -> str | None:
 
 def _presumably(holds: Callable[[], bool]) -> bool:
     """The answer of ``holds``; True if the file system does not answer in time."""
-    return answer_of(holds, ANSWER_SECONDS, otherwise=True)
+    return Call(holds).within(ANSWER_SECONDS, otherwise=True)

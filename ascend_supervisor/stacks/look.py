@@ -31,7 +31,7 @@ from ascend_supervisor.stacks.survey import AT_ONCE, KERNEL_SECONDS, Survey
 from ascend_supervisor.stacks.whereabouts import page, whereabouts
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.tasks.threads import Errand
+from ascend_supervisor.tasks.threads import in_turn
 from ascend_supervisor.workers.runtime import Runtime
 
 DIRECTORY_MODE = 0o700
@@ -154,9 +154,9 @@ class Stacks:
         self._beside = beside
         self._turn = anyio.Lock()
         self._latest: StacksTaken | None = None
-        self._readers = anyio.CapacityLimiter(AT_ONCE)
+        self._readers = anyio.Semaphore(AT_ONCE)
         self._path = SlowFiles(KERNEL_SECONDS)
-        self._writers = anyio.CapacityLimiter(1)
+        self._writers = anyio.Semaphore(1)
 
     async def look(self, life: Life) -> str:
         """Who waits where, and where the files are, before a hung generation is ended.
@@ -227,7 +227,7 @@ class Stacks:
         write = partial(_write, wanted, looks, headline)
         try:
             with anyio.move_on_after(seconds):
-                return await Errand(write, self._writers).result()
+                return await in_turn(write, self._writers)
         except NoThread as error:
             return Written(wanted, (), str(error))
         return Written(wanted, (), f"the disk has not answered within {seconds:g} s")

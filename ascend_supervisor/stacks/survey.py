@@ -27,7 +27,7 @@ from ascend_supervisor.stacks.kernel_side import family, look_at
 from ascend_supervisor.stacks.pyspy import PySpy, PySpyFailed
 from ascend_supervisor.stacks.seen import ENDED, STOPPED, STUCK, Looked, SeenProcess, Subject
 from ascend_supervisor.stacks.signalled import ask
-from ascend_supervisor.tasks.threads import Errand
+from ascend_supervisor.tasks.threads import in_turn
 from ascend_supervisor.workers.runtime import Runtime
 
 MOST_PROCESSES = 512
@@ -133,7 +133,7 @@ class Survey:
         self,
         how: HangDump,
         runtime: Runtime,
-        threads: anyio.CapacityLimiter,
+        threads: anyio.Semaphore,
         path: SlowFiles,
         beside: Path = pyspy.BESIDE,
     ) -> None:
@@ -160,9 +160,7 @@ class Survey:
             subjects: tuple[Subject, ...] = (subject,)
             if subject.leads_ranks:
                 with suppress(OSError, NoThread), anyio.move_on_after(KERNEL_SECONDS):
-                    subjects = await Errand(
-                        partial(with_ranks_below, subject), self._threads
-                    ).result()
+                    subjects = await in_turn(partial(with_ranks_below, subject), self._threads)
             self.looks += map(Looked, subjects)
 
     async def _py_spy(self) -> PySpy | None:
@@ -194,7 +192,7 @@ class Survey:
     async def _read_proc(self, looked: Looked) -> None:
         try:
             with anyio.move_on_after(KERNEL_SECONDS) as scope:
-                await Errand(partial(look_at, looked), self._threads).result()
+                await in_turn(partial(look_at, looked), self._threads)
         except (OSError, NoThread) as error:
             looked.notes.append(f"/proc cannot be read: {scarcity(error) or error}")
         else:

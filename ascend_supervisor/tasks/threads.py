@@ -19,7 +19,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-import anyio.to_thread
+import anyio
 
 from ascend_supervisor.scarcity import MORE_MEMORY, MORE_THREADS, NoThread
 
@@ -140,14 +140,6 @@ def start_thread(run: Callable[[], object], name: str) -> threading.Thread:
     return thread
 
 
-def answer_of(ask: Callable[[], T], seconds: float, otherwise: T) -> T:
-    """What ``ask`` answers, or raises, within so many seconds; it may block. Raises NoThread."""
-    answer: Future[T] = Future()
-    start_thread(partial(_call, ask, answer), "an answer")
-    wait((answer,), seconds)
-    return answer.result() if answer.done() else otherwise
-
-
 def check_room(threads: int) -> None:
     """Raise NoThread if so many threads cannot be started now; none of them is left."""
     enough = threading.Event()
@@ -170,24 +162,72 @@ def _wait_until_forgotten(ended: Iterable[threading.Thread]) -> None:
         time.sleep(0.001)
 
 
+class Call(Generic[T]):
+    """``function``, called in a thread; one that never returns takes that thread and no more.
+
+    Whoever waits for it may give up and come back: the call goes on, and its result is kept.
+    """
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._result: Future[T] = Future()
+        try:
+            _free_caller().calls.put((function, self._result))
+        except NoThread as lacking:
+            self._result.set_exception(lacking)
+
+    @property
+    def is_done(self) -> bool:
+        return self._result.done()
+
+    @property
+    def answer(self) -> T:
+        """The result of a call that is done; raises NoThread, or what ``function`` raises."""
+        return self._result.result()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is done within so many seconds; nothing else runs in this thread meanwhile."""
+        return bool(wait((self._result,), seconds).done)
+
+    def within(self, seconds: float, otherwise: T) -> T:
+        """The ``answer``, or ``otherwise`` if there is none within so many seconds; as ``wait``."""
+        return self.answer if self.wait(seconds) else otherwise
+
+    async def over(self) -> None:
+        """Wait until it is done, whatever its result."""
+        over = asyncio.Event()
+        self.then(over.set)
+        await over.wait()
+
+    async def result(self) -> T:
+        """The ``answer``, when there is one."""
+        await self.over()
+        return self.answer
+
+    def then(self, act: Callable[[], None]) -> None:
+        """Call ``act`` in this event loop when the call is done."""
+        loop = asyncio.get_running_loop()
+
+        def tell(_: Future[T]) -> None:
+            with suppress(RuntimeError):  # that loop has ended meanwhile
+                loop.call_soon_threadsafe(act)
+
+        self._result.add_done_callback(tell)
+
+
 async def aside(function: Callable[[], T]) -> T:
     """The result of ``function``, run in a thread, or here if no thread can be started."""
     try:
-        return await in_thread(function)
+        return await Call(function).result()
     except NoThread:
         return function()
 
 
-async def in_thread(function: Callable[[], T], limiter: anyio.CapacityLimiter | None = None) -> T:
-    """The result of ``function``, run in a thread, which is abandoned on cancellation.
-
-    Raises NoThread, or what ``function`` raises.
-    """
-    answer: Future[T] = Future()
-    async with limiter or anyio.to_thread.current_default_thread_limiter():
-        caller = _idle.pop() if _idle else _Caller()
-        caller.calls.put((function, answer))
-        return await asyncio.wrap_future(answer)
+async def in_turn(function: Callable[[], T], places: anyio.Semaphore) -> T:
+    """The result of a Call when one of ``places`` is free; it is taken until the call is done."""
+    await places.acquire()
+    call = Call(function)
+    call.then(places.release)
+    return await call.result()
 
 
 class _Caller:
@@ -200,68 +240,28 @@ class _Caller:
     def _run(self) -> None:
         is_idle = True
         while is_idle:
-            function, answer = self.calls.get()
-            tell = _result_of(function, answer) if answer.set_running_or_notify_cancel() else None
+            function, result = self.calls.get()
+            tell = _told(function, result)
             is_idle = len(_idle) < MOST_IDLE
             if is_idle:  # before anybody can ask for more
                 _idle.append(self)
-            if tell is not None:
-                tell()
-            del function, answer, tell
+            tell()
+            del function, result, tell
 
 
 _idle: list[_Caller] = []
 
 
-def _call(function: Callable[[], T], answer: Future[T]) -> None:
-    _result_of(function, answer)()
-
-
-def _result_of(function: Callable[[], T], answer: Future[T]) -> Callable[[], None]:
-    """Call ``function``; returns what gives its result as ``answer``."""
+def _free_caller() -> _Caller:
     try:
-        return partial(answer.set_result, function())
+        return _idle.pop()
+    except IndexError:
+        return _Caller()
+
+
+def _told(function: Callable[[], T], result: Future[T]) -> Callable[[], None]:
+    """Call ``function``; returns what tells its ``result``."""
+    try:
+        return partial(result.set_result, function())
     except BaseException as error:  # noqa: BLE001  (raised where the answer is taken)
-        return partial(answer.set_exception, error)
-
-
-class Errand(Generic[T]):
-    """``function``, called in a thread; to be made in a running event loop.
-
-    A caller that waits for the result may be cancelled and wait again: the call goes on, and its
-    result is kept.
-    """
-
-    def __init__(
-        self, function: Callable[[], T], limiter: anyio.CapacityLimiter | None = None
-    ) -> None:
-        self._task = asyncio.ensure_future(in_thread(function, limiter))
-        self._task.add_done_callback(_looked_at)
-
-    @property
-    def is_done(self) -> bool:
-        return self._task.done()
-
-    @property
-    def answer(self) -> T:
-        """The result of a call that is done; raises as ``result`` does."""
-        return self._task.result()
-
-    async def result(self) -> T:
-        """The result of ``function``; raises NoThread, or what it raises."""
-        await self.over()
-        return self._task.result()
-
-    async def over(self) -> None:
-        """Wait for the end of the call, whatever its result."""
-        await asyncio.wait((self._task,))
-
-    def then(self, act: Callable[[], None]) -> None:
-        """Call ``act`` in the event loop when the call is over."""
-        self._task.add_done_callback(lambda _: act())
-
-
-def _looked_at(task: asyncio.Task[T]) -> None:
-    """Mark an exception as retrieved, because there may be no caller left."""
-    if not task.cancelled():
-        task.exception()
+        return partial(result.set_exception, error)

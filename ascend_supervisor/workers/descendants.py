@@ -12,7 +12,7 @@ from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import description, stat
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import aside, in_thread
+from ascend_supervisor.tasks.threads import Call, aside
 from ascend_supervisor.workers.process import Process
 from ascend_supervisor.workers.runtime import Runtime
 
@@ -101,7 +101,7 @@ class LaunchedWorkers:
         watched: set[Pid] = set()
         while self._process.status is None and len(self.ranks) < self._process.spec.workers:
             with suppress(NoThread):
-                self.ranks |= await in_thread(self._process.ranks_of_workers)
+                self.ranks |= await Call(self._process.ranks_of_workers).result()
             for worker in self._process.workers() - watched:
                 watched.add(worker)
                 self._runtime.guardian.watch_worker(worker)

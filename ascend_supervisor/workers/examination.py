@@ -28,7 +28,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, port_
 from ascend_supervisor.outcome import Failure
 from ascend_supervisor.processes.port_holder import port_holder
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.workers.failure import Death, examined
 
 END_BYTES = 256 * 1024
@@ -166,7 +166,7 @@ def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str] = ()) 
 async def _within(seconds: float, look: Callable[[], T], otherwise: T) -> T:
     try:
         with anyio.move_on_after(seconds):
-            return await in_thread(look)
+            return await Call(look).result()
     except NoThread:
         pass
     return otherwise

@@ -17,7 +17,7 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.launchers.process_spec import HostName
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.untrusted_text import shown
 
 RESOLVE_SECONDS = 600.0
@@ -65,7 +65,7 @@ class _Lookup:
     async def keep_asking(self) -> str:
         while True:
             try:
-                return await in_thread(partial(look_up, self._host))
+                return await Call(partial(look_up, self._host)).result()
             except OSError as error:
                 self.reason = error.strerror or str(error)
             await self._clock.sleep(AGAIN_SECONDS)

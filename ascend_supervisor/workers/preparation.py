@@ -25,7 +25,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.tasks.threads import in_thread
+from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.workers.command import (
     check_command,
     check_exists,
@@ -56,9 +56,9 @@ async def prepare(plan: Plan, table_file: PurePath, runtime: Runtime) -> Plan:
 
 
 async def _make_ready(plan: Plan, table_file: PurePath, runtime: Runtime) -> None:
-    await in_thread(partial(_write_and_check, plan, table_file, runtime.environ))
+    await Call(partial(_write_and_check, plan, table_file, runtime.environ)).result()
     if not plan.start.generation and (
-        words := await in_thread(partial(_first_doubt, plan, runtime.environ))
+        words := await Call(partial(_first_doubt, plan, runtime.environ)).result()
     ):
         runtime.report(Diagnostic("COMMAND", words, None))
     await runtime.outputs.logs.open(plan.specs)

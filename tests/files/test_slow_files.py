@@ -10,7 +10,6 @@ import anyio
 import pytest
 
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
-from ascend_supervisor.tasks.threads import Errand
 from tests.running import DEADLINE_SECONDS
 
 SOON = 0.05
@@ -82,24 +81,3 @@ async def test_what_a_question_raises_is_its_answer():
         with pytest.raises(PermissionError, match="not for you"):
             await files.ask(unreadable)
     assert await files.ask(lambda: "here") == "here"
-
-
-async def test_the_result_of_an_errand_is_kept_for_who_comes_back():
-    go_on = threading.Event()
-    errand = Errand(lambda: go_on.wait() and "kept")
-    with anyio.move_on_after(SOON) as scope:
-        await errand.result()
-    assert scope.cancelled_caught
-    assert not errand.is_done
-    go_on.set()
-    with anyio.fail_after(DEADLINE_SECONDS):
-        assert await errand.result() == "kept"
-        assert await errand.result() == "kept"
-
-
-async def test_what_an_errand_raises_that_nobody_waits_for_is_no_complaint():
-    """pytest would turn a complaint of the event loop into a failure."""
-    over = anyio.Event()
-    Errand(unreadable).then(over.set)
-    with anyio.fail_after(DEADLINE_SECONDS):
-        await over.wait()

@@ -38,7 +38,7 @@ except NoThread as error:
 NARROW = """
 import anyio, ctypes, os, resource, signal, sys
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.tasks.threads import in_thread, start_thread
+from ascend_supervisor.tasks.threads import Call, start_thread
 
 field, limit, way = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 
@@ -49,7 +49,7 @@ def bound(pages):
 
 async def in_loop(pages):
     bound(pages)
-    assert await in_thread(lambda: 5) == 5
+    assert await Call(lambda: 5).result() == 5
 
 def there(pages):
     bound(pages)
