@@ -26,7 +26,10 @@ BytesOrError = bytes | OSError
 
 
 class ProcessMemory:
-    """``read`` runs in a thread and may take ``seconds``; of each file, one call may be stuck."""
+    """``read`` may take ``seconds`` for a file; of each file, one read may be stuck.
+
+    No SlowFiles: a Call reads many files, because one for each took eight times as long.
+    """
 
     def __init__(self, read: Callable[[Path], bytes], seconds: float = ANSWER_SECONDS) -> None:
         self._read = read
@@ -34,10 +37,7 @@ class ProcessMemory:
         self._stuck: dict[Path, Call[list[BytesOrError]]] = {}
 
     def read_all(self, paths: Sequence[Path]) -> list[BytesOrError]:
-        """The bytes of each, or why not: TimeoutError at once while an earlier read is stuck.
-
-        They are read in one call: one for each took eight times as long.
-        """
+        """The bytes of each, or why not: TimeoutError at once while an earlier read is stuck."""
         found: list[BytesOrError] = []
         while len(found) < len(paths):
             found += self._read_some(paths[len(found) :])
