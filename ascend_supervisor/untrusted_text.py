@@ -48,8 +48,9 @@ def clipped(text: str, most: int = _LONGEST) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def printable(text: str) -> str:
-    """``text`` on one line: unprintable characters are escaped as in Python."""
+def printable(text: str, most: int | None = None) -> str:
+    """``text`` on one line, cut after ``most`` characters: unprintable ones are escaped."""
+    text = text[:most]
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)[:most]

@@ -10,6 +10,7 @@ from msgspec import Struct
 from ascend_supervisor.cluster.from_environment import volcano
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
+from ascend_supervisor.events.words import more
 from ascend_supervisor.job_files import HOST_NAME_BYTES
 from ascend_supervisor.untrusted_text import shown
 
@@ -327,9 +328,7 @@ def _without_index(servers: int, identity: Identity) -> str:
 
 def _listing(entries: list[tuple[int, Entry]]) -> str:
     lines = [_line(*place) for place in entries[:_MOST_CANDIDATES]]
-    if len(entries) > _MOST_CANDIDATES:
-        lines.append(f"and {len(entries) - _MOST_CANDIDATES} more")
-    return f"the candidates are {', '.join(lines)}"
+    return f"the candidates are {', '.join([*lines, *more(len(entries) - _MOST_CANDIDATES)])}"
 
 
 def _line(node_rank: int, entry: Entry) -> str:

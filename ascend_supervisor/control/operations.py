@@ -29,7 +29,7 @@ from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
-from ascend_supervisor.events.words import ranks_have
+from ascend_supervisor.events.words import have
 from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import Ended, Requester
 from ascend_supervisor.probes.requests import RestartRequests
@@ -98,7 +98,7 @@ def _obstacle(status: Status, life: Life | None, *, must_notify: bool) -> str | 
     silent = [rank for rank in life.plan.start.local_ranks if not _has_notified(life, rank)]
     starts_ranks = any(one.spec.speaks_for_ranks for one in life.processes)
     if must_notify and starts_ranks and silent:
-        return f"{ranks_have(silent)} sent neither READY=1 nor WATCHDOG=1"
+        return f"{have('rank', silent)} sent neither READY=1 nor WATCHDOG=1"
     return None
 
 

@@ -22,6 +22,7 @@ from ascend_supervisor.ctl.state import (
     StateUnknown,
     read_state_file,
 )
+from ascend_supervisor.events.words import more
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import USUAL_LOG_DIR, mounted_log_dir
 from ascend_supervisor.processes import proc
@@ -116,12 +117,11 @@ def _only_one(usual: Usual) -> Path:
         found = sorted(usual.log_dir.glob(PATTERN))
     if len(found) > 1:
         listed = [f"found: {plain(str(path))}" for path in found[:_MOST_LISTED]]
-        if len(found) > _MOST_LISTED:
-            listed.append(f"and {len(found) - _MOST_LISTED} more")
         raise StateUnknown(
             f"there is no state file {plain(str(usual.state_file))}, but {len(found)} others are "
             f"there; {NAME_IT}",
             *listed,
+            *more(len(found) - _MOST_LISTED),
         )
     return found[0] if found else usual.state_file
 
@@ -146,9 +146,7 @@ def hints(
     found = dict.fromkeys([*_of_processes(), *usual, *_in_directories(_near(missing, seconds))])
     found.pop(missing, None)
     listed = [f"found instead: {_described(path)}" for path in list(found)[:most]]
-    if len(found) > most:
-        listed.append(f"and {len(found) - most} more")
-    return listed
+    return [*listed, *more(len(found) - most)]
 
 
 def _directories(missing: Path, environ: Mapping[str, str]) -> list[Path]:

@@ -17,7 +17,7 @@ from ascend_supervisor.errors import (
     SettingsRefused,
     TableRefused,
 )
-from ascend_supervisor.events.words import run_text, runs
+from ascend_supervisor.events.words import more, run_text, runs
 from ascend_supervisor.files.regular_file import write_atomically
 from ascend_supervisor.untrusted_text import plain
 
@@ -141,20 +141,18 @@ def table_text(table_read: RankTable) -> str:
     ]
     shown = table_read.entries[:MOST_ENTRIES]
     rows = [_entry_row(place, entry) for place, entry in enumerate(shown)]
-    more = len(table_read.entries) - MOST_ENTRIES
     lines = facts(named)
     if rows:
         lines += ["", *table(("NODE RANK", "SERVER", "POD", "RANKS", "DEVICES"), rows)]
-    if more > 0:
-        lines.append(f"and {more} more")
+    lines += more(len(table_read.entries) - MOST_ENTRIES)
     return "".join(f"{line}\n" for line in lines)
 
 
 def spans(numbers: Iterable[int]) -> str:
     """The numbers, consecutive ones as one span: ``0-7,12``; cut when there are many spans."""
     found = runs(numbers)
-    more = ["..."] if len(found) > _MOST_SPANS else []
-    return ",".join([*map(run_text, found[:_MOST_SPANS]), *more]) or "none"
+    dots = ["..."] if len(found) > _MOST_SPANS else []
+    return ",".join([*map(run_text, found[:_MOST_SPANS]), *dots]) or "none"
 
 
 def _entry_row(node_rank: int, entry: Entry) -> tuple[object, ...]:

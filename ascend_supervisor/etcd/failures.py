@@ -148,7 +148,7 @@ def refusal(complaint: Complaint, user: str | None) -> str:
 def reason(complaint: Complaint) -> str:
     """Etcd's own words, as a clause."""
     words = complaint.message.removeprefix("etcdserver: ").removeprefix("mvcc: ")
-    return printable(words)[:200] or f"gRPC code {complaint.code}"
+    return printable(words, 200) or f"gRPC code {complaint.code}"
 
 
 class Failed(Exception):
@@ -170,4 +170,4 @@ class Complained(Exception):
 
 
 def not_understood(reason: object) -> Failed:
-    return Failed(FailureKind.STRANGE, f"its answer is not etcd's ({printable(str(reason))[:200]})")
+    return Failed(FailureKind.STRANGE, f"its answer is not etcd's ({printable(str(reason), 200)})")

@@ -43,17 +43,21 @@ def duration(seconds: float) -> str:
 def listed(names: Iterable[object], most: int = MOST_NAMED) -> str:
     """The first ``most`` of them: ``a, b and 3 more``."""
     words = [str(name) for name in names]
-    left = len(words) - most
-    return ", ".join(words[:most]) + (f" and {left} more" if left > 0 else "")
+    return " ".join((", ".join(words[:most]), *more(len(words) - most)))
 
 
-def ranks_have(ranks: Sequence[int]) -> str:
-    """The subject of a sentence, with its verb; of many ranks only the first is named."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]} has"
-    if len(ranks) > MOST_NAMED:
-        return f"{len(ranks)} ranks, rank {ranks[0]} first, have"
-    return f"ranks {', '.join(map(str, ranks))} have"
+def more(left: int) -> list[str]:
+    """The last of several lines or clauses, of which so many are ``left`` out: ``and 3 more``."""
+    return [f"and {left} more"] if left > 0 else []
+
+
+def have(one: str, numbers: Sequence[int]) -> str:
+    """The subject of a sentence, with its verb; of many, ranks or servers, the first is named."""
+    if len(numbers) == 1:
+        return f"{one} {numbers[0]} has"
+    if len(numbers) > MOST_NAMED:
+        return f"{len(numbers)} {one}s, {one} {numbers[0]} first, have"
+    return f"{one}s {', '.join(map(str, numbers))} have"
 
 
 def runs(numbers: Iterable[int]) -> list[range]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ascend_supervisor.errors import HANG
 from ascend_supervisor.events.hangs import HangNoticed, HangSource
-from ascend_supervisor.events.words import ranks_have
+from ascend_supervisor.events.words import have
 from ascend_supervisor.outcome import Fault
 
 MARGIN_SECONDS = 1.0
@@ -103,7 +103,7 @@ class Hang(Struct, frozen=True):
         ranks = self._ranks
         if not ranks:
             return f"{self._by_silence[0].name} has"
-        return ranks_have(ranks)
+        return have("rank", ranks)
 
     @property
     def _nobody(self) -> str:

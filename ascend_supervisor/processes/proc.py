@@ -347,4 +347,4 @@ def _command(pid: int, proc: Path) -> str:
         return ""
     words = content[:MASKED_BYTES].decode(errors="backslashreplace").split("\0")
     text = " ".join(masked_words(words)).strip()
-    return printable(text[:COMMAND_CHARACTERS])[:COMMAND_CHARACTERS]
+    return printable(text, COMMAND_CHARACTERS)

@@ -21,6 +21,7 @@ from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.words import duration
 from ascend_supervisor.files.lock import take_lock
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of, refuse_to_replace
 from ascend_supervisor.files.reserved_descriptor import Reserve
@@ -126,11 +127,7 @@ def _realm() -> str:
 
 def _age(start_time: int) -> str:
     """The time since ``start_time`` (clock ticks since boot), for people."""
-    seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - start_time / os.sysconf("SC_CLK_TCK")
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return duration(time.clock_gettime(time.CLOCK_BOOTTIME) - start_time / os.sysconf("SC_CLK_TCK"))
 
 
 SUFFIX = ".lock"

@@ -156,7 +156,7 @@ def _latest_after(latest: PastGeneration, event: Event, at: str) -> PastGenerati
 
 def _line(cause: str) -> str | None:
     """Its first line, which names it."""
-    return printable(cause.partition("\n")[0])[:CAUSE_CHARACTERS] or None
+    return printable(cause.partition("\n")[0], CAUSE_CHARACTERS) or None
 
 
 def _changed(status: Status, event: Event) -> Status:

@@ -19,6 +19,7 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.events.hangs import StacksTaken
+from ascend_supervisor.events.words import counted
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.watch import SlowFiles
 from ascend_supervisor.job_files import Place
@@ -211,8 +212,7 @@ class Stacks:
         count = sum(looked.would_die for looked in looks)
         if not isinstance(self._how, Signals) or not count:
             return ""
-        who = "1 rank without a handler" if count == 1 else f"{count} ranks without a handler"
-        return f" ({self._how.name} was not sent to {who})"
+        return f" ({self._how.name} was not sent to {counted(count, 'rank')} without a handler)"
 
     async def _interrupted(self) -> None:
         await self._interrupts.stop()

@@ -74,7 +74,7 @@ class _Call(Struct, frozen=True):
 
 
 def _clipped(text: str) -> str:
-    return printable(text[:REASON_CHARACTERS])[:REASON_CHARACTERS]
+    return printable(text, REASON_CHARACTERS)
 
 
 def installed(environ: Mapping[str, str], beside: Path = BESIDE) -> str | None:

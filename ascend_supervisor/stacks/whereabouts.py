@@ -88,7 +88,7 @@ def _part(names: Sequence[str], total: int, places: Sequence[Whereabouts]) -> st
 
 def _who(names: Sequence[str], total: int) -> str:
     if len(names) == 1:
-        return printable(names[0])[:NAME_CHARACTERS]
+        return printable(names[0], NAME_CHARACTERS)
     return f"all {total} ranks" if len(names) == total else f"{len(names)} of {total} ranks"
 
 
@@ -192,7 +192,7 @@ def _line(frame: Frame) -> str:
 
 
 def _name(text: str) -> str:
-    return printable(text[:NAME_CHARACTERS])[:NAME_CHARACTERS]
+    return printable(text, NAME_CHARACTERS)
 
 
 MOST_OF_A_FILE = 2 * 1024 * 1024

@@ -21,7 +21,7 @@ from ascend_supervisor.events.leftovers import (
     wait_ended,
 )
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.events.words import counted, more
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.proc import is_alive
@@ -198,11 +198,11 @@ class Shutdown:
         left = await self._group.left_by_command()
         if left:
             are = "is" if len(left) == 1 else "are"
-            more = f"; and {len(left) - MOST_TOLD} more" if len(left) > MOST_TOLD else ""
+            told = "; ".join((*left[:MOST_TOLD], *more(len(left) - MOST_TOLD)))
             message = (
                 f"the command ended with 0 and left {counted(len(left), 'process', 'processes')}, "
                 f"which {are} ended now; let the command wait for what it starts (wait in a "
-                f"shell): {'; '.join(left[:MOST_TOLD])}{more}"
+                f"shell): {told}"
             )
             self._runtime.report(Diagnostic("once", message, None))
 

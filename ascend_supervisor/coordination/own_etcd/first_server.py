@@ -39,6 +39,7 @@ from ascend_supervisor.etcd.values import Get, Key
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.own_etcd import EtcdWaiting
+from ascend_supervisor.events.words import have
 from ascend_supervisor.outcome import SIGNAL_BASE
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.long_wait import SERVERS, LongWait
@@ -58,9 +59,7 @@ def told_of(others: tuple[int, ...] | None) -> str:
     """What an etcd that stays for ``others`` waits for; None: it has not answered who is left."""
     if others is None:
         return "the etcd of the job does not answer; it stays in case the other servers need it"
-    numbers = ", ".join(map(str, others))
-    which = f"server {numbers} has" if len(others) == 1 else f"servers {numbers} have"
-    return f"the etcd of the job stays until {which} read the end of the job"
+    return f"the etcd of the job stays until {have('server', others)} read the end of the job"
 
 
 def may_finish(view: View, own: int) -> bool:
