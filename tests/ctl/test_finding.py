@@ -147,10 +147,13 @@ def rank(tmp_path: Path) -> Iterator[str]:
     state = own_state(tmp_path / "hidden place" / "state.json")
     mark = f"{os.getpid()}.{start_time(os.getpid())}@{state}"
     with subprocess.Popen(
-        [sys.executable, "-c", "input()"],
+        [sys.executable, "-c", "print(flush=True); input()"],
         env={"ASCEND_SUPERVISOR_OWNER": mark},
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it has its environment now, and waits for no disk
         yield str(state)
         process.kill()
 

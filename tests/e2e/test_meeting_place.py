@@ -27,7 +27,7 @@ import torch, torch.distributed as dist
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 total = torch.ones(1)
 dist.all_reduce(total)
-print("met", int(total), "at", os.environ["MASTER_ADDR"], flush=True)
+os.write(1, f"met {int(total)} at {os.environ['MASTER_ADDR']}\\n".encode())
 dist.barrier()
 dist.destroy_process_group()
 """

@@ -171,7 +171,8 @@ def of(pid):
     words = open(f"/proc/{pid}/environ").read().split(chr(0))
     return {word for word in words if word}
 ours, its = of(os.getppid()), of("self")
-print(json.dumps([sorted(its - ours), sorted(ours - its), os.environ["RANK"]]))
+told = [sorted(its - ours), sorted(ours - its), os.environ["RANK"]]
+os.write(1, (json.dumps(told) + "\\n").encode())
 """
 PLATFORM = {
     "RANK": "4",

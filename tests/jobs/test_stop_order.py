@@ -184,6 +184,7 @@ def test_so_it_is_with_every_signal_to_stop(script, carrier, rank, number):
 FAILS_BESIDE = """\
 import os, sys, time
 while not os.path.exists("up0"): time.sleep(0.02)
+os.remove("up0")  # in the next generation, too, it waits for the other rank
 sys.exit(3)
 """
 
@@ -310,8 +311,8 @@ def test_what_is_fed_by_a_helper_is_told_at_once(script, tmp_path):
 MANAGER = """\
 import os, signal, subprocess, sys, time
 SERVICE = (
-    "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9))\\n"
-    "print('up', flush=True)\\nwhile True: time.sleep(0.02)"
+    "import os, signal, sys, time; signal.signal(15, lambda *_: sys.exit(9))\\n"
+    "os.write(1, b'up\\\\n')\\nwhile True: time.sleep(0.02)"  # one write: all share a pipe
 )
 services = [
     subprocess.Popen([sys.executable, "-c", SERVICE], start_new_session=True) for _ in range(2)
@@ -322,15 +323,15 @@ def stop(*_):
     for service in services:
         time.sleep(0.5)
         if service.poll() is not None:
-            print("was ended by another", flush=True)
+            os.write(1, b"was ended by another\\n")
         service.terminate()
         service.wait()
-    print("all ended in order", flush=True)
+    os.write(1, b"all ended in order\\n")
     sys.exit(0)
 
 
 signal.signal(signal.SIGTERM, stop)
-print("ready", flush=True)
+os.write(1, b"ready\\n")
 while True: time.sleep(0.02)
 """
 
