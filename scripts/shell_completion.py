@@ -1,12 +1,17 @@
-"""Completion for bash and zsh, as text."""
+"""Completion for bash and zsh, as text, made from parsers.
+
+It is our own because shtab's completes no value after ``--option=``, and in bash neither the
+command nor its words, and argcomplete's needs a package in the image and a line in each shell.
+"""
 
 from __future__ import annotations
 
+from argparse import Action, ArgumentParser, _AppendAction, _SubParsersAction
 from collections.abc import Iterable, Sequence
 
-from shell_words import Command, Word, ctl_commands, ctl_options, supervisor_options
+from command_lines import ctl_parser, supervisor_parser
 
-NOTE = "made from the tables of options by scripts/shell-files; do not edit"
+NOTE = "made from the tables of options by scripts/shell_files.py; do not edit"
 
 # bash ------------------------------------------------------------------------------------------
 
@@ -51,7 +56,8 @@ _ascend_supervisor() {{
                 ((i += 2)) ;;
             -*)
                 ((i += 1))
-                [[ ${{COMP_WORDS[i]}} == "=" ]] && ((i += 2)) ;;
+                [[ ${{COMP_WORDS[i]}} == "=" ]] && ((i += 2))
+                [[ $word == {counter} && ${{COMP_WORDS[i]}} =~ ^[0-9]+$ ]] && ((i += 1)) ;;
             *) break ;;
         esac
     done
@@ -102,50 +108,49 @@ complete -F _ascend_supervisorctl ascend-supervisorctl
 
 def bash() -> str:
     """Of ascend-supervisor."""
-    words = supervisor_options()
-    return _bash_head("ascend-supervisor", words) + BASH.format(
-        takers="|".join(_flags(word for word in words if word.needs_value)),
-        flags=" ".join(_flags(words)),
+    options = _options(supervisor_parser())
+    return _bash_head("ascend-supervisor", options) + BASH.format(
+        takers="|".join(_flags(filter(_needs_value, options))),
+        counter=_counter(supervisor_parser()),
+        flags=" ".join(_flags(options)),
     )
 
 
 def bash_ctl() -> str:
     """Of ascend-supervisorctl."""
-    commands = ctl_commands()
-    words = _unique([*ctl_options(), *(word for one in commands for word in one.options)])
-    return _bash_head("ascend-supervisorctl", words) + BASH_CTL.format(
-        ctl_takers="|".join(_flags(word for word in words if word.needs_value)),
-        ctl_flags=" ".join(_flags(ctl_options())),
-        ctl_names=" ".join(command.name for command in commands),
-        ctl_commands="\n".join(map(_bash_command, commands)),
+    parser = ctl_parser()
+    commands = _commands(parser).choices
+    every = [one for each in (parser, *commands.values()) for one in _options(each)]
+    options = list({one.option_strings[0]: one for one in every}.values())
+    return _bash_head("ascend-supervisorctl", options) + BASH_CTL.format(
+        ctl_takers="|".join(_flags(filter(_needs_value, options))),
+        ctl_flags=" ".join(_flags(_options(parser))),
+        ctl_names=" ".join(commands),
+        ctl_commands="\n".join(_bash_command(*one) for one in commands.items()),
     )
 
 
-def _bash_head(program: str, words: Sequence[Word]) -> str:
+def _bash_head(program: str, options: Sequence[Action]) -> str:
     prefix = "_" + program.replace("-", "_")
-    values = _bash_values(words)
+    values = "\n".join(map(_bash_values, filter(_needs_value, options)))
     return BASH_VALUES.format(note=NOTE, program=program, prefix=prefix, values=values)
 
 
-def _bash_values(words: Sequence[Word]) -> str:
-    """Cases of the values: choices, files, directories; nothing for other values."""
-    cases = []
-    for word in words:
-        if not word.needs_value:
-            continue
-        how = f'-W "{" ".join(word.choices)}"' if word.choices else ""
-        how = "-f" if word.is_file else "-d" if word.is_directory else how
-        act = f'mapfile -t COMPREPLY < <(compgen {how} -- "$2")' if how else ":"
-        act = f"compopt -o filenames; {act}" if word.is_file or word.is_directory else act
-        cases.append(f"        {'|'.join(word.flags)}) {act} ;;")
-    return "\n".join(cases)
+def _bash_values(option: Action) -> str:
+    """The case of one option: choices, files, directories; nothing for other values."""
+    act = ":"
+    if option.choices:
+        act = f'mapfile -t COMPREPLY < <(compgen -W "{" ".join(option.choices)}" -- "$2")'
+    elif kind := _PATHS.get(str(option.metavar)):
+        act = f'compopt -o filenames; mapfile -t COMPREPLY < <(compgen {kind} -- "$2")'
+    return f"        {'|'.join(option.option_strings)}) {act} ;;"
 
 
-def _bash_command(command: Command) -> str:
-    flags = " ".join(_flags(command.options))
-    takes_file = any(word.is_file for word in command.operands)
+def _bash_command(name: str, parser: ArgumentParser) -> str:
     files = '; [[ $cur == -* ]] || { compopt -o filenames; options=$(compgen -f -- "$cur"); }'
-    return f'        {command.name}) options="{flags}"{files if takes_file else ""} ;;'
+    takes_file = any(one.metavar in _PATHS for one in _operands(parser))
+    flags = " ".join(_flags(_options(parser)))
+    return f'        {name}) options="{flags}"{files if takes_file else ""} ;;'
 
 
 # zsh -------------------------------------------------------------------------------------------
@@ -156,6 +161,11 @@ ZSH = """\
 # Copy it into a directory of $fpath as _ascend-supervisor.
 
 _ascend_supervisor() {{
+    local i=$words[(i){counter}]
+    if ((i + 1 < CURRENT)) && [[ $words[i+1] == <-> ]]; then
+        words[i,i+1]=("$words[i]=$words[i+1]")
+        ((CURRENT -= 1))
+    fi
     _arguments -S : \\
 {options} \\
         '(-):command: _command_names -e' \\
@@ -191,63 +201,87 @@ esac
 
 def zsh() -> str:
     """One function for both programs."""
-    commands = ctl_commands()
+    parser = ctl_parser()
+    commands = _commands(parser)
+    meanings = {one.dest: one.help for one in commands._get_subactions()}  # noqa: SLF001
     return ZSH.format(
         note=NOTE,
-        options=_zsh_options(supervisor_options(), 8),
-        ctl_options=_zsh_options(ctl_options(), 8),
+        counter=_counter(supervisor_parser()),
+        options=_zsh_options(supervisor_parser(), 8),
+        ctl_options=_zsh_options(parser, 8),
         ctl_names="\n".join(
-            f"                {_quoted(f'{one.name}:{one.help}')}" for one in commands
+            f"                {_quoted(f'{name}:{meanings[name]}')}" for name in commands.choices
         ),
-        ctl_commands="\n".join(map(_zsh_command, commands)),
+        ctl_commands="\n".join(_zsh_command(*one) for one in commands.choices.items()),
     )
 
 
-def _zsh_command(command: Command) -> str:
-    lines = [_zsh_options(command.options, 20)]
-    for word in command.operands:
-        action = "_files" if word.is_file else " "
-        lines.append(f"                    {_quoted(f'*:{word.metavar}:{action}')}")
+def _zsh_command(name: str, parser: ArgumentParser) -> str:
+    operands = [f"*:{one.metavar}:{_zsh_values(one)}" for one in _operands(parser)]
+    lines = [_zsh_options(parser, 20), *(" " * 20 + _quoted(one) for one in operands)]
     listed = " \\\n".join(lines)
-    return f"                {command.name}) _arguments : \\\n{listed} ;;"
+    return f"                {name}) _arguments : \\\n{listed} ;;"
 
 
-def _zsh_options(words: Sequence[Word], indent: int) -> str:
-    specs = [spec for word in words for spec in _zsh_specs(word)]
+def _zsh_options(parser: ArgumentParser, indent: int) -> str:
+    specs = [spec for option in _options(parser) for spec in _zsh_specs(option)]
     return " \\\n".join(" " * indent + _quoted(spec) for spec in specs)
 
 
-def _zsh_specs(word: Word) -> Iterable[str]:
+def _zsh_specs(option: Action) -> Iterable[str]:
     """One for each spelling."""
-    meaning = word.help.replace("[", r"\[").replace("]", r"\]").replace(":", r"\:")
-    others = "" if word.repeats or len(word.flags) == 1 else f"({' '.join(word.flags)})"
-    for flag in word.flags:
-        start = ("*" if word.repeats else others) + flag
-        if not word.metavar:
+    meaning = (option.help or "").replace("[", r"\[").replace("]", r"\]").replace(":", r"\:")
+    flags, repeats = option.option_strings, isinstance(option, _AppendAction)
+    others = "" if repeats or len(flags) == 1 else f"({' '.join(flags)})"
+    for flag in flags:
+        start = ("*" if repeats else others) + flag
+        if option.nargs == 0:
             yield f"{start}[{meaning}]"
-        elif word.needs_value:
-            equals = "=" if flag.startswith("--") else ""
-            yield f"{start}{equals}[{meaning}]:{word.metavar}:{_zsh_values(word)}"
+        elif option.nargs == "?":
+            yield f"{start}=-[{meaning}]::{option.metavar}: "
         else:
-            yield f"{start}=-[{meaning}]::{word.metavar.strip('[]')}: "
+            equals = "=" if flag.startswith("--") else ""
+            yield f"{start}{equals}[{meaning}]:{option.metavar}:{_zsh_values(option)}"
 
 
-def _zsh_values(word: Word) -> str:
-    if word.choices:
-        return f"({' '.join(word.choices)})"
-    if word.is_file:
-        return "_files"
-    return "_files -/" if word.is_directory else " "
+def _zsh_values(option: Action) -> str:
+    if option.choices:
+        return f"({' '.join(option.choices)})"
+    return {"-f": "_files", "-d": "_files -/"}.get(_PATHS.get(str(option.metavar), ""), " ")
 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", r"'\''") + "'"
 
 
-def _flags(words: Iterable[Word]) -> list[str]:
-    return [flag for word in words for flag in word.flags]
+# parsers ---------------------------------------------------------------------------------------
+
+_PATHS = {"PATH": "-f", "FILE": "-f", "DIR": "-d"}
+"""What compgen completes for a metavar."""
 
 
-def _unique(words: Iterable[Word]) -> list[Word]:
-    """The first of those with the same flags."""
-    return list({word.flags: word for word in reversed(list(words))}.values())[::-1]
+def _options(parser: ArgumentParser) -> list[Action]:
+    return parser._get_optional_actions()  # noqa: SLF001  (argparse has no other way to list them)
+
+
+def _operands(parser: ArgumentParser) -> list[Action]:
+    return parser._get_positional_actions()  # noqa: SLF001
+
+
+def _commands(parser: ArgumentParser) -> _SubParsersAction[ArgumentParser]:
+    (commands,) = (one for one in _operands(parser) if isinstance(one, _SubParsersAction))
+    return commands
+
+
+def _needs_value(option: Action) -> bool:
+    return option.nargs is None
+
+
+def _counter(parser: ArgumentParser) -> str:
+    """The option whose value may be left out; a number after it is one."""
+    (flag,) = _flags(option for option in _options(parser) if option.nargs == "?")
+    return flag
+
+
+def _flags(options: Iterable[Action]) -> list[str]:
+    return [flag for option in options for flag in option.option_strings]

@@ -68,7 +68,9 @@ def command_line() -> _Parser:
         allow_abbrev=False,
     )
     parser.set_defaults(command="")
-    parser.add_argument("--version", dest="command", action="store_const", const="version")
+    parser.add_argument(
+        "--version", dest="command", action="store_const", const="version", help="print the version"
+    )
     _add_places(parser, default=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     add = partial(_add_command, commands)

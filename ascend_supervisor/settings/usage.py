@@ -10,15 +10,14 @@ _WIDTH = 79
 _COLUMN = 29
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 
-_HEAD = f"""\
-usage: ascend-supervisor [OPTIONS] [--] COMMAND [ARG ...]
-
+USAGE = "ascend-supervisor [OPTIONS] [--] COMMAND [ARG ...]"
+EXAMPLE = "ascend-supervisor --restarts 3 --grace 60 -- python /code/train.py"
+ABOUT = """\
 Starts COMMAND once for every NPU of this machine, as the rank table or the
 platform's variables say, keeps what the ranks print, and restarts or ends all
 of them when one fails.
-
-example: ascend-supervisor --restarts 3 --grace 60 -- python /code/train.py
-
+"""
+RULES = f"""\
 Everything from the first word that is no option belongs to COMMAND, which is
 run without a shell. --restart-delay can also be set as the environment
 variable {PREFIX}RESTART_DELAY or as restart_delay in the file of
@@ -28,8 +27,8 @@ S is seconds, or a number with its unit: 250ms, 90s, 5m, 1h. SIZE is bytes, or
 of its variable, and a list in the file.
 """
 
-_TAIL = f"""\
-Exit codes: that of the rank that failed first, 128+n after signal n, or
+EXIT_CODES = f"""\
+that of the rank that failed first, 128+n after signal n, or
   0    every rank ended with 0
   {errors.USAGE}   the command line or the configuration is wrong
   {errors.BAD_TABLE}   the rank table is wrong
@@ -49,7 +48,8 @@ def help_text() -> str:
         "\n".join((f"{title}:", *(_entry(option) for option in options)))
         for title, options in GROUPS
     )
-    return "\n".join((_HEAD, "\n\n".join(groups), "", _TAIL))
+    head = f"usage: {USAGE}\n\n{ABOUT}\nexample: {EXAMPLE}\n\n{RULES}"
+    return "\n".join((head, "\n\n".join(groups), "", f"Exit codes: {EXIT_CODES}"))
 
 
 def _entry(option: Option) -> str:

@@ -120,6 +120,7 @@ def test_the_wheel_is_installed_as_the_pages_say(built, tmp_path):
     assert shell("command -v ascend-supervisorctl") == f"{place}/bin/ascend-supervisorctl\n"
     for name in ("ascend-supervisor", "ascend-supervisorctl"):
         assert f"`man {name}`" in page("docs/install.md")
+        assert Path(f"{place}/share/man/man1/{name}.1").exists()
         assert shutil.which("man") is None or shell(f"man -w {name}").startswith(f"{place}/share/")
         assert Path(f"{place}/share/bash-completion/completions/{name}").exists()
     assert Path(f"{place}/share/zsh/site-functions/_ascend-supervisor").exists()
