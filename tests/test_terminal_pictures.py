@@ -64,7 +64,7 @@ def test_each_picture_is_shown_in_both_languages():
 @pytest.mark.parametrize("picture", PICTURES, ids=NAMES)
 def test_a_picture_is_text_and_needs_nothing_else(picture):
     text = picture.read_text(encoding="utf-8")
-    assert not re.search(r"<script|<image|href|url\((?!#)|@import|@font-face", text)
+    assert not re.search(r"<script|<image|href|url\(|@import|@font-face", text)
     assert len(rows(text)) > 3
 
 
