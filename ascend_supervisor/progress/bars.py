@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 
 from msgspec import Struct
 
-from ascend_supervisor.progress.formats import Numbers
+from ascend_supervisor.progress.step_format import Numbers
 
 
 class BarFormat(Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ascend_supervisor.progress.formats import Numbers
+from ascend_supervisor.progress.step_format import Numbers
 
 GROWING = 3
 MOST_CANDIDATES = 16
@@ -17,67 +17,68 @@ MOST_CANDIDATES = 16
 class Count(Struct, frozen=True):
     """The format in which something was found, and what it says of its steps.
 
-    ``is_plain``: a bar without a label, which may count anything; ``is_below``: it is drawn below
-    another one.
+    ``mark`` tells the ranks apart that share an output. ``is_plain``: a bar without a label, which
+    may count anything.
     """
 
     name: str
+    mark: str = ""
     is_of_epoch: bool = False
     has_heading: bool = False
     is_sure: bool = True
     is_users: bool = False
     is_bar: bool = False
     is_plain: bool = False
-    is_below: bool = False
 
 
 class Belief:
     """``holds`` says of each number, in its order, whether it is a step.
 
-    ``total`` is how many steps there are, from something unmistakable.
+    ``announced`` is how many steps there are to be.
     """
 
     def __init__(self) -> None:
-        self.total: int | None = None
+        self.announced: int | None = None
         self._believed: dict[str, int | None] = {}
         """The total that was believed of each format that is not unmistakable."""
-        self._candidates: dict[tuple[str, int | None], tuple[int, int]] = {}
+        self._candidates: dict[tuple[str, str, int | None], tuple[int, int]] = {}
         """The last value of each such count, and how many have grown."""
         self._is_confirmed = False
         self._has_sure = False
-        self._is_global = ""
-        self._users = ""
+        self._global = ""
+        """The format that was the first to tell steps of the whole training."""
+        self._has_users = False
 
     def confirm(self) -> None:
         """What was told last were losses of the training: another plain bar is something else."""
         self._is_confirmed = bool(self._believed)
 
     def holds(self, count: Count, found: Numbers) -> bool:
-        if self._users or count.is_users:
-            self._users = self._users or count.name
+        if self._has_users or count.is_users:
+            self._has_users = True
             return count.is_users
         if not count.is_sure:
             return self._is_step(count, found)
         self._has_sure = True
-        if not count.is_of_epoch:
-            self.total = found.steps or self.total
         if count.is_of_epoch and found.steps is None:
-            return self._is_global in {"", count.name}
-        self._is_global = self._is_global or count.name
+            return self._global in {"", count.name}
+        self._global = self._global or count.name
+        if not count.is_of_epoch:
+            self.announced = found.steps or self.announced
         return True
 
     def _is_step(self, count: Count, found: Numbers) -> bool:
         """Of a count that may be something else."""
         believed = self._believed.get(count.name)
-        if count.is_plain and count.is_below:
+        if self.announced is not None and self.announced == found.steps:
+            return True
+        if self.announced is not None and (count.is_plain or self._has_sure):
             return False
-        if self.total is not None:
-            return self.total == found.steps
         if believed is not None and believed == found.steps:
             return True
         if self._has_sure or (believed is not None and self._is_other(believed, found)):
             return False
-        if not self._has_grown(count.name, found):
+        if not self._has_grown(count, found):
             return False
         self._believed[count.name] = found.steps
         return True
@@ -86,8 +87,8 @@ class Belief:
         """Whether it is an evaluation after the training; one may have come before it, too."""
         return self._is_confirmed or (found.steps or 0) < believed
 
-    def _has_grown(self, name: str, found: Numbers) -> bool:
-        key, step = (name, found.steps), found.step or 0
+    def _has_grown(self, count: Count, found: Numbers) -> bool:
+        key, step = (count.name, count.mark, found.steps), found.step or 0
         last, times = self._candidates.pop(key, (0, 0))
         times = times + 1 if step > last else times if step == last else 1
         self._candidates[key] = step, times

@@ -8,8 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.progress.belief import Belief, Count
-from ascend_supervisor.progress.formats import LARGEST, Numbers, Tells
 from ascend_supervisor.progress.reading import Reading
+from ascend_supervisor.progress.step_format import LARGEST, Numbers, Tells
+
+MOST_COUNTS = 4096
+"""Of so many the last step is kept: a job has a rank for each mark, noise may have any number."""
 
 
 class _Heading(Struct):
@@ -30,14 +33,18 @@ class Counts:
         self._belief = Belief()
         self._heading = _Heading(Numbers())
         self._last: Reading | None = None
-        self._steps_of: dict[str, int] = {}
-        """The last step that each format has told."""
+        self._done: int | None = None
+        """The last step, from whatever has told it."""
+        self._places: dict[Count, tuple[int, int]] = {}
+        """How far each count is."""
         self._steps: int | None = None
         self._epoch_steps: int | None = None
+        self._is_saving = False
         self._saving: int | None = None
         self._checkpoint: int | None = None
+        self._resume: Numbers | None = None
+        """What was told of a resume whose step is not known yet."""
         self._resumed: int | None = None
-        self._epochs_resumed: int | None = None
 
     def take(self, tells: Tells, count: Count, found: Numbers, at: float) -> Iterator[Reading]:
         match tells:
@@ -47,21 +54,31 @@ class Counts:
                 self._heading = _Heading(found)
             case Tells.STEPS:
                 if found.steps != self._steps:
-                    self._steps = self._belief.total = found.steps
+                    self._steps = self._belief.announced = found.steps
                     yield Reading(at, count.name, steps=found.steps)
-            case Tells.SAVING:
-                told = self._step_of(found, found.checkpoint)
-                self._saving = self._last_step if told is None else told
-            case Tells.SAVED:
-                told = self._step_of(found, found.checkpoint)
-                begun = self._last_step if self._saving is None else self._saving
-                yield from self._saved(count.name, begun if told is None else told, at)
             case Tells.RESUMED:
-                yield from self._resume(count.name, found, at)
+                self._is_saving, self._checkpoint = False, None  # another life began to save it
+                self._resume = found
+                yield from self._told_resume(count.name, at)
             case Tells.LOSS:
                 self._belief.confirm()
-            case Tells.MOVED_ON:
-                yield from self._saved(count.name, self._saving, at)
+            case Tells.DONE:
+                self._done = found.step
+            case _:
+                yield from self._save(tells, count.name, found, at)
+
+    def _save(self, tells: Tells, name: str, found: Numbers, at: float) -> Iterator[Reading]:
+        told = self._step_of(found, found.checkpoint)
+        if tells is Tells.SAVING:
+            self._is_saving, self._saving = True, self._done if told is None else told
+        elif tells is Tells.SAVING_STEP:
+            self._saving = told
+        elif tells is Tells.SCHEDULED:
+            self._is_saving = False
+        elif tells is Tells.SAVED and told is not None:
+            yield from self._saved(name, told, at)
+        elif tells is Tells.SAVED or self._is_saving:
+            yield from self._saved(name, self._saving if self._is_saving else self._done, at)
 
     def _step(self, count: Count, found: Numbers, at: float) -> Iterator[Reading]:
         if count.has_heading:
@@ -69,15 +86,15 @@ class Counts:
         if not found.step or not self._belief.holds(count, found):
             return
         reading = self._reading(count, found, at)
-        if reading is None or not self._is_new(reading):
+        if reading is None or not self._is_new(count, reading):
             return
-        if self._epochs_resumed is not None and self._epoch_steps is not None:
-            yield from self._resume(count.name, Numbers(epochs_done=self._epochs_resumed), at)
-        if self._saving is not None and _is_after(reading, self._saving, count):
-            yield from self._saved(count.name, self._saving, at)
         if self._last is not None and (reading.step or 0) < (self._last.step or 0):
             self._checkpoint = self._resumed = None  # another life may tell the same again
-        self._last = reading
+        if self._resume is not None:
+            yield from self._told_resume(count.name, at, reading)
+        if self._is_saving and self._is_after(count, reading):
+            yield from self._saved(count.name, self._saving, at)
+        self._last, self._done = reading, reading.step
         yield reading
 
     def _below_heading(self, found: Numbers) -> Numbers:
@@ -119,16 +136,18 @@ class Counts:
             return self._resumed // self._epoch_steps
         return found.epochs_done
 
-    def _is_new(self, reading: Reading) -> bool:
-        """Whether it tells more than was told, by its format or by one that is ahead of it."""
-        step, last = reading.step or 0, self._last
-        before = self._steps_of.get(reading.format)
-        self._steps_of[reading.format] = step
-        if last is None:
+    def _is_new(self, count: Count, reading: Reading) -> bool:
+        """Whether it tells more than was told, by its count or by one that is ahead of it."""
+        place, last = _place(reading), self._last
+        before = self._places.get(count)
+        if before is None and len(self._places) >= MOST_COUNTS:
+            self._places.clear()
+        self._places[count] = place
+        if last is None or _what(last) == _what(reading):
+            return last is None
+        if place > _place(last) or len(self._places) == 1:
             return True
-        if last.format != reading.format and (before is None or before <= step):
-            return reading.is_within_epoch or step > (last.step or 0)
-        return _what(last) != _what(reading)
+        return before is not None and place < before <= _place(last)  # another life begins
 
     def _step_of(self, found: Numbers, number: int | None) -> int | None:
         """``number``, or the step at the end of the epochs that are done."""
@@ -136,31 +155,33 @@ class Counts:
             return number
         return found.epochs_done * self._epoch_steps
 
-    @property
-    def _last_step(self) -> int | None:
-        return None if self._last is None else self._last.step
+    def _is_after(self, count: Count, reading: Reading) -> bool:
+        """Whether the training went on; a bar may be drawn again while a checkpoint is saved."""
+        step, saving = reading.step or 0, self._saving or 0
+        return reading.is_within_epoch or step > saving or (step == saving and not count.is_bar)
 
     def _saved(self, name: str, step: int | None, at: float) -> Iterator[Reading]:
-        self._saving = None
+        self._is_saving = False
         if step is not None and step != self._checkpoint:
             self._checkpoint = step
             yield Reading(at, name, checkpoint=step)
 
-    def _resume(self, name: str, found: Numbers, at: float) -> Iterator[Reading]:
-        """What was being saved before is not complete: it was another life that saved it."""
+    def _told_resume(self, name: str, at: float, first: Reading | None = None) -> Iterator[Reading]:
+        """From which step the training goes on; ``first`` is the first step after that."""
+        found = self._resume or Numbers()
         step = self._step_of(found, found.resumed)
-        self._epochs_resumed = found.epochs_done if step is None else None
-        self._saving = self._checkpoint = None
-        if step is not None and step != self._resumed:
-            self._resumed = step
-            yield Reading(at, name, resumed=step)
+        if step is None and first is not None and found.epochs_done is None:
+            step = (first.step or 0) - 1
+        if step is not None:
+            self._resume = None
+            if step != self._resumed:
+                self._resumed = step
+                yield Reading(at, name, resumed=step)
 
 
 def _what(reading: Reading) -> tuple[object, ...]:
     return reading.step, reading.steps, reading.epoch, reading.is_within_epoch
 
 
-def _is_after(reading: Reading, saving: int, count: Count) -> bool:
-    """Whether the training went on; a bar may be drawn again while a checkpoint is saved."""
-    step = reading.step or 0
-    return reading.is_within_epoch or step > saving or (step == saving and not count.is_bar)
+def _place(reading: Reading) -> tuple[int, int]:
+    return (reading.epoch or 0) if reading.is_within_epoch else 0, reading.step or 0

@@ -52,20 +52,19 @@ class OutputRecords:
         return rest
 
 
-def texts(record: bytes) -> list[str]:
-    """What ``record`` says, without colours and launchers' marks; one text for each mark.
+def texts(record: bytes) -> list[tuple[str, str]]:
+    """What ``record`` says, without colours: each launcher's mark, and the text behind it.
 
     ``ESC [ A`` stays: it tells that a bar is drawn below another one.
     """
-    record = record[:LONGEST]
-    if b"\0" in record:
-        record = record.replace(b"\0", b"")
-    text = record.decode(errors="replace")
+    text = record[:LONGEST].replace(b"\0", b"").decode(errors="replace")
     if "\x1b" in text:
         text = _escapes().sub("", text)
-    if "]:" in text or " pid=" in text or "]<std" in text:
-        return [one for one in _marks().split(text) if one]
-    return [text]
+    if "]:" not in text and " pid=" not in text and "]<std" not in text:
+        return [("", text)]
+    first, *others = _marks().split(text)
+    said = [("", first), *zip(others[::2], others[1::2], strict=True)]
+    return [(mark, one) for mark, one in said if one]
 
 
 @cache
@@ -79,7 +78,7 @@ def _escapes() -> re.Pattern[str]:
 def _marks() -> re.Pattern[str]:
     """Of torchrun (--tee), torch, Open MPI and Ray."""
     return re.compile(
-        r"\[[A-Za-z_]\w{0,30}?\d{1,7}\]: ?|^\[\d{1,7}\]: ?|\[\d{1,9},\d{1,7}\]<std(?:out|err)>: ?"
-        r"|\([^()]{1,80}? pid=\d{1,9}(?:, ip=[^()]{1,60})?\) ?",
+        r"(\[[A-Za-z_]\w{0,30}?\d{1,7}\]: ?|^\[\d{1,7}\]: ?|\[\d{1,9},\d{1,7}\]<std(?:out|err)>: ?"
+        r"|\([^()]{1,80}? pid=\d{1,9}(?:, ip=[^()]{1,60})?\) ?)",
         re.ASCII,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.progress.formats import FORMATS, Example, StepFormat
+from ascend_supervisor.progress.formats import FORMATS
+from ascend_supervisor.progress.step_format import Example, StepFormat
 
 EXAMPLES = [(one, example) for one in FORMATS for example in one.examples]
 
