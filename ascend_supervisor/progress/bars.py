@@ -13,7 +13,7 @@ from msgspec import Struct
 from ascend_supervisor.progress.step_format import Numbers
 
 
-class BarFormat(Struct, frozen=True):
+class BarFormat(Struct, frozen=True, eq=False):
     """Bars whose label matches ``pattern``.
 
     Its groups: ``epoch`` and ``epochs`` (from 0 if so), and ``step`` where the label has it.

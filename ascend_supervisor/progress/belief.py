@@ -14,7 +14,7 @@ GROWING = 3
 MOST_CANDIDATES = 16
 
 
-class Count(Struct, frozen=True):
+class Count(Struct, frozen=True, eq=False):
     """The format in which something was found, and what it says of its steps.
 
     ``mark`` tells the ranks apart that share an output. ``is_plain``: a bar without a label, which

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -46,28 +44,32 @@ class Counts:
         """What was told of a resume whose step is not known yet."""
         self._resumed: int | None = None
 
-    def take(self, tells: Tells, count: Count, found: Numbers, at: float) -> Iterator[Reading]:
-        match tells:
-            case Tells.STEP:
-                yield from self._step(count, found, at)
-            case Tells.EPOCH:
-                self._heading = _Heading(found)
-            case Tells.STEPS:
-                if found.steps != self._steps:
-                    self._steps = self._belief.announced = found.steps
-                    yield Reading(at, count.name, steps=found.steps)
-            case Tells.RESUMED:
-                self._is_saving, self._checkpoint = False, None  # another life began to save it
-                self._resume = found
-                yield from self._told_resume(count.name, at)
-            case Tells.LOSS:
-                self._belief.confirm()
-            case Tells.DONE:
-                self._done = found.step
-            case _:
-                yield from self._save(tells, count.name, found, at)
+    def take(self, tells: Tells, count: Count, found: Numbers, at: float) -> list[Reading]:
+        if tells is Tells.STEP:
+            return self._step(count, found, at)
+        if tells is Tells.EPOCH:
+            self._heading = _Heading(found)
+        elif tells is Tells.STEPS:
+            return self._announced(count.name, found, at)
+        elif tells is Tells.RESUMED:
+            self._is_saving, self._checkpoint = False, None  # another life began to save it
+            self._resume = found
+            return self._told_resume(count.name, at)
+        elif tells is Tells.LOSS:
+            self._belief.confirm()
+        elif tells is Tells.DONE:
+            self._done = found.step
+        else:
+            return self._save(tells, count.name, found, at)
+        return []
 
-    def _save(self, tells: Tells, name: str, found: Numbers, at: float) -> Iterator[Reading]:
+    def _announced(self, name: str, found: Numbers, at: float) -> list[Reading]:
+        if found.steps == self._steps:
+            return []
+        self._steps = self._belief.announced = found.steps
+        return [Reading(at, name, steps=found.steps)]
+
+    def _save(self, tells: Tells, name: str, found: Numbers, at: float) -> list[Reading]:
         told = self._step_of(found, found.checkpoint)
         if tells is Tells.SAVING:
             self._is_saving, self._saving = True, self._done if told is None else told
@@ -76,26 +78,29 @@ class Counts:
         elif tells is Tells.SCHEDULED:
             self._is_saving = False
         elif tells is Tells.SAVED and told is not None:
-            yield from self._saved(name, told, at)
+            return self._saved(name, told, at)
         elif tells is Tells.SAVED or self._is_saving:
-            yield from self._saved(name, self._saving if self._is_saving else self._done, at)
+            return self._saved(name, self._saving if self._is_saving else self._done, at)
+        return []
 
-    def _step(self, count: Count, found: Numbers, at: float) -> Iterator[Reading]:
+    def _step(self, count: Count, found: Numbers, at: float) -> list[Reading]:
         if count.has_heading:
             found = self._below_heading(found)
         if not found.step or not self._belief.holds(count, found):
-            return
+            return []
         reading = self._reading(count, found, at)
         if reading is None or not self._is_new(count, reading):
-            return
+            return []
         if self._last is not None and (reading.step or 0) < (self._last.step or 0):
             self._checkpoint = self._resumed = None  # another life may tell the same again
+        readings = []
         if self._resume is not None:
-            yield from self._told_resume(count.name, at, reading)
+            readings += self._told_resume(count.name, at, reading)
         if self._is_saving and self._is_after(count, reading):
-            yield from self._saved(count.name, self._saving, at)
+            readings += self._saved(count.name, self._saving, at)
         self._last, self._done = reading, reading.step
-        yield reading
+        readings.append(reading)
+        return readings
 
     def _below_heading(self, found: Numbers) -> Numbers:
         """With the epoch that the heading told; nothing if this counts something else.
@@ -160,23 +165,26 @@ class Counts:
         step, saving = reading.step or 0, self._saving or 0
         return reading.is_within_epoch or step > saving or (step == saving and not count.is_bar)
 
-    def _saved(self, name: str, step: int | None, at: float) -> Iterator[Reading]:
+    def _saved(self, name: str, step: int | None, at: float) -> list[Reading]:
         self._is_saving = False
-        if step is not None and step != self._checkpoint:
-            self._checkpoint = step
-            yield Reading(at, name, checkpoint=step)
+        if step is None or step == self._checkpoint:
+            return []
+        self._checkpoint = step
+        return [Reading(at, name, checkpoint=step)]
 
-    def _told_resume(self, name: str, at: float, first: Reading | None = None) -> Iterator[Reading]:
+    def _told_resume(self, name: str, at: float, first: Reading | None = None) -> list[Reading]:
         """From which step the training goes on; ``first`` is the first step after that."""
         found = self._resume or Numbers()
         step = self._step_of(found, found.resumed)
         if step is None and first is not None and found.epochs_done is None:
             step = (first.step or 0) - 1
-        if step is not None:
-            self._resume = None
-            if step != self._resumed:
-                self._resumed = step
-                yield Reading(at, name, resumed=step)
+        if step is None:
+            return []
+        self._resume = None
+        if step == self._resumed:
+            return []
+        self._resumed = step
+        return [Reading(at, name, resumed=step)]
 
 
 def _what(reading: Reading) -> tuple[object, ...]:

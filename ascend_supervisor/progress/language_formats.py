@@ -8,7 +8,7 @@ LANGUAGE_FORMATS = (
     StepFormat(
         "megatron",
         "iteration",
-        r"iteration +<step>/ *<steps> \|(?:.*? elapsed time per iteration"
+        r"(?<![,:] )\biteration +<step>/ *<steps> \|(?:.*? elapsed time per iteration"
         r"(?: \(s\): <seconds>|(?: \(ms\))?: <ms>))?",
         (
             Example(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
 
 from ascend_supervisor.progress.bars import SIGN, BarFormat, bar_of
 from ascend_supervisor.progress.belief import Count
@@ -13,8 +14,11 @@ from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.records import OutputRecords, texts
 from ascend_supervisor.progress.step_format import StepFormat, Tells
 
-_SIGNS = (b"tep", b"poch", b"ter", b"%|", b"heckpoint", b"it/s", b"s/it", b"rain", b"pdates")
-"""Each record of a known format has one of them."""
+SIGNS = (
+    *(b"tep", b"poch", b"iter", b"Iter", b"heckpoint", b"%|", b"/? [", b"ETA: ", b"Train: "),
+    *(b"Resum", b"Saving ckpt", "\u2500".encode()[:2]),
+)
+"""Each record of a known format has one of them; the last begins the characters of bars."""
 _BAR_ENDS = (b"]", b"]\x1b[A")
 
 
@@ -26,8 +30,10 @@ class Reader:
 
     def __init__(self, patterns: Iterable[StepFormat] = ()) -> None:
         self._patterns = tuple(patterns)
-        self._records = OutputRecords()
+        self._records = OutputRecords(() if self._patterns else SIGNS)
         self._counts = Counts()
+        self._latest = FORMATS[0]
+        """The format of the last line that was read is tried first."""
 
     def read(self, chunk: bytes, at: float) -> list[Reading]:
         """What the records say that are complete with ``chunk``, read at ``at`` (seconds).
@@ -36,13 +42,11 @@ class Reader:
         """
         readings: list[Reading] = []
         for record in self._records.take(chunk):
-            if self._may_tell(record):
-                readings += self._told(record, at)
+            readings += self._told(record, at)
         rest = self._records.rest
         if rest.endswith(_BAR_ENDS) and SIGN.encode() in rest:
             for mark, text in texts(rest):
-                _, found = self._bars(mark, text, at)
-                readings += found
+                self._bars(mark, text, at, readings)
         return readings
 
     def skip(self) -> None:
@@ -51,36 +55,44 @@ class Reader:
 
     def end(self, at: float) -> list[Reading]:
         """What the last record says, which nothing ended."""
-        record = self._records.end()
-        return list(self._told(record, at)) if self._may_tell(record) else []
+        return self._told(self._records.end(), at)
 
-    def _may_tell(self, record: bytes) -> bool:
-        return any(sign in record for sign in _SIGNS) or bool(self._patterns)
+    def _told(self, record: bytes, at: float) -> list[Reading]:
+        readings: list[Reading] = []
+        for mark, said in texts(record):
+            text = self._bars(mark, said, at, readings) if SIGN in said else said
+            if text:
+                self._line(mark, text, at, readings)
+        return readings
 
-    def _told(self, record: bytes, at: float) -> Iterator[Reading]:
-        for mark, text in texts(record):
-            rest, found = self._bars(mark, text, at)
-            yield from found
-            yield from self._line(mark, rest, at)
-
-    def _bars(self, mark: str, text: str, at: float) -> tuple[str, list[Reading]]:
-        """The text behind the bars that begin it, and what they say."""
-        found: list[Reading] = []
-        while SIGN in text and (bar := bar_of(text)) is not None:
+    def _bars(self, mark: str, text: str, at: float, readings: list[Reading]) -> str:
+        """The text behind the bars that begin it; adds what they say."""
+        while (bar := bar_of(text)) is not None:
             text = text[bar.end :]
             if bar.label is not None and not (bar.is_below and not bar.label.format.pattern):
                 count = _count_of_bar(bar.label.format, mark)
-                found += self._counts.take(Tells.STEP, count, bar.found, at)
-        return text, found
+                readings += self._counts.take(Tells.STEP, count, bar.found, at)
+        return text
 
-    def _line(self, mark: str, text: str, at: float) -> Iterator[Reading]:
-        for one in FORMATS:
-            if one.sign in text and (found := one.find(text)) is not None:
-                yield from self._counts.take(one.tells, _count_of(one, mark), found, at)
-                return
+    def _line(self, mark: str, text: str, at: float, readings: list[Reading]) -> None:
+        found = self._latest.find(text) if self._latest.sign in text else None
+        if found is None and _has_format().search(text):
+            for one in FORMATS:
+                if one.sign in text and (found := one.find(text)) is not None:
+                    self._latest = one
+                    break
+        if found is not None:
+            one = self._latest
+            readings += self._counts.take(one.tells, _count_of(one, mark), found, at)
 
 
-@lru_cache(maxsize=256)
+@cache
+def _has_format() -> re.Pattern[str]:
+    """The sign of any format: one search is faster than one for each."""
+    return re.compile("|".join(sorted({re.escape(one.sign) for one in FORMATS})))
+
+
+@lru_cache(maxsize=4096)
 def _count_of(one: StepFormat, mark: str) -> Count:
     return Count(
         one.name,
@@ -91,7 +103,7 @@ def _count_of(one: StepFormat, mark: str) -> Count:
     )
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _count_of_bar(one: BarFormat, mark: str) -> Count:
     return Count(
         one.name,

@@ -58,7 +58,7 @@ class Example(Struct, frozen=True):
     found: Numbers
 
 
-class StepFormat(Struct, frozen=True):
+class StepFormat(Struct, frozen=True, eq=False):
     """How one framework writes one kind of line.
 
     ``sign`` is in each such line. In ``pattern``, ``<step>`` stands for a number: step, steps,
@@ -81,26 +81,26 @@ class StepFormat(Struct, frozen=True):
     def find(self, text: str) -> Numbers | None:
         """What ``text`` says; None if it has another format, or a number too large to be true."""
         found = compiled(self.pattern).search(text)
-        if found is None:
-            return None
-        return self.found({name: value for name, value in found.groupdict().items() if value})
+        return None if found is None else self.numbers(found.groupdict())
 
-    def found(self, words: dict[str, str]) -> Numbers | None:
-        """The same of the numbers as they are written."""
-        seconds = float(words["ms"]) / 1000 if "ms" in words else None
-        if "seconds" in words:
-            seconds = float(words["seconds"])
-        numbers = {
-            name: int(value.replace(",", "")) + (name in self.zero)
-            for name, value in words.items()
-            if name not in TIMES
-        }
-        if any(number > LARGEST for number in numbers.values()):
-            return None
+    def numbers(self, words: dict[str, str | None]) -> Numbers | None:
+        """The same of the numbers as they are written, None where there is none."""
+        seconds = None
+        numbers = {}
+        for name, word in words.items():
+            if word is None:
+                continue
+            if name in TIMES:
+                seconds = float(word) / TIMES[name]
+                continue
+            number = int(word.replace(",", "")) + (name in self.zero)
+            if number > LARGEST:
+                return None
+            numbers[name] = number
         if "epoch" in numbers:
+            numbers["epochs_done"] = max(0, numbers["epoch"] - 1)
             numbers["epoch"] -= "epoch" in self.zero
-            numbers["epochs_done"] = max(0, numbers["epoch"] - ("epoch" not in self.zero))
-        if "next_epoch" in numbers:
+        elif "next_epoch" in numbers:
             numbers["epochs_done"] = max(0, numbers.pop("next_epoch") - 1)
         return Numbers(seconds=seconds, **numbers)
 
@@ -120,7 +120,7 @@ def row(
 
 LARGEST = 10**12
 """A larger number is no step."""
-TIMES: Final = frozenset({"seconds", "ms"})
+TIMES: Final = {"seconds": 1, "ms": 1000}
 _NUMBER: Final = r"(?:\d{1,3}(?:,\d{3}){1,4}|\d{1,13})(?![0-9]|,[0-9]{3})"
 _TIME: Final = r"\d{1,9}(?:\.\d{1,9})?"
 

@@ -1,0 +1,57 @@
+"""What whole logs of frameworks tell, record by record, against the truth about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from ascend_supervisor.progress.reader import Reader
+from ascend_supervisor.progress.reading import Reading
+from tests.progress.logs import FRAMEWORKS, Log
+
+UNSURE = 3
+"""So many steps of a bar that may count anything are not told at the beginning."""
+
+
+def log_of(framework: Callable[[Log], None]) -> Log:
+    log = Log()
+    framework(log)
+    return log
+
+
+def told(readings: list[Reading], what: str) -> list[int]:
+    values = (getattr(one, what) for one in readings)
+    return [value for value in values if value is not None]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.__name__)
+def test_each_record_tells_what_it_says_and_nothing_else(framework: Callable[[Log], None]):
+    reader, log = Reader(), log_of(framework)
+    for number, (record, truth) in enumerate(log.records):
+        readings = reader.read(record, number)
+        place = f"record {number}: {record!r}"
+        for what in ("checkpoint", "resumed"):
+            value = getattr(truth, what)
+            assert told(readings, what) == ([] if value is None else [value]), (what, place)
+        if truth.step is None or not (truth.step <= UNSURE and not told(readings, "step")):
+            assert told(readings, "step") == ([truth.step] if truth.step else []), place
+        assert set(told(readings, "steps")) <= {truth.steps}, place
+        if truth.steps is not None and told(readings, "step"):
+            assert told(readings, "steps") == [truth.steps], place
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.__name__)
+def test_it_is_the_same_however_the_bytes_are_cut(framework: Callable[[Log], None]):
+    data = b"".join(record for record, _ in log_of(framework).records)
+    whole = Reader()
+    expected = [*whole.read(data, 0), *whole.end(0)]
+    assert expected
+    random = Random(framework.__name__)  # noqa: S311  (to be the same each time)
+    reader, readings, at = Reader(), [], 0
+    while at < len(data):
+        size = random.choice((1, 2, 7, 100, 5000))
+        readings += reader.read(data[at : at + size], 0)
+        at += size
+    assert [*readings, *reader.end(0)] == expected
