@@ -71,10 +71,20 @@ def test_the_time_after_the_last_step_of_a_hang_is_stalled():
     assert account.hangs == 1
 
 
+def test_what_is_told_late_counts_as_of_the_latest_change():
+    account = running().stops(20.0).stopped(19.0)
+    assert seconds(account, 20.0) == {"waiting": 5.0, "start": 10.0, "training": 5.0}
+    late = beginning(0.0).starts(5.0).steps(1, 4.0).steps(2, 6.0)
+    assert seconds(late, 6.0) == {"waiting": 5.0, "training": 1.0}
+
+
 def test_a_hang_before_the_first_step_is_stalled_from_where_a_start_has_always_been_over():
     account = running(10.0).stops(16.0).stopped(16.0).starts(20.0).stops(120.0, is_hang=True)
     assert seconds(account, 120.0)["start"] == 20.0
     assert seconds(account, 120.0)["stalled"] == 90.0
+    shorter = running(10.0).stops(16.0).stopped(16.0).starts(20.0).steps(2, 21.0).stops(21.0)
+    shorter = shorter.stopped(21.0).starts(21.0).stops(121.0, is_hang=True)
+    assert seconds(shorter, 121.0)["stalled"] == 90.0
     soon = running(10.0).stops(16.0).stopped(16.0).starts(20.0).stops(23.0, is_hang=True)
     assert "stalled" not in seconds(soon, 23.0)
 
