@@ -1,7 +1,7 @@
 """Completion for bash and zsh, as text, made from parsers.
 
-It is our own because shtab's completes no value after ``--option=``, and in bash neither the
-command nor its words, and argcomplete's needs a package in the image and a line in each shell.
+It is our own because shtab's completes no value after ``--option=`` and offers our options among
+the words of the command, as argcomplete's does, which needs a package in the image besides.
 """
 
 from __future__ import annotations
