@@ -29,7 +29,9 @@ PYTHONS_OWN = frozenset(
 
 Read off CPython 3.10 to 3.13 by trying each; docs/security.md says so.
 """
-PACKAGES = ("anyio", "httpx", "msgspec", "orjson", "rich", "structlog", "tomli", "watchfiles")
+PACKAGES = (
+    *("anyio", "httpx", "msgspec", "orjson", "regex", "rich", "structlog", "tomli", "watchfiles"),
+)
 OLD = sorted(Path(os.environ.get("HOME", "/"), ".pyenv/versions").glob("3.[6-9].*/bin/python"))
 BAD = "raise SystemError('a module of a rank')"
 JOB = ("--standalone", "1", "--log-dir", "logs", "--")

@@ -10,9 +10,10 @@ from ascend_supervisor.progress.bars import SIGN, BarFormat, bar_of
 from ascend_supervisor.progress.belief import Count
 from ascend_supervisor.progress.counts import Counts
 from ascend_supervisor.progress.formats import FORMATS
+from ascend_supervisor.progress.pattern_format import PatternFormat
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.records import OutputRecords, texts
-from ascend_supervisor.progress.step_format import StepFormat, Tells
+from ascend_supervisor.progress.step_format import Numbers, StepFormat, Tells
 
 SIGNS = (
     *(b"tep", b"poch", b"iter", b"Iter", b"heckpoint", b"%|", b"/? [", b"ETA: ", b"Train: "),
@@ -28,7 +29,7 @@ class Reader:
     Steps that the patterns tell come before all others.
     """
 
-    def __init__(self, patterns: Iterable[StepFormat] = ()) -> None:
+    def __init__(self, patterns: Iterable[PatternFormat] = ()) -> None:
         self._patterns = tuple(patterns)
         self._records = OutputRecords(() if self._patterns else SIGNS)
         self._counts = Counts()
@@ -60,10 +61,28 @@ class Reader:
     def _told(self, record: bytes, at: float) -> list[Reading]:
         readings: list[Reading] = []
         for mark, said in texts(record):
+            for pattern in self._patterns:
+                if (found := pattern.find(said)) is not None:
+                    readings += self._take_all(found, mark, at)
             text = self._bars(mark, said, at, readings) if SIGN in said else said
             if text:
                 self._line(mark, text, at, readings)
         return readings
+
+    def _take_all(self, found: Numbers, mark: str, at: float) -> list[Reading]:
+        """A pattern of the user may tell all of it in one record."""
+        count = _count_of_pattern(mark)
+        told = (
+            (Tells.RESUMED, found.resumed),
+            (Tells.STEP, found.step),
+            (Tells.SAVED, found.checkpoint),
+        )
+        return [
+            reading
+            for tells, number in told
+            if number is not None
+            for reading in self._counts.take(tells, count, found, at)
+        ]
 
     def _bars(self, mark: str, text: str, at: float, readings: list[Reading]) -> str:
         """The text behind the bars that begin it; adds what they say."""
@@ -113,3 +132,8 @@ def _count_of_bar(one: BarFormat, mark: str) -> Count:
         is_bar=True,
         is_plain=not one.pattern,
     )
+
+
+@lru_cache(maxsize=4096)
+def _count_of_pattern(mark: str) -> Count:
+    return Count("pattern", mark, is_users=True)

@@ -1,0 +1,76 @@
+"""A pattern of the user for the lines of a training loop that no known format reads; pure.
+
+A pattern may backtrack for ever, and the search would hold the event loop all that time: threads
+do not help, because it keeps Python's lock. The package regex has searches that end in time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ascend_supervisor.progress.step_format import LARGEST, Numbers
+from ascend_supervisor.untrusted_text import shown
+
+LIMIT_SECONDS = 0.05
+"""A pattern that takes longer (of this process's CPU time) for one record is switched off."""
+_NUMBERS = ("step", "steps", "epoch", "checkpoint", "resumed")
+_DIGITS = 16
+
+
+class PatternFormat:
+    """A regular expression with the group ``step`` or ``checkpoint``, or both.
+
+    It may have the groups steps, epoch, seconds and resumed, too. ``is_slow``: one search took too
+    long, so that nothing is found any more. All readers of a job share it.
+    """
+
+    def __init__(self, expression: str, compiled: Any) -> None:
+        self.expression = expression
+        self.is_slow = False
+        self._compiled = compiled
+
+    def find(self, text: str) -> Numbers | None:
+        """What ``text`` says; None if it does not match, or says no step."""
+        if self.is_slow:
+            return None
+        try:
+            found = self._compiled.search(text, timeout=LIMIT_SECONDS)
+        except TimeoutError:
+            self.is_slow = True
+            return None
+        if found is None:
+            return None
+        words = found.groupdict()
+        numbers = {name: _number(words.get(name)) for name in _NUMBERS}
+        return Numbers(seconds=_seconds(words.get("seconds")), **numbers)
+
+
+def format_of_pattern(expression: str) -> PatternFormat:
+    """Raises ValueError with one sentence if it is no such expression."""
+    import regex  # noqa: PLC0415 - takes 15 ms, and hardly anybody has a pattern
+
+    try:
+        compiled = regex.compile(expression)
+    except regex.error as error:
+        raise ValueError(f"{shown(expression)} is not a regular expression: {error}") from None
+    if not {"step", "checkpoint"} & compiled.groupindex.keys():
+        raise ValueError(
+            f"{shown(expression)} has neither a group (?P<step>...) nor (?P<checkpoint>...)"
+        )
+    return PatternFormat(expression, compiled)
+
+
+def _number(word: str | None) -> int | None:
+    """With or without thousand separators; None for all that is no step."""
+    digits = (word or "").strip().replace(",", "")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS):
+        return None
+    number = int(digits)
+    return number if number <= LARGEST else None
+
+
+def _seconds(word: str | None) -> float | None:
+    digits = (word or "").strip().replace(",", "")
+    if not digits.isascii() or not digits.replace(".", "", 1).isdecimal():
+        return None
+    return float(digits[:_DIGITS])
