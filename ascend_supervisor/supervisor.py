@@ -129,15 +129,15 @@ async def supervise(job: Job) -> End:
     start: Start | None = None
     generations = 0
     try:
-        async with job.coordinator as servers:
+        async with job.coordinator.joined():
             await _or_stopped(job, job.sweep)
             while True:
-                plan = await _or_stopped(job, partial(_get_ready, job, servers))
+                plan = await _or_stopped(job, partial(_get_ready, job))
                 if isinstance(plan, Stop):
                     return exit_by(plan, generations, ended, start)
                 start = plan.start
                 generations = start.generation + 1
-                decision, ended = await _generation(job, servers, plan)
+                decision, ended = await _generation(job, plan)
                 if isinstance(decision, Stop):
                     return exit_by(decision, generations, ended, start)
                 await _back_off(job, decision, decision.cause or cause_in_short(ended))
@@ -156,17 +156,17 @@ async def _or_stopped(job: Job, act: Callable[[], Awaitable[T]]) -> T | Stop:
     return await first(stopped, act)
 
 
-async def _get_ready(job: Job, servers: Coordinator) -> Plan | Stop:
+async def _get_ready(job: Job) -> Plan | Stop:
     """Wait until a generation may start, and plan it; raises a Refusal."""
     await anyio.lowlevel.checkpoint()  # if told to stop already, do nothing more
     while True:
         await every(*(probe.released for probe in job.probes))
-        start = await servers.gather()
+        start = await job.coordinator.gather()
         if isinstance(start, Stop):
             return start
         plan = job.plan(start)
         await every(*(partial(probe.ready, plan) for probe in job.probes))
-        if await servers.still(start):
+        if await job.coordinator.still(start):
             plan = await job.prepare(plan)
             job.report(_rank_table_ready(start))
             if start.bar is not None and not start.generation:
@@ -174,8 +174,8 @@ async def _get_ready(job: Job, servers: Coordinator) -> Plan | Stop:
             return plan
 
 
-async def _generation(job: Job, servers: Coordinator, plan: Plan) -> tuple[Decision, Ended]:
-    start = plan.start
+async def _generation(job: Job, plan: Plan) -> tuple[Decision, Ended]:
+    start, servers = plan.start, job.coordinator
     counted = _by_cluster(start.cluster)
     job.report(GenerationStarted(start.generation, start.restarts_left, *counted))
     began = job.clock.elapsed()

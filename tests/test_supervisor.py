@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -181,8 +182,12 @@ class Hears(Alone):
         assert uptime == 1.0
         self.told.append(f"{type(verdict).__name__} in generation {start.generation}")
 
-    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
-        self.farewells += 1
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            self.farewells += 1
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from ascend_supervisor.control.protocol import (
     Readiness,
     Request,
 )
-from ascend_supervisor.coordination.for_operators import ForOperators
+from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
@@ -111,7 +111,7 @@ class Operations:
     """Every stop, restart and dump is reported, also if it is declined.
 
     ``must_notify``: ranks are ready once they have said so over their notify socket. ``current``,
-    ``requests`` and ``of_coordinator`` belong to the job that runs.
+    ``requests`` and ``coordinator`` belong to the job that runs; there is no coordinator before it.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Operations:
     ) -> None:
         self.current = Current()
         self.requests = RestartRequests()
-        self.of_coordinator = ForOperators()
+        self.coordinator: Coordinator | None = None
         self._chronicle = chronicle
         self._interrupts = interrupts
         self._clock = clock
@@ -139,8 +139,8 @@ class Operations:
                 return Pong(self._chronicle.status.pid, self._chronicle.status.start_time)
             case AskStatus():
                 moment = Moment(self._clock.now(), self._clock.elapsed())
-                history, job = self._chronicle.history, self.of_coordinator.whole_job.seen()
-                return live_status(history, self.current.latest, moment, job)
+                job = None if self.coordinator is None else self.coordinator.seen()
+                return live_status(self._chronicle.history, self.current.latest, moment, job)
             case AskReady():
                 return self._readiness()
             case AskStop(grace=grace):
@@ -185,10 +185,9 @@ class Operations:
 
     def _wait_ended(self, meant: int | None) -> Accepted | None:
         """None if there is no wait that an operator may end, or not after that generation."""
-        if (
-            meant not in (None, self._chronicle.status.generation)
-            or not self.of_coordinator.wait.end()
-        ):
+        if meant not in (None, self._chronicle.status.generation):
+            return None
+        if self.coordinator is None or not self.coordinator.end_wait():
             return None
         return Accepted(
             "the next generation starts with the rank table as it is; other servers of the job "

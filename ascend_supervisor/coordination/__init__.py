@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome
 from ascend_supervisor.restart_policy import Decision, Stop
 
-if TYPE_CHECKING:
-    from typing_extensions import Self  # typing has it from Python 3.11 on
-
 
 class Coordinator(Protocol):
-    """The servers of a job, as this one sees them: enter it to join, exit it to leave.
+    """The servers of a job, as this one sees them; it holds the restart budget.
 
-    It holds the restart budget. ``gather``, ``still`` and ``settle`` may raise a Refusal.
+    ``gather``, ``still`` and ``settle`` may raise a Refusal.
     """
 
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def joined(self) -> AbstractAsyncContextManager[object]:
+        """The others are joined while this is entered, and told farewell on every way out."""
 
     async def gather(self) -> Start | Stop:
         """Wait until all servers may start a generation; a Stop if no generation follows.
@@ -48,3 +40,12 @@ class Coordinator(Protocol):
 
     async def settle(self, start: Start, ended: Ended) -> Decision:
         """What all servers do next; nothing of ours runs any more. May wait for others."""
+
+    def seen(self) -> JobSeen | None:
+        """All servers, as they were seen last; asks nobody.
+
+        None if this server decides alone, or has not joined the others yet.
+        """
+
+    def end_wait(self) -> bool:
+        """End the wait for a new rank table, as an operator wants; returns whether there is one."""

@@ -6,23 +6,20 @@ It counts generations and what was spent of the restart budget.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import count
-from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.life import Bar, Start
 from ascend_supervisor.outcome import Ended, Outcome
 from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, decide
 from ascend_supervisor.tasks.clock import Clock
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 OTHER_SERVERS = Bar(
     "other servers hold ranks of this job, and cannot be restarted from here, so the first failure "
@@ -123,16 +120,8 @@ class Alone:
         self._ledger = ledger
         self._joins_others = joins_others
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        pass
+    def joined(self) -> AbstractAsyncContextManager[object]:
+        return nullcontext()
 
     async def gather(self) -> Start:
         found = await self._table()
@@ -154,3 +143,9 @@ class Alone:
     async def settle(self, start: Start, ended: Ended) -> Decision:
         holds_all_ranks = start.holds_all_ranks and not self._joins_others
         return self._ledger.settle(ended, holds_all_ranks=holds_all_ranks)
+
+    def seen(self) -> JobSeen | None:
+        return None
+
+    def end_wait(self) -> bool:
+        return False

@@ -1,8 +1,7 @@
-"""All servers of a job, as this one has seen them last; values, and where requests find them."""
+"""All servers of a job, as this one has seen them last; values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -35,22 +34,3 @@ class JobSeen(Struct, frozen=True):
     server: int | None
     age: float
     servers: tuple[ServerSeen, ...]
-
-
-def _nobody() -> JobSeen | None:
-    return None
-
-
-class WholeJob:
-    """What a coordinator has seen of the other servers, as requests of operators find it."""
-
-    def __init__(self) -> None:
-        self._seen: Callable[[], JobSeen | None] = _nobody
-
-    def told_by(self, seen: Callable[[], JobSeen | None]) -> None:
-        """``seen`` answers at once, and asks nobody."""
-        self._seen = seen
-
-    def seen(self) -> JobSeen | None:
-        """None if this server decides alone, or has not joined the others yet."""
-        return self._seen()

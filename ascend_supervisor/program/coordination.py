@@ -20,7 +20,6 @@ from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger
-from ascend_supervisor.coordination.for_operators import ForOperators
 from ascend_supervisor.etcd.access import Endpoint, Password
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.common_parts import launcher_log_path
@@ -39,16 +38,13 @@ if TYPE_CHECKING:
     from ascend_supervisor.coordination.peers.tables import Tables
 
 
-def coordinator_of(given: Premises, runtime: Runtime, operators: ForOperators) -> Coordinator:
-    """``operators`` get what they may do and see.
-
-    The guardian of ``runtime`` is told when our ranks must be gone.
-    """
+def coordinator_of(given: Premises, runtime: Runtime) -> Coordinator:
+    """The guardian of ``runtime`` is told when our ranks must be gone."""
     run = _Run(given, runtime.clock, runtime.report)
     if given.settings.peers:
-        return _peers(run, runtime, operators)
+        return _peers(run, runtime)
     if given.settings.follow_cluster:
-        return _platform(run, operators)
+        return _followed(run)
     return Alone(run.table, run.identity, run.ledger, joins_others=given.joins_others)
 
 
@@ -98,16 +94,14 @@ class _Run(Struct, frozen=True):
         return (table, ResetFileLook(settings.reset_file)), rules
 
 
-def _platform(run: _Run, operators: ForOperators) -> Coordinator:
+def _followed(run: _Run) -> Coordinator:
     from ascend_supervisor.coordination.followed_cluster.coordinator import FollowedCluster  # noqa: PLC0415  (seldom needed)
 
     looks, rules = run.followed()
-    made = FollowedCluster(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)
-    operators.wait.ended_by(made.use_table_as_it_is)
-    return made
+    return FollowedCluster(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)
 
 
-def _peers(run: _Run, runtime: Runtime, operators: ForOperators) -> Coordinator:
+def _peers(run: _Run, runtime: Runtime) -> Coordinator:
     from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
 
     settings, clock, report = run.given.settings, run.clock, run.report
@@ -127,9 +121,7 @@ def _peers(run: _Run, runtime: Runtime, operators: ForOperators) -> Coordinator:
 
     if not settings.follow_cluster:
         tables = _made(run) if settings.servers else WrittenTable(table, run.identity)
-        alone = Peers(meeting, tables, fence, clock, report)
-        operators.whole_job.told_by(alone.seen)
-        return alone
+        return Peers(meeting, tables, fence, clock, report)
     from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
 
     of_any_size = replace(run.identity, size=None)  # a later table may have another one
@@ -139,10 +131,7 @@ def _peers(run: _Run, runtime: Runtime, operators: ForOperators) -> Coordinator:
         return Peers(meeting, tables, fence, clock, report)
 
     looks, rules = run.followed()
-    made = PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
-    operators.wait.ended_by(made.use_table_as_it_is)
-    operators.whole_job.told_by(made.seen)
-    return made
+    return PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
 
 
 def _machine(given: Premises, runtime: Runtime) -> Surroundings:

@@ -192,8 +192,9 @@ async def job_of(given: Premises, parts: Parts) -> Job:
         dump,
         (lambda _: True) if settings.peers else is_alone,
     )
+    operations.coordinator = coordinator_of(given, runtime)
     return Job(
-        coordinator=coordinator_of(given, runtime, operations.of_coordinator),
+        coordinator=operations.coordinator,
         probes=[
             *_for_devices(devices, runtime),
             Rendezvous(runtime.clock, runtime.report),

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 from msgspec import Struct
 
 T = TypeVar("T")
@@ -69,17 +70,26 @@ async def every(*tasks_to_do: Callable[[], Awaitable[object]]) -> None:
 
 
 @asynccontextmanager
-async def beside(task: Callable[[], Coroutine[object, object, object]]) -> AsyncIterator[None]:
-    """Run ``task`` while this is entered; what is raised inside is raised without a group."""
+async def beside(
+    *tasks_to_do: Callable[[], Coroutine[object, object, object]],
+) -> AsyncIterator[TaskGroup]:
+    """Run these tasks, and those that are given to the group, while this is entered.
+
+    An exception of one of them, or else what is raised inside, is raised without a group.
+    """
     error = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(task)
-        try:
-            yield
-        except Exception as raised:  # noqa: BLE001  (raised below, without a group around it)
-            error = raised
-        finally:
-            tasks.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as tasks:
+            for task in tasks_to_do:
+                tasks.start_soon(task)
+            try:
+                yield tasks
+            except Exception as raised:  # noqa: BLE001  (raised below, without a group around it)
+                error = raised
+            finally:
+                tasks.cancel_scope.cancel()
+    except Exception as group:  # noqa: BLE001
+        raise innermost(group) from None
     if error is not None:
         raise error
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 import anyio
 import pytest
 
-from ascend_supervisor.tasks.race import every, first
+from ascend_supervisor.tasks.race import beside, every, first
 
 DEADLINE = 10.0
 
@@ -84,6 +84,30 @@ async def test_every_waits_for_the_last():
         lambda: every(*(lambda index=index: pass_gate(index) for index in range(3)))
     )
     assert done == [2, 1, 0]
+
+
+async def test_what_is_raised_beside_tasks_comes_out_bare_after_they_have_ended():
+    contender = Contender()
+
+    async def fail() -> None:
+        async with beside(contender):
+            while not contender.started:
+                await anyio.lowlevel.checkpoint()
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await within_deadline(fail)
+    assert contender.ended
+
+
+async def test_an_exception_of_a_task_beside_comes_out_bare_and_ends_what_is_inside():
+    async def wait() -> None:
+        async with beside(Contender()) as tasks:
+            tasks.start_soon(Contender(LookupError()))
+            await anyio.sleep_forever()
+
+    with pytest.raises(LookupError):
+        await within_deadline(wait)
 
 
 async def test_every_of_nothing_is_done_at_once():

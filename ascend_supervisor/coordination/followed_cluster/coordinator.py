@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING
-
-import anyio
+from contextlib import AbstractAsyncContextManager, suppress
 
 from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
@@ -24,6 +20,7 @@ from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
     is_accepted_unchanged,
 )
 from ascend_supervisor.coordination.followed_cluster.waiting import Patient
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import RankTableUnchanged
@@ -32,10 +29,7 @@ from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome
 from ascend_supervisor.restart_policy import Decision, Stop
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.race import innermost
-
-if TYPE_CHECKING:
-    from typing_extensions import Self  # typing has it from Python 3.11 on
+from ascend_supervisor.tasks.race import beside
 
 
 class FollowedCluster:
@@ -59,29 +53,14 @@ class FollowedCluster:
         self._report = report
         self._monitor = Monitor(looks, clock, report)
         self._settlement = Settlement(self._monitor, ledger, rules, clock, report)
-        self._tasks = anyio.create_task_group()
 
-    async def __aenter__(self) -> Self:
-        await self._tasks.__aenter__()
-        self._tasks.start_soon(self._monitor.run)
-        return self
+    def joined(self) -> AbstractAsyncContextManager[object]:
+        return beside(self._monitor.run)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._tasks.cancel_scope.cancel()
-        if isinstance(error, Exception):  # of the job: not to be put into a group
-            kind = error = traceback = None
-        try:
-            await self._tasks.__aexit__(kind, error, traceback)
-        except Exception as group:  # noqa: BLE001  (a defect of the monitor)
-            raise innermost(group) from None
+    def seen(self) -> JobSeen | None:
+        return None
 
-    def use_table_as_it_is(self) -> bool:
-        """End the wait for a new table, as an operator wants; returns whether there is one."""
+    def end_wait(self) -> bool:
         with suppress(TableRefused):
             found = self._found()
             if isinstance(found, StartObstacle) and found.by_hand:

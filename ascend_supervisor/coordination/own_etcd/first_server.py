@@ -132,7 +132,7 @@ async def stay(
 
 def telling(
     what: Callable[[], str], limit: float, clock: Clock, report: Report
-) -> AbstractAsyncContextManager[None]:
+) -> AbstractAsyncContextManager[object]:
     """Tell that etcd is waited for, or waits, while this is entered; ``limit`` is in seconds."""
 
     async def tell() -> NoReturn:
@@ -170,18 +170,12 @@ class FirstServer:
     @asynccontextmanager
     async def etcd(self) -> AsyncIterator[Etcd]:
         """A client. At the end, the etcd that runs here stays while other servers need it."""
-        error = None
-        async with self._new_client() as self._client, anyio.create_task_group() as self._tasks:
+        async with self._new_client() as self._client, beside() as self._tasks:
             try:
                 yield self._client
-            except Exception as raised:  # noqa: BLE001  (raised below, without a group around it)
-                error = raised
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._leave()
-                self._tasks.cancel_scope.cancel()
-        if error is not None:
-            raise error
 
     async def serve(self, endpoint: Endpoint, own_addresses: Sequence[str]) -> None:
         """Start it, to be found at ``endpoint``, unless it was started; ``etcd`` is entered.

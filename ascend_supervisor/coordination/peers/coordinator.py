@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import inf
 from signal import SIGTERM
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 import anyio
 
@@ -51,11 +49,8 @@ from ascend_supervisor.outcome import (
 )
 from ascend_supervisor.restart_policy import Decision, Stop
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.race import first, innermost
+from ascend_supervisor.tasks.race import beside, first
 from ascend_supervisor.tasks.threads import aside
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 def tell_end(session: Session, ended: Ended) -> None:
@@ -77,7 +72,7 @@ LAST_WRITE_SECONDS = 2.0
 
 
 async def say_farewell(
-    session: Session, store: Store, error: BaseException | None, seconds: float
+    session: Session, store: Store, error: Exception | None, seconds: float
 ) -> None:
     """Tell the others, by the rules of the peers; ``seconds`` is their TTL.
 
@@ -94,9 +89,9 @@ async def say_farewell(
             await store.write(session.order.farewell)
 
 
-def _tell_why(session: Session, error: BaseException | None) -> None:
+def _tell_why(session: Session, error: Exception | None) -> None:
     has_succeeded = session.situation.ranks is Ranks.SUCCEEDED
-    if not isinstance(error, Exception) or isinstance(error, (Moved, Replaced, LeftOut)):
+    if error is None or isinstance(error, (Moved, Replaced, LeftOut)):
         number = session.situation.stop
         ranks = Ranks.SUCCEEDED if has_succeeded else Ranks.NONE
         session.tell(ranks=ranks, stop=SIGTERM if number is None else number)
@@ -142,37 +137,30 @@ class Peers:
         self._servers: frozenset[str] = frozenset()
         """The processes that have started the latest generation here."""
         self._servers_before: frozenset[str] = frozenset()
-        self._exits = AsyncExitStack()
 
-    async def __aenter__(self) -> Self:
-        etcd = await self._exits.enter_async_context(self._meeting.etcd())
-        meeting = self._meeting
-        self._store = Store(etcd, meeting.name, self._incarnation, round(meeting.ttl))
-        self._tasks = await self._exits.enter_async_context(anyio.create_task_group())
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        tasks = self._tasks.cancel_scope
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator[None]:
+        meeting, error = self._meeting, None
         try:
-            if self._session is not None and not tasks.cancel_called:  # else a defect has ended it
-                with anyio.CancelScope(shield=True):
-                    await say_farewell(self._session, self._store, error, self._meeting.ttl)
+            async with meeting.etcd() as etcd, beside() as self._tasks:
+                self._store = Store(etcd, meeting.name, self._incarnation, round(meeting.ttl))
+                try:
+                    yield
+                except Exception as raised:
+                    error = raised
+                    raise
+                finally:
+                    await self._leave(error)
         finally:
-            tasks.cancel()
-            try:
-                await self._exits.aclose()
-            except Exception as group:  # noqa: BLE001  (a defect of a task, in a group of its own)
-                raise innermost(group) from None
-            finally:
-                self._fence(inf)
+            self._fence(inf)
+
+    async def _leave(self, error: Exception | None) -> None:
+        has_defect = self._tasks.cancel_scope.cancel_called
+        if self._session is not None and not has_defect:
+            with anyio.CancelScope(shield=True):
+                await say_farewell(self._session, self._store, error, self._meeting.ttl)
 
     def seen(self) -> JobSeen | None:
-        """The whole job, as it was read last; None before that."""
         session = self._session
         if session is None or session.memory.read is None:
             return None
@@ -180,6 +168,9 @@ class Peers:
         servers = seen(session.others.words, self._tables.labels, now)
         age = max(0.0, now - session.memory.read)
         return JobSeen(self._meeting.name, session.memory.index, age, servers)
+
+    def end_wait(self) -> bool:
+        return False
 
     async def gather(self) -> Start | Stop:
         """Wait until all servers are ready; raises a Refusal."""

@@ -6,13 +6,11 @@ moment: it is the same one. No generation starts while the files of any server f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity
@@ -51,10 +49,7 @@ from ascend_supervisor.outcome import Ended, Fault, Outcome, Remedy
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.long_wait import CLUSTER, LongWait
-from ascend_supervisor.tasks.race import first, innermost
-
-if TYPE_CHECKING:
-    from typing_extensions import Self  # typing has it from Python 3.11 on
+from ascend_supervisor.tasks.race import beside, first
 
 AwaitTable = Callable[[], Awaitable[FoundTable]]
 
@@ -79,35 +74,16 @@ class PeersInCluster:
         self._clock = clock
         self._report = report
         self._monitor = Monitor(looks, clock, report, lambda: self._peers.answered)
-        self._tasks = anyio.create_task_group()
         self._told: Fault | None = None
         """What the cluster wanted last of the generation that runs."""
 
-    async def __aenter__(self) -> Self:
-        await self._peers.__aenter__()
-        await self._tasks.__aenter__()
-        self._tasks.start_soon(self._monitor.run)
-        self._tasks.start_soon(self._pass_on)
-        return self
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator[None]:
+        """A defect in following the cluster is the farewell to the peers."""
+        async with self._peers.joined(), beside(self._monitor.run, self._pass_on):
+            yield
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._tasks.cancel_scope.cancel()
-        is_of_job = isinstance(error, Exception)  # not to be put into a group
-        try:
-            await self._tasks.__aexit__(*((None,) * 3 if is_of_job else (kind, error, traceback)))
-        except Exception as group:  # noqa: BLE001  (a defect of a task, which the peers tell)
-            defect = innermost(group)
-            await self._peers.__aexit__(type(defect), defect, defect.__traceback__)
-            raise defect from None
-        await self._peers.__aexit__(kind, error, traceback)
-
-    def use_table_as_it_is(self) -> bool:
-        """End the wait for a new table, as an operator wants; returns whether there is one."""
+    def end_wait(self) -> bool:
         with suppress(TableRefused):
             found = self._found()
             if isinstance(found, StartObstacle) and found.by_hand:
@@ -116,7 +92,6 @@ class PeersInCluster:
         return False
 
     def seen(self) -> JobSeen | None:
-        """The whole job, as it was read last; None before that."""
         return self._peers.seen()
 
     async def gather(self) -> Start | Stop:

@@ -20,7 +20,7 @@ _Indices = tuple[int, ...]
 
 def telling_waits(
     session: Session, clock: Clock, report: Report
-) -> AbstractAsyncContextManager[None]:
+) -> AbstractAsyncContextManager[object]:
     """While this is entered."""
 
     async def tell() -> NoReturn:

@@ -223,7 +223,8 @@ async def test_a_start_is_given_up_where_the_table_is_withdrawn_meanwhile(
     cluster: Cluster,
 ) -> None:
     stage = cluster.stage(finish)
-    async with stage.coordinator as servers:
+    servers = stage.coordinator
+    async with servers.joined():
         start, again = await servers.gather(), await servers.gather()
         assert isinstance(start, Start)
         assert isinstance(again, Start)
@@ -293,7 +294,8 @@ async def test_a_doubt_about_a_start_is_told_once_it_starts(
 ) -> None:
     """The doubt about a start is told when it starts, not each time that it is tried."""
     stage = cluster.stage(finish)
-    async with stage.coordinator as servers:
+    servers = stage.coordinator
+    async with servers.joined():
         start, again = await servers.gather(), await servers.gather()
         assert not of_kind(stage, Diagnostic)
         assert isinstance(start, Start)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, FoundTable, RankTable
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.life import Life, Start
 from ascend_supervisor.outcome import (
@@ -80,12 +82,13 @@ class Member:
         self._meeting = meeting
         self._server = server
 
-    async def __aenter__(self) -> Member:  # noqa: PYI034  (Self is not in typing before 3.11)
-        return self
-
-    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
-        self._meeting.gone.add(self._server)
-        self._meeting.tell()
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            self._meeting.gone.add(self._server)
+            self._meeting.tell()
 
     async def gather(self) -> Start | Stop:
         meeting = self._meeting
@@ -125,6 +128,12 @@ class Member:
         if number not in meeting.decisions:
             meeting.decisions[number] = self._decided(number, ended)
         return meeting.decisions[number]
+
+    def seen(self) -> JobSeen | None:
+        return None
+
+    def end_wait(self) -> bool:
+        return False
 
     def _decided(self, number: int, ended: Ended) -> Decision:
         meeting = self._meeting
