@@ -44,6 +44,10 @@ class TableRefused(Refusal):
     exit_code = BAD_TABLE
 
 
+class LeftOut(TableRefused):
+    """The rank table of a followed cluster does not hold this server any more."""
+
+
 class TableTimeout(Refusal):
     """The rank table was not completed in time."""
 

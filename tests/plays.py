@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 
-from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger
@@ -59,11 +59,13 @@ async def crash(life: Life) -> Outcome:
 
 
 def alone(limit: int = 0, period: float | None = None) -> Alone:
-    async def table():
-        return standalone_table(2)
+    found = standalone_table(2)
+
+    async def placed() -> Placed:
+        return Placed(found, 0, found.table.entries[0])
 
     ledger = Ledger(RestartBudget(limit, period), MonotonicClock(), lambda: 0.0)
-    return Alone(table, Identity(), ledger)
+    return Alone(placed, ledger)
 
 
 @dataclass

@@ -25,6 +25,7 @@ from ascend_supervisor.outcome import (
     Remedy,
 )
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.restart_policy import Stop
 from ascend_supervisor.supervisor import Broken
 from ascend_supervisor.tasks.clock import RunningLoop
 from ascend_supervisor.workers.preparation import prepare
@@ -127,12 +128,12 @@ async def test_all_have_released_before_a_table_is_asked_for_and_see_the_plan_be
             seen.append("ready")
 
     class Noted(Alone):
-        async def gather(self) -> Start:
+        async def gather(self) -> Start | Stop:
             seen.append("gather")
             return await super().gather()
 
     like = alone()
-    noted = Noted(like._table, like._identity, like._ledger)
+    noted = Noted(like._placed, like._ledger)
     stage = Stage([finish], noted, [Asked()])
     await stage.run()
     assert seen == ["released", "gather", "ready"]
@@ -150,7 +151,7 @@ async def test_a_start_that_is_withdrawn_while_a_probe_looks_at_it_is_not_starte
             return self.asked > 2
 
     like = alone()
-    servers = Withdrawn(like._table, like._identity, like._ledger)
+    servers = Withdrawn(like._placed, like._ledger)
     stage = Stage([finish], servers)
     exited = await stage.run()
     assert exited.exit_code == 0
@@ -174,7 +175,7 @@ class Hears(Alone):
 
     def __init__(self, limit: int) -> None:
         like = alone(limit)
-        super().__init__(like._table, like._identity, like._ledger)
+        super().__init__(like._placed, like._ledger)
         self.told: list[str] = []
         self.farewells = 0
 
@@ -219,10 +220,8 @@ async def test_the_coordinator_hears_farewell_where_nothing_was_ever_started():
 
 
 async def test_a_coordinator_may_end_the_job_before_a_generation():
-    from ascend_supervisor.restart_policy import Stop  # noqa: PLC0415
-
     class Ends(Hears):
-        async def gather(self) -> Start | Stop:  # type: ignore[override]
+        async def gather(self) -> Start | Stop:
             return Stop(69, "another server has given up")
 
     exited = await Stage([], Ends(0)).run()

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import count
-from typing import NoReturn
 
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Identity, find_entry
-from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.life import Bar, Start
-from ascend_supervisor.outcome import Ended, Outcome
-from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, decide
+from ascend_supervisor.outcome import Ended, Fault, Outcome
+from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, Stop, decide
 from ascend_supervisor.tasks.clock import Clock
 
 OTHER_SERVERS = Bar(
@@ -41,9 +39,7 @@ FOLLOWED = Bar(
 )
 
 
-def without_restarts(
-    start: Start, limit: int, *, joins_others: bool, elsewhere: Bar = OTHER_SERVERS
-) -> Start:
+def without_restarts(start: Start, limit: int, *, joins_others: bool, elsewhere: Bar) -> Start:
     """``start``, with no restarts left, and why, unless all that it needs is on this server.
 
     ``limit`` is what was asked for: without any, there is nothing to explain. ``joins_others``:
@@ -102,38 +98,47 @@ class Ledger:
 
 
 class Alone:
-    """``table`` waits for the rank table, or raises a Refusal; ``gather`` may raise one too.
+    """``placed`` waits for our place in the rank table, or raises a Refusal, as ``gather`` does.
 
     ``joins_others``: the ranks need a process in another pod, even if all ranks are here.
+    ``elsewhere`` says why no restart follows where other servers hold ranks.
     """
 
     def __init__(
         self,
-        table: Callable[[], Awaitable[FoundTable]],
-        identity: Identity,
+        placed: Callable[[], Awaitable[Placed | Stop]],
         ledger: Ledger,
         *,
         joins_others: bool = False,
+        elsewhere: Bar = OTHER_SERVERS,
     ) -> None:
-        self._table = table
-        self._identity = identity
+        self._placed = placed
         self._ledger = ledger
         self._joins_others = joins_others
+        self._elsewhere = elsewhere
 
     def joined(self) -> AbstractAsyncContextManager[object]:
         return nullcontext()
 
-    async def gather(self) -> Start:
-        found = await self._table()
-        node_rank, entry = find_entry(found.table, self._identity)
+    def seen(self) -> JobSeen | None:
+        return None
+
+    def end_wait(self) -> bool:
+        return False
+
+    async def gather(self) -> Start | Stop:
+        at = await self._placed()
+        if isinstance(at, Stop):
+            return at
         ledger = self._ledger
-        start = Start(ledger.generation, found, node_rank, entry, ledger.restarts_left)
-        return without_restarts(start, ledger.limit, joins_others=self._joins_others)
+        start = Start(ledger.generation, at.found, at.node_rank, at.entry, ledger.restarts_left)
+        joins_others, elsewhere = self._joins_others, self._elsewhere
+        return without_restarts(start, ledger.limit, joins_others=joins_others, elsewhere=elsewhere)
 
     async def still(self, start: Start) -> bool:  # noqa: ARG002  (nobody else could withdraw it)
         return True
 
-    async def must_end(self, start: Start) -> NoReturn:  # noqa: ARG002
+    async def must_end(self, start: Start) -> Fault:  # noqa: ARG002
         await anyio.sleep_forever()
         raise AssertionError
 
@@ -141,11 +146,8 @@ class Alone:
         pass
 
     async def settle(self, start: Start, ended: Ended) -> Decision:
-        holds_all_ranks = start.holds_all_ranks and not self._joins_others
-        return self._ledger.settle(ended, holds_all_ranks=holds_all_ranks)
+        return self._ledger.settle(ended, holds_all_ranks=self.is_alone(start))
 
-    def seen(self) -> JobSeen | None:
-        return None
-
-    def end_wait(self) -> bool:
-        return False
+    def is_alone(self, start: Start) -> bool:
+        """Whether all that the job needs is on this server."""
+        return start.holds_all_ranks and not self._joins_others

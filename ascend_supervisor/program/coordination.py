@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.cluster_source import identity, table_file, table_source
 from ascend_supervisor.cluster.from_environment.choice import index_told
 from ascend_supervisor.cluster.from_environment.declared import TorchStore
-from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.identity import Identity, Placed, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger
@@ -32,7 +32,7 @@ from ascend_supervisor.workers.runtime import Runtime
 
 if TYPE_CHECKING:
     from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
-    from ascend_supervisor.coordination.followed_cluster.incident import FollowRules
+    from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
     from ascend_supervisor.coordination.own_etcd.process import Surroundings
     from ascend_supervisor.coordination.peers.meeting import PeersEtcd, PeersMeeting
     from ascend_supervisor.coordination.peers.tables import Tables
@@ -45,7 +45,7 @@ def coordinator_of(given: Premises, runtime: Runtime) -> Coordinator:
         return _peers(run, runtime)
     if given.settings.follow_cluster:
         return _followed(run)
-    return Alone(run.table, run.identity, run.ledger, joins_others=given.joins_others)
+    return Alone(run.placed, run.ledger, joins_others=given.joins_others)
 
 
 class _Run(Struct, frozen=True):
@@ -65,16 +65,28 @@ class _Run(Struct, frozen=True):
         return identity(self.given.options, self.given.environ, self.given.cluster)
 
     @property
+    def placed(self) -> Callable[[], Awaitable[Placed]]:
+        """Waits for the rank table, and finds this server in it."""
+        table, whoami = self.table, self.identity
+
+        async def placed() -> Placed:
+            found = await table()
+            return Placed(found, *find_entry(found.table, whoami))
+
+        return placed
+
+    @property
     def ledger(self) -> Ledger:
         return Ledger(budget_of(self.given.settings), self.clock, random.random)
 
-    def followed(self) -> tuple[tuple[FileLook, ...], FollowRules]:
-        """What looks at the rank table, if it is a file, and at the reset file; and the rules."""
+    def followed(self, answered: Callable[[], frozenset[int]] | None = None) -> FollowedTable:
+        """What follows the rank table, if it is a file, and the reset file."""
         from ascend_supervisor.coordination.followed_cluster.cluster_files import (  # noqa: PLC0415
             GivenTable,
             RankTableLook,
             ResetFileLook,
         )
+        from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable  # noqa: PLC0415
         from ascend_supervisor.coordination.followed_cluster.incident import FollowRules  # noqa: PLC0415
 
         given, settings = self.given, self.given.settings
@@ -91,14 +103,15 @@ class _Run(Struct, frozen=True):
         else:
             file = table_file(given.options, given.environ, given.cluster, self.clock, self.report)
             table = RankTableLook(file)
-        return (table, ResetFileLook(settings.reset_file)), rules
+        looks = (table, ResetFileLook(settings.reset_file))
+        clock, report = self.clock, self.report
+        return FollowedTable(self.table, looks, self.identity, rules, clock, report, answered)
 
 
 def _followed(run: _Run) -> Coordinator:
     from ascend_supervisor.coordination.followed_cluster.coordinator import FollowedCluster  # noqa: PLC0415  (seldom needed)
 
-    looks, rules = run.followed()
-    return FollowedCluster(run.table, looks, run.identity, run.ledger, rules, run.clock, run.report)
+    return FollowedCluster(run.followed(), run.ledger, run.clock, run.report)
 
 
 def _peers(run: _Run, runtime: Runtime) -> Coordinator:
@@ -106,32 +119,24 @@ def _peers(run: _Run, runtime: Runtime) -> Coordinator:
 
     settings, clock, report = run.given.settings, run.clock, run.report
     meeting = meeting_of(run.given)
-    fence, table = runtime.guardian.fence, run.table
+    fence, placed = runtime.guardian.fence, run.placed
     if settings.peers is OwnEtcd.FIRST:
         from ascend_supervisor.coordination.own_etcd.first_server import (  # noqa: PLC0415  (seldom)
             first_server_of,
-            table_with_etcd,
+            placed_with_etcd,
         )
 
         first = first_server_of(meeting, _machine(run.given, runtime))
         meeting = replace(meeting, etcd=first.etcd)
-        endpoint = _own_etcd(run.given)
-        table = table_with_etcd(table, run.identity, endpoint, first)
-    from ascend_supervisor.coordination.peers.tables import WrittenTable  # noqa: PLC0415
-
+        placed = placed_with_etcd(placed, _own_etcd(run.given), first)
     if not settings.follow_cluster:
-        tables = _made(run) if settings.servers else WrittenTable(table, run.identity)
+        from ascend_supervisor.coordination.peers.tables import WrittenTable  # noqa: PLC0415
+
+        tables = _made(run) if settings.servers else WrittenTable(placed)
         return Peers(meeting, tables, fence, clock, report)
     from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster  # noqa: PLC0415
 
-    of_any_size = replace(run.identity, size=None)  # a later table may have another one
-
-    def peers(table: Callable[[], Awaitable[FoundTable]]) -> Peers:
-        tables = WrittenTable(table, of_any_size, may_move=meeting.may_move)
-        return Peers(meeting, tables, fence, clock, report)
-
-    looks, rules = run.followed()
-    return PeersInCluster(peers, run.table, looks, run.identity, rules, clock, report)
+    return PeersInCluster(run.followed, meeting, fence, clock, report)
 
 
 def _machine(given: Premises, runtime: Runtime) -> Surroundings:

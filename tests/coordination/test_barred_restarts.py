@@ -36,7 +36,7 @@ TWO_SERVERS = FoundTable(Path("a table"), table(TEMPLATE_1), "")
 )
 def test_only_restarts_that_can_happen_are_left(found, joins_others, limit, left, bar):
     asked = Start(0, found, 0, found.table.entries[0], limit)
-    start = without_restarts(asked, limit, joins_others=joins_others)
+    start = without_restarts(asked, limit, joins_others=joins_others, elsewhere=OTHER_SERVERS)
     assert (start.restarts_left, start.bar) == (left, bar)
 
 

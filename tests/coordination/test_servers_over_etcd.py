@@ -10,13 +10,14 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.identity import Identity, Placed
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
+from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
 from ascend_supervisor.coordination.followed_cluster.incident import FollowRules
 from ascend_supervisor.coordination.followed_cluster.memory import CompletedTable, Sight
 from ascend_supervisor.coordination.peers.coordinator import Peers
-from ascend_supervisor.coordination.peers.in_cluster import AwaitTable, PeersInCluster
+from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster
 from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.tables import WrittenTable
@@ -69,18 +70,16 @@ class Servers:
     def follow(self, server: int, look: FileLook) -> None:
         """This server follows the cluster, too; ``look`` sees its files."""
         stage = self.stages[server]
+        clock = MonotonicClock()
+        rules = FollowRules(0.5, Patience(0.0, 1.0), 0.0, 30.0)
+        parts = (found, (look,), Identity(node_rank=server), rules, clock, stage.report)
+        followed = partial(FollowedTable, *parts)
         stage.coordinator = PeersInCluster(
-            lambda table: self._peers(server, stage, table),
-            found,
-            (look,),
-            Identity(node_rank=server),
-            FollowRules(0.5, Patience(0.0, 1.0), 0.0, 30.0),
-            MonotonicClock(),
-            stage.report,
+            followed, self._meeting(server), lambda _: None, clock, stage.report
         )
 
-    def _peers(self, server: int, stage: Stage | None = None, table: AwaitTable = found) -> Peers:
-        meeting = PeersMeeting(
+    def _meeting(self, server: int) -> PeersMeeting:
+        return PeersMeeting(
             etcd=partial(etcd_client, Access((self.etcd.endpoint,), deadline=1.0)),
             budget=self.budget,
             patience=Patience(0.0, 1.0),
@@ -92,14 +91,14 @@ class Servers:
             timeout=self.timeout,
             few=self.few,
         )
+
+    def _peers(self, server: int, stage: Stage | None = None) -> Peers:
+        async def placed() -> Placed:
+            return Placed(FOUND, server, FOUND.table.entries[server])
+
         report = stage.report if stage is not None else (lambda _: None)
-        return Peers(
-            meeting,
-            WrittenTable(table, Identity(node_rank=server)),
-            lambda _: None,
-            MonotonicClock(),
-            report,
-        )
+        tables, clock = WrittenTable(placed), MonotonicClock()
+        return Peers(self._meeting(server), tables, lambda _: None, clock, report)
 
 
 async def supervised(stages: Sequence[Stage]) -> dict[int, SupervisorExited]:

@@ -2,133 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 
-from ascend_supervisor.cluster.identity import Identity
-from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.coordination.alone import FOLLOWED, Ledger, without_restarts
-from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
-from ascend_supervisor.coordination.followed_cluster.cluster_verdict import Settlement
-from ascend_supervisor.coordination.followed_cluster.incident import FollowRules, fault
-from ascend_supervisor.coordination.followed_cluster.monitor import Monitor
-from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
-    OwnPlace,
-    StartObstacle,
-    TablePlace,
-    check_table,
-    is_accepted_unchanged,
+import anyio
+from msgspec.structs import replace
+
+from ascend_supervisor.cluster.identity import Placed
+from ascend_supervisor.coordination.alone import FOLLOWED, Alone, Ledger
+from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
+from ascend_supervisor.coordination.followed_cluster.incident import (
+    Incident,
+    ended_by,
+    is_failed,
+    is_settled,
+    what_failed,
 )
-from ascend_supervisor.coordination.followed_cluster.waiting import Patient
-from ascend_supervisor.coordination.whole_job import JobSeen
-from ascend_supervisor.errors import TableRefused
+from ascend_supervisor.coordination.followed_cluster.memory import UNSTABLE
+from ascend_supervisor.coordination.followed_cluster.start_obstacles import is_accepted_unchanged
+from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.cluster import RankTableUnchanged
+from ascend_supervisor.events.cluster import ClusterWaiting, RankTableUnchanged
+from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.evidence.blame import Blame, blame
 from ascend_supervisor.life import Start
-from ascend_supervisor.outcome import Ended, Fault, Outcome
-from ascend_supervisor.restart_policy import Decision, Stop
+from ascend_supervisor.outcome import Crashed, Ended, Fault
+from ascend_supervisor.restart_policy import Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.long_wait import CLUSTER, LongWait
 from ascend_supervisor.tasks.race import beside
 
 
-class FollowedCluster:
-    """``table`` waits for the first rank table, and ``looks`` follow the files from then on."""
+class FollowedCluster(Alone):
+    """Charges failures of this server to its ``ledger``, and those of the cluster to nobody.
 
-    def __init__(
-        self,
-        table: Callable[[], Awaitable[FoundTable]],
-        looks: tuple[FileLook, ...],
-        identity: Identity,
-        ledger: Ledger,
-        rules: FollowRules,
-        clock: Clock,
-        report: Report,
-    ) -> None:
-        self._table = table
-        self._place = OwnPlace(identity)
-        self._ledger = ledger
-        self._rules = rules
+    ``where`` says where this server is, and what the cluster says of the ranks.
+    """
+
+    def __init__(self, where: FollowedTable, ledger: Ledger, clock: Clock, report: Report) -> None:
+        joins_others = where.rules.joins_others
+        super().__init__(where.placed, ledger, joins_others=joins_others, elsewhere=FOLLOWED)
+        self._where = where
+        self._monitor = where.monitor
+        self._rules = where.rules
         self._clock = clock
         self._report = report
-        self._monitor = Monitor(looks, clock, report)
-        self._settlement = Settlement(self._monitor, ledger, rules, clock, report)
 
     def joined(self) -> AbstractAsyncContextManager[object]:
         return beside(self._monitor.run)
 
-    def seen(self) -> JobSeen | None:
-        return None
-
     def end_wait(self) -> bool:
-        with suppress(TableRefused):
-            found = self._found()
-            if isinstance(found, StartObstacle) and found.by_hand:
-                self._monitor.accept_table()
-                return True
-        return False
+        return self._where.end_wait()
 
     async def gather(self) -> Start | Stop:
-        """Wait until the cluster has recovered.
-
-        Raises a Refusal: the table is wrong, does not hold us, or the wait was too long.
-        """
-        if not self._monitor.memory.running:
-            await self._table()
-        await self._monitor.look()
-        with Patient(self._rules.table_timeout, self._clock, self._report) as patience:
-            while isinstance(found := self._found(), StartObstacle):
-                check_table(self._monitor.memory, self._clock.now())
-                patience.wait_for(found)
-                await self._monitor.change()
-        return found if isinstance(found, Stop) else self._start(found)
+        """Wait until the cluster has recovered."""
+        start = await super().gather()
+        if isinstance(start, Stop):
+            return start
+        is_recovered = self._monitor.memory.incident is not None
+        return replace(start, cluster=self._where.restarts(int(is_recovered)))
 
     async def still(self, start: Start) -> bool:
-        await self._monitor.look()
-        found = self._found()
-        if isinstance(found, (StartObstacle, Stop)) or found.found.essence != start.found.essence:
+        found = await self._where.look()
+        if not isinstance(found, Placed) or found.found.essence != start.found.essence:
             return False
         self._tell_doubts(found)
         self._monitor.start(start.found, start.local_ranks)
         return True
 
-    def _found(self) -> TablePlace | StartObstacle | Stop:
-        """Our place in the table, unless no generation may start; raises TableRefused."""
-        return self._place.found(self._monitor.memory, self._clock.now())
-
-    def _start(self, place: TablePlace) -> Start:
-        ledger = self._ledger
-        self._place.size_may_change()
-        left = ledger.restarts_left
-        start = Start(
-            *(ledger.generation, place.found, place.node_rank, place.entry, left),
-            cluster=self._settlement.restarts(more=int(self._monitor.memory.incident is not None)),
-        )
-        joins = self._rules.joins_others
-        return without_restarts(start, ledger.limit, joins_others=joins, elsewhere=FOLLOWED)
-
-    def _tell_doubts(self, place: TablePlace) -> None:
+    def _tell_doubts(self, place: Placed) -> None:
         memory = self._monitor.memory
         if memory.incident is not None and is_accepted_unchanged(memory):
             waited = round(self._clock.now() - memory.incident.began, 3)
             self._report(RankTableUnchanged(str(place.found.path), waited))
         if not memory.running and memory.reset_was_missing:
-            self._report(Diagnostic("--follow-cluster", _no_reset_file(self._rules), None))
+            reason = (
+                f"there is no reset file {self._rules.reset_file}: until there is one, only the "
+                "rank table is followed; mount its directory, or name it with --reset-file"
+            )
+            self._report(Diagnostic("--follow-cluster", reason, None))
 
     async def must_end(self, start: Start) -> Fault:  # noqa: ARG002
-        incident = await self._monitor.incident()
-        return fault(incident, self._rules.patience, self._rules.reset_grace)
-
-    async def announce(self, start: Start, verdict: Outcome, uptime: float) -> None:
-        """The cluster sees for itself."""
+        return self._where.fault(await self._monitor.incident())
 
     async def settle(self, start: Start, ended: Ended) -> Decision:
-        is_alone = start.holds_all_ranks and not self._rules.joins_others
-        return await self._settlement.after(ended, is_alone=is_alone)
+        incident, is_alone = self._monitor.memory.incident, self.is_alone(start)
+        if incident is not None and incident.is_final and is_failed(ended):
+            return ended_by(incident)
+        if is_settled(ended) or (is_alone and incident is None):
+            return self._counted(self._ledger.settle(ended, holds_all_ranks=is_alone))
+        if incident is None and self._is_ours(ended):
+            return self._left_to_cluster(ended, "the cause is on this server")
+        if incident is None:
+            incident = await self._verdict(ended)
+        if incident is None:
+            within = f"the cluster has not acted within {self._rules.verdict:g} s"
+            return self._left_to_cluster(ended, f"{within} (--cluster-verdict)")
+        return self._recovered(ended, incident)
 
+    def _is_ours(self, ended: Ended) -> bool:
+        outcome = ended.decisive
+        if not isinstance(outcome, Crashed):
+            return False
+        failure = outcome.failure
+        is_never_retried = self._ledger.is_never_retried(failure.status.status)
+        return is_never_retried or blame(failure) is Blame.OWN
 
-def _no_reset_file(rules: FollowRules) -> str:
-    return (
-        f"there is no reset file {rules.reset_file}: until there is one, only the rank table is "
-        "followed; mount its directory, or name it with --reset-file"
-    )
+    async def _verdict(self, ended: Ended) -> Incident | None:
+        """What the cluster says of a failure here, which may be a consequence of its own."""
+        seconds = self._rules.verdict
+        self._monitor.judge()
+        reason = f"{what_failed(ended)}; unless it acts within {seconds:g} s, this server ends"
+        with LongWait(CLUSTER, self._clock.elapsed, wait_ended(self._report)) as wait:
+            self._report(ClusterWaiting(reason, wait.told(), seconds))
+            with anyio.move_on_after(seconds):
+                await self._monitor.incident()
+            await self._monitor.look()  # the machine may be busy, and the last look a while ago
+        return self._monitor.memory.incident
+
+    def _left_to_cluster(self, ended: Ended, why: str) -> Decision:
+        """The end with the code of the failure."""
+        decision = self._ledger.settle(ended, holds_all_ranks=False)
+        if isinstance(decision, Stop):
+            return replace(decision, reason=f"{why}; the cluster's scheduler decides what follows")
+        return decision
+
+    def _recovered(self, ended: Ended, incident: Incident) -> Decision:
+        """A restart that is not charged, whatever failed here because of the incident."""
+        if self._monitor.memory.is_unstable(self._clock.now()):
+            return Stop(UNAVAILABLE, UNSTABLE)
+        told = self._where.fault(incident)
+        ended = replace(ended, outcome=told, faults=())
+        decision = self._counted(self._ledger.settle_recovered(ended), more=1)
+        if isinstance(decision, Restart):
+            return replace(decision, cause=told.reason)
+        return decision
+
+    def _counted(self, decision: Decision, more: int = 0) -> Decision:
+        if isinstance(decision, Restart):
+            return replace(decision, cluster=self._where.restarts(more))
+        return decision

@@ -66,6 +66,10 @@ CONFIRMED_SECONDS = 60.0
 """The two files tell of the same incident within this time."""
 MOST_RESTARTS, RESTARTS_SECONDS = 10, 3600.0
 """After so many restarts within this time the cluster is unstable."""
+UNSTABLE = (
+    f"the cluster is unstable: it has asked for more than {MOST_RESTARTS} restarts within "
+    f"{RESTARTS_SECONDS:g} s"
+)
 
 
 class ClusterMemory(Struct, frozen=True):

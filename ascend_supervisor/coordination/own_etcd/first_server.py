@@ -14,8 +14,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Identity, find_entry
-from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
+from ascend_supervisor.cluster.identity import Placed
+from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import RecordChange
 from ascend_supervisor.coordination.agreement.records import Cause, Phase
@@ -256,24 +256,23 @@ def first_server_of(meeting: PeersMeeting, machine: Surroundings) -> FirstServer
     return FirstServer(meeting.etcd, rules, machine)
 
 
-def table_with_etcd(
-    table: Callable[[], Awaitable[FoundTable]],
-    whoami: Identity,
+def placed_with_etcd(
+    placed: Callable[[], Awaitable[Placed]],
     endpoint_of: Callable[[RankTable], Endpoint],
     first: FirstServer,
-) -> Callable[[], Awaitable[FoundTable]]:
-    """The same table, when the etcd answers where it is by the table (``endpoint_of``).
+) -> Callable[[], Awaitable[Placed]]:
+    """The same place, when the etcd answers where it is by the table (``endpoint_of``).
 
     The first server has node rank 0.
     """
 
-    async def reached() -> FoundTable:
-        found = await table()
-        endpoint = endpoint_of(found.table)
-        if find_entry(found.table, whoami)[0] == FIRST:
-            await first.serve(endpoint, own_addresses(found.table))
+    async def reached() -> Placed:
+        at = await placed()
+        endpoint = endpoint_of(at.found.table)
+        if at.node_rank == FIRST:
+            await first.serve(endpoint, own_addresses(at.found.table))
         else:
             await first.wait(endpoint)
-        return found
+        return at
 
     return reached

@@ -15,7 +15,6 @@ from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartR
 from ascend_supervisor.coordination.agreement.situation import JobRules, Obstacle, Ranks
 from ascend_supervisor.coordination.agreement.situation import Self as OwnServer
 from ascend_supervisor.coordination.peers.ends import (
-    LeftOut,
     Moved,
     Replaced,
     budget_at,
@@ -33,7 +32,7 @@ from ascend_supervisor.coordination.peers.tables import Tables, place_beside
 from ascend_supervisor.coordination.peers.waiting import telling_waits
 from ascend_supervisor.coordination.peers.words import seen
 from ascend_supervisor.coordination.whole_job import JobSeen
-from ascend_supervisor.errors import DEFECT, UNAVAILABLE, Refusal
+from ascend_supervisor.errors import DEFECT, UNAVAILABLE, LeftOut, Refusal
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersJoined

@@ -14,7 +14,7 @@ from ascend_supervisor.coordination.agreement.memory import PeerMemory
 from ascend_supervisor.coordination.agreement.records import Cause, Charges
 from ascend_supervisor.coordination.agreement.situation import JobRules
 from ascend_supervisor.coordination.agreement.writing import budget_after
-from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE, TableRefused, Unavailable
+from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE, Unavailable
 from ascend_supervisor.outcome import Crashed, Ended, Failure, Fault, Patience, Remedy
 from ascend_supervisor.restart_policy import Restart, RestartBudget, Stop
 
@@ -88,10 +88,6 @@ class Moved(Unavailable):
 
 class Replaced(Unavailable):
     """The cluster wants another in the place of this server: the others wait for that."""
-
-
-class LeftOut(TableRefused):
-    """The rank table does not hold this server any more: the others go on without it."""
 
 
 def moved_to(rules: JobRules, index: int, servers: int, *, may_move: bool) -> JobRules:

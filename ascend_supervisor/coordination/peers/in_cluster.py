@@ -6,39 +6,22 @@ moment: it is the same one. No generation starts while the files of any server f
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NoReturn
 
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Identity
-from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
-from ascend_supervisor.coordination.followed_cluster.incident import (
-    FollowRules,
-    Incident,
-    ended_by,
-    fault,
-    is_failed,
-)
-from ascend_supervisor.coordination.followed_cluster.memory import (
-    MOST_RESTARTS,
-    RESTARTS_SECONDS,
-    CompletedTable,
-)
-from ascend_supervisor.coordination.followed_cluster.monitor import Monitor
-from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
-    OwnPlace,
-    StartObstacle,
-    TablePlace,
-    check_table,
-    is_late,
-)
-from ascend_supervisor.coordination.followed_cluster.waiting import Patient
+from ascend_supervisor.cluster.identity import Placed
+from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
+from ascend_supervisor.coordination.followed_cluster.incident import Incident, ended_by, is_failed
+from ascend_supervisor.coordination.followed_cluster.memory import UNSTABLE, CompletedTable
+from ascend_supervisor.coordination.followed_cluster.start_obstacles import StartObstacle, is_late
 from ascend_supervisor.coordination.peers.coordinator import Peers
-from ascend_supervisor.coordination.peers.ends import LeftOut, Replaced
+from ascend_supervisor.coordination.peers.ends import Replaced
+from ascend_supervisor.coordination.peers.meeting import PeersMeeting
+from ascend_supervisor.coordination.peers.tables import WrittenTable
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.events import Report
@@ -46,34 +29,32 @@ from ascend_supervisor.events.cluster import ClusterWaiting
 from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome, Remedy
-from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop
+from ascend_supervisor.restart_policy import Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.long_wait import CLUSTER, LongWait
 from ascend_supervisor.tasks.race import beside, first
 
-AwaitTable = Callable[[], Awaitable[FoundTable]]
-
 
 class PeersInCluster:
-    """``table`` waits for the first rank table; ``peers`` are to get theirs from the argument."""
+    """``followed`` makes the rank table that is followed, with what its monitor is to know.
+
+    The rest is that of the peers.
+    """
 
     def __init__(
         self,
-        peers: Callable[[AwaitTable], Peers],
-        table: AwaitTable,
-        looks: tuple[FileLook, ...],
-        identity: Identity,
-        rules: FollowRules,
+        followed: Callable[[Callable[[], frozenset[int]]], FollowedTable],
+        meeting: PeersMeeting,
+        fence: Callable[[float], None],
         clock: Clock,
         report: Report,
     ) -> None:
-        self._peers = peers(self._usable_table)
-        self._first_table = table
-        self._place = OwnPlace(identity)
-        self._rules = rules
+        tables = WrittenTable(self._placed, may_move=meeting.may_move)
+        self._peers = Peers(meeting, tables, fence, clock, report)
+        self._where = followed(lambda: self._peers.answered)
+        self._monitor = self._where.monitor
         self._clock = clock
         self._report = report
-        self._monitor = Monitor(looks, clock, report, lambda: self._peers.answered)
         self._told: Fault | None = None
         """What the cluster wanted last of the generation that runs."""
 
@@ -84,12 +65,7 @@ class PeersInCluster:
             yield
 
     def end_wait(self) -> bool:
-        with suppress(TableRefused):
-            found = self._found()
-            if isinstance(found, StartObstacle) and found.by_hand:
-                self._monitor.accept_table()
-                return True
-        return False
+        return self._where.end_wait()
 
     def seen(self) -> JobSeen | None:
         return self._peers.seen()
@@ -100,16 +76,15 @@ class PeersInCluster:
         if isinstance(start, Stop):
             return start
         more = self._monitor.memory.incident is not None or self._peers.was_told
-        return replace(start, cluster=self._restarts(int(more)))
+        return replace(start, cluster=self._where.restarts(int(more)))
 
     async def still(self, start: Start) -> bool:
         """All start now: what the cluster says against it ends the generation before it begins."""
-        await self._monitor.look()
-        found = self._found()
+        found = await self._where.look()
         if not await self._peers.still(start):
             return False
         told = {"was_told": self._peers.was_told, "was_replaced": self._peers.was_replaced}
-        is_as_agreed = isinstance(found, TablePlace) and found.found.essence == start.found.essence
+        is_as_agreed = isinstance(found, Placed) and found.found.essence == start.found.essence
         is_only_late = any(told.values()) and is_late(self._monitor.memory, start.local_ranks)
         if is_as_agreed or (is_only_late and not isinstance(found, Stop)):
             self._monitor.start(start.found, start.local_ranks, **told)
@@ -149,7 +124,7 @@ class PeersInCluster:
         if incident is not None and _is_here_alone(incident):
             return ended_by(incident)
         more = decision.is_free and self._peers.was_told
-        return replace(decision, cluster=self._restarts(int(more)))
+        return replace(decision, cluster=self._where.restarts(int(more)))
 
     # The word of the cluster.
 
@@ -175,8 +150,8 @@ class PeersInCluster:
         """
         table = self._monitor.memory.table
         with suppress(TableRefused):
-            found = self._found()
-            if isinstance(found, TablePlace):
+            found = self._where.found()
+            if isinstance(found, Placed):
                 return
             is_awaited = isinstance(found, StartObstacle) and found.by_hand
             is_there = isinstance(table, CompletedTable) and self._peers.has_newcomer_with(
@@ -195,12 +170,8 @@ class PeersInCluster:
     def _fault(self, incident: Incident) -> Fault:
         """How it ends the ranks here."""
         if not self._monitor.memory.is_unstable(self._clock.now()):
-            return fault(incident, self._rules.patience, self._rules.reset_grace)
-        reason = (
-            f"the cluster is unstable: it has asked for more than {MOST_RESTARTS} restarts within "
-            f"{RESTARTS_SECONDS:g} s"
-        )
-        return Fault(reason, UNAVAILABLE, Remedy.FINAL, by_cluster=True)
+            return self._where.fault(incident)
+        return Fault(UNSTABLE, UNAVAILABLE, Remedy.FINAL, by_cluster=True)
 
     def _for_all(self, outcome: Outcome) -> Outcome:
         """The same for the other servers: a faulty NPU here ends this server, and not the job."""
@@ -211,7 +182,7 @@ class PeersInCluster:
 
     async def _tell_pending(self) -> NoReturn:
         """Tell that the cluster may say of a failure that it is its own."""
-        limit = self._rules.verdict
+        limit = self._where.rules.verdict
         with LongWait(CLUSTER, self._clock.elapsed, wait_ended(self._report)) as wait:
             while True:
                 failure = self._peers.pending
@@ -220,35 +191,14 @@ class PeersInCluster:
                     self._report(ClusterWaiting(reason, wait.told(failure), limit))
                 await self._monitor.change()
 
-    # The rank table.
-
-    async def _usable_table(self) -> FoundTable:
-        """The cluster's table, once a generation may start with it; raises a Refusal."""
-        if not self._monitor.memory.running:
-            await self._first_table()
-        await self._monitor.look()
-        with Patient(self._rules.table_timeout, self._clock, self._report) as patience:
-            while isinstance(found := self._found(), StartObstacle):
-                check_table(self._monitor.memory, self._clock.now())
-                patience.wait_for(found)
-                await self._monitor.change()
-        if isinstance(found, Stop):
-            incident = self._monitor.memory.incident
-            is_ours = incident is not None and _is_here_alone(incident)
-            raise (Replaced if is_ours else Unavailable)(found.reason)
-        self._place.size_may_change()
-        return found.found
-
-    def _found(self) -> TablePlace | StartObstacle | Stop:
-        """Raises LeftOut if the table has not held this server for some time."""
-        try:
-            return self._place.found(self._monitor.memory, self._clock.now())
-        except TableRefused as refusal:
-            raise LeftOut(*refusal.faults) from refusal
-
-    def _restarts(self, more: int) -> ClusterRestarts:
-        used = self._monitor.memory.recent_restarts(self._clock.now()) + more
-        return ClusterRestarts(used, MOST_RESTARTS)
+    async def _placed(self) -> Placed:
+        """Our place, once a generation may start; raises a Refusal, also where we are to end."""
+        found = await self._where.placed()
+        if not isinstance(found, Stop):
+            return found
+        incident = self._monitor.memory.incident
+        is_ours = incident is not None and _is_here_alone(incident)
+        raise (Replaced if is_ours else Unavailable)(found.reason)
 
 
 def _is_here_alone(incident: Incident) -> bool:

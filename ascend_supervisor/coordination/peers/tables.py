@@ -18,9 +18,8 @@ from typing import NoReturn, Protocol
 import anyio
 from msgspec import Struct
 
-from ascend_supervisor.cluster.identity import Identity, find_entry
+from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.cluster.made_table import Server, ServerDevice, made_table
-from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.coordination.agreement.records import Seat
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.files.regular_file import read_regular_file, write_atomically
@@ -81,14 +80,6 @@ class Contribution(Struct, frozen=True):
     devices: tuple[ServerDevice, ...] = ()
 
 
-class Placed(Struct, frozen=True):
-    """A rank table, and which entry of it is ours."""
-
-    found: FoundTable
-    node_rank: int
-    entry: Entry
-
-
 class Tables(Protocol):
     """Where the table comes from; all of it may raise a Refusal."""
 
@@ -119,7 +110,7 @@ class Tables(Protocol):
 
 
 class WrittenTable:
-    """One that somebody writes, the same for all servers; ``wait`` waits until it is complete.
+    """One that somebody writes, the same for all servers; ``placed`` waits until it is complete.
 
     It is read again while others are waited for: after a pod was replaced, the new one does not
     come to all servers at once. It must hold this server at the same place as before.
@@ -127,15 +118,13 @@ class WrittenTable:
 
     def __init__(
         self,
-        wait: Callable[[], Awaitable[FoundTable]],
-        identity: Identity,
+        placed: Callable[[], Awaitable[Placed]],
         *,
         may_move: bool = False,
     ) -> None:
         """``may_move``: later tables may hold this server elsewhere, and other numbers of them."""
         self._may_move = may_move
-        self._wait = wait
-        self._identity = identity
+        self._placed = placed
         self._latest: Placed | None = None
         self._last_read: Placed | None = None
         self._agreed: Placed | None = None
@@ -143,14 +132,14 @@ class WrittenTable:
         """By the digest of the table; the one that was read last is the last."""
 
     async def part(self) -> Contribution:
-        self._latest = await self._read()
+        self._latest = await self._placed()
         return Contribution(self._latest.node_rank, self._latest.found.table.servers)
 
     async def addresses(self) -> tuple[str, ...]:
         return ()
 
     async def get_ready(self, session: Session) -> None:
-        at = self._latest or await self._read()
+        at = self._latest or await self._placed()
         self._latest = None
         session.take_place(at.node_rank, at.found.table.servers, may_move=self._may_move)
         digest = at.found.essence
@@ -184,10 +173,6 @@ class WrittenTable:
         old = [one for one in self._places if one != needed]
         for one in old[:-MOST_TABLES]:
             del self._places[one]
-
-    async def _read(self) -> Placed:
-        found = await self._wait()
-        return Placed(found, *find_entry(found.table, self._identity))
 
 
 class MadeTable:

@@ -17,6 +17,7 @@ from ascend_supervisor.coordination.followed_cluster.cluster_files import (
     ResetFileLook,
 )
 from ascend_supervisor.coordination.followed_cluster.coordinator import FollowedCluster
+from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
 from ascend_supervisor.coordination.followed_cluster.incident import FollowRules
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.cluster import ClusterIncident, ClusterWaiting
@@ -73,15 +74,16 @@ class Cluster:
         stage = Stage(acts)
         clock = MonotonicClock()
         file, followed = (TableFile([self.table], clock, stage.report) for _ in range(2))
-        stage.coordinator = FollowedCluster(
+        where = FollowedTable(
             lambda: file.wait(30.0),
             (RankTableLook(followed), ResetFileLook(self.reset)),
             Identity(server_id=HERE),
-            Ledger(RestartBudget(self.restarts), clock, lambda: 0.0),
             self.rules,
             clock,
             stage.report,
         )
+        ledger = Ledger(RestartBudget(self.restarts), clock, lambda: 0.0)
+        stage.coordinator = FollowedCluster(where, ledger, clock, stage.report)
         return stage
 
     def tells(self, **news: object) -> None:

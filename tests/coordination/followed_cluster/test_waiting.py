@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ascend_supervisor.coordination.followed_cluster.followed_table import Patient
 from ascend_supervisor.coordination.followed_cluster.start_obstacles import StartObstacle
-from ascend_supervisor.coordination.followed_cluster.waiting import Patient
 from ascend_supervisor.errors import Refusal, TableTimeout, Unavailable
 from ascend_supervisor.events import Event
 from tests.clocks import LeapingClock

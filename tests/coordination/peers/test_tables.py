@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ascend_supervisor.cluster.identity import Identity
+from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, FoundTable, RankTable
 from ascend_supervisor.coordination.agreement.situation import JobRules, Self
 from ascend_supervisor.coordination.peers.session import Session
@@ -30,14 +30,14 @@ async def reading(*found: FoundTable) -> AsyncIterator[tuple[WrittenTable, Sessi
     """The tables are found one after another, and the last one for ever."""
     left = list(found)
 
-    async def wait() -> FoundTable:
-        return left.pop(0) if len(left) > 1 else left[0]
+    async def placed() -> Placed:
+        return Placed(left.pop(0) if len(left) > 1 else left[0], 0, OURS)
 
     rules = JobRules(Self("mine", "here", 0), 1, RestartBudget(limit=0, backoff=Backoff(0.0, 0.0)))
     async with at("http://127.0.0.1:1") as client:
         store = Store(client, "job", "mine", 2)
         session = Session(store, rules, lambda _: None, lambda _: None, lambda _: None)
-        yield WrittenTable(wait, Identity(node_rank=0)), session
+        yield WrittenTable(placed), session
 
 
 async def test_the_hosts_are_those_of_the_table_that_was_read_last_also_if_it_came_back():
