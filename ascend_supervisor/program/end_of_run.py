@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 import anyio
 
+from ascend_supervisor.cluster.from_environment.choice import node_rank_told, pods_told
 from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
+from ascend_supervisor.life import Start
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.program.parts import Parts
@@ -55,6 +57,18 @@ async def _broken(error: Exception, runtime: Runtime, generations: int = 0) -> E
         return refused(Unavailable(f"{what}{shortage}"), generations)
     reason = printable(f"a defect of ascend_supervisor, please report it: {error!r}")
     return End(SupervisorExited(DEFECT, reason, generations, reason), reason, is_retryable=True)
+
+
+def ends_last(start: Start | None, environ: Mapping[str, str]) -> bool:
+    """Whether this server of the job ends last (--exit-linger): the first one of several.
+
+    Its last ``start`` tells that, or variables if there was none. If all pods of a job fail within
+    seconds, Volcano does not retry it.
+    """
+    is_one_of_several = any(pods > 1 for _, pods in pods_told(environ))
+    if start is None:
+        return is_one_of_several and node_rank_told(environ) == 0
+    return start.node_rank == 0 and (is_one_of_several or not start.holds_all_ranks)
 
 
 async def linger(parts: Parts, end: SupervisorExited, seconds: float) -> None:

@@ -13,7 +13,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ascend_supervisor import __version__
-from ascend_supervisor.coordination.last_server import ends_last
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorStarted
 from ascend_supervisor.files.regular_file import read_regular_file
@@ -25,7 +24,7 @@ from ascend_supervisor.program.answers import (
     print_plan,
     refuse,
 )
-from ascend_supervisor.program.end_of_run import exited, last_words, linger
+from ascend_supervisor.program.end_of_run import ends_last, exited, last_words, linger
 from ascend_supervisor.program.parts import Parts, parts_of
 from ascend_supervisor.program.premises import Premises, premises_of
 from ascend_supervisor.program.single_instance import Holder, SingleInstance
