@@ -44,7 +44,9 @@ def coordinator_of(given: Premises, runtime: Runtime) -> Coordinator:
     if given.settings.peers:
         return _peers(run, runtime)
     if given.settings.follow_cluster:
-        return _followed(run)
+        from ascend_supervisor.coordination.followed_cluster.coordinator import FollowedCluster  # noqa: PLC0415  (seldom needed)
+
+        return FollowedCluster(run.followed(), run.ledger, run.clock, run.report)
     return Alone(run.placed, run.ledger, joins_others=given.joins_others)
 
 
@@ -106,12 +108,6 @@ class _Run(Struct, frozen=True):
         looks = (table, ResetFileLook(settings.reset_file))
         clock, report = self.clock, self.report
         return FollowedTable(self.table, looks, self.identity, rules, clock, report, answered)
-
-
-def _followed(run: _Run) -> Coordinator:
-    from ascend_supervisor.coordination.followed_cluster.coordinator import FollowedCluster  # noqa: PLC0415  (seldom needed)
-
-    return FollowedCluster(run.followed(), run.ledger, run.clock, run.report)
 
 
 def _peers(run: _Run, runtime: Runtime) -> Coordinator:
