@@ -91,5 +91,5 @@ def cut(text: str, columns: int) -> str:
 
 
 def _width(character: str) -> int:
-    """In columns; 2 also where it depends on the font (A, ambiguous)."""
+    """In columns; 2 also where the font decides (A, ambiguous): a line that wraps is not erased."""
     return 2 if east_asian_width(character) in {"W", "F", "A"} else 1
