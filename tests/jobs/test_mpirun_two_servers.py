@@ -19,6 +19,7 @@ import pytest
 
 from ascend_supervisor.launchers.choice import PROGRAMS
 from ascend_supervisor.programs import mpirun_head
+from tests.faults.facilities import program
 from tests.running import Running, wait_until
 from tests.two_servers import Server, on_each, two_servers
 
@@ -65,8 +66,7 @@ def account(tmp_path: Path) -> dict[str, str]:
         *(("mpirun", "openmpi-bin"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client")),
         ("/usr/sbin/sshd", "openssh-server"),
     ):
-        if shutil.which(name) is None:
-            pytest.skip(f"{name} is missing (Debian's package {package})")
+        program(name, package)
     if os.geteuid():
         pytest.skip("sshd needs root")
     Path("/run/sshd").mkdir(exist_ok=True)
@@ -220,6 +220,7 @@ def test_a_second_job_at_the_same_port_is_told_which_one_and_how_to_get_another(
 
 
 def test_libraries_that_a_file_names_are_not_those_of_what_starts_mpirun(supervised, tmp_path):
+    program("mpirun", "openmpi-bin")
     libraries = not_for_us(tmp_path)
     (tmp_path / "set_env.sh").write_text(f"export LD_LIBRARY_PATH={libraries}:$LD_LIBRARY_PATH\n")
     words = ("--standalone", "2", "--method", "mpirun", "--env-from", "set_env.sh")
