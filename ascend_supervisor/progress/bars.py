@@ -48,6 +48,8 @@ class TqdmBar(Struct, frozen=True):
 
 
 SIGN = "%|"
+FAST_DIGITS = 2
+"""So many digits may the steps of a second have."""
 
 BARS = (
     BarFormat("torchtune", r"\d+\|(?P<step>\d+)\|Loss: \S+"),
@@ -79,7 +81,7 @@ def _drawing() -> re.Pattern[str]:
     """What follows ``%|``; the rate tells what is counted: steps, not bytes or examples."""
     return re.compile(
         r"[^|]*\| *(\d{1,13})/(\d{1,13}) \[[^<\]]{1,20}<[^,\]]{1,30}, *"
-        r"(?:[\d.?]+(?:it|step|batch|iter)s?/s|[\d.?]+s/(?:it|step|batch|iter)s?)"
+        r"(?:([\d.]{1,12}|\?)(?:it|step|batch|iter)s?/s|[\d.]{1,12}s/(?:it|step|batch|iter)s?)"
         r"(?:, [^\]]*)?\](?: *(\x1b\[A))?"
     )
 
@@ -95,16 +97,17 @@ def bar_of(text: str) -> TqdmBar | None:
     if percent is None or drawn is None:
         return None
     label = label_of(text[: percent.start()])
+    found = Numbers() if label is None else _found(label, drawn)
+    return TqdmBar(label, found, drawn[4] is not None, drawn.end())
+
+
+def _found(label: BarLabel, drawn: re.Match[str]) -> Numbers:
     count, total = int(drawn[1]), int(drawn[2])
-    found = _found(label, count, total) if label is not None else Numbers()
-    return TqdmBar(label, found, drawn[3] is not None, drawn.end())
-
-
-def _found(label: BarLabel, count: int, total: int) -> Numbers:
     if label.step is not None:  # of all epochs, while the bar counts those of one
         return Numbers(label.step if count else None)
     if label.epoch is None:
-        return Numbers(count, total)
+        is_fast = len((drawn[3] or "").partition(".")[0]) > FAST_DIGITS
+        return Numbers(count, total, is_fast=is_fast)
     done = max(0, label.epoch - (not label.format.epoch_zero))
     return Numbers(count, total, label.epoch, label.epochs, done)
 

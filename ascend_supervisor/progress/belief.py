@@ -78,7 +78,7 @@ class Belief:
             return True
         if self._has_sure or (believed is not None and self._is_other(believed, found)):
             return False
-        if not self._has_grown(count, found):
+        if found.is_fast or not self._has_grown(count, found):
             return False
         self._believed[count.name] = found.steps
         return True

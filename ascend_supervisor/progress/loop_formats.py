@@ -15,7 +15,7 @@ LOOP_FORMATS = (
     StepFormat(
         "lightning",
         "Epoch ",
-        r"\bEpoch <epoch>/(?:<epochs>|-\d+) +[━╸╺ ]+ <step>/<steps> \d+:[\d:]+ • ",
+        r"\bEpoch <epoch>/(?:<epochs>|-\d{1,9}) {1,4}[━╸╺ ]{1,120} <step>/<steps> \d+:[\d:]+ • ",
         (
             Example(
                 "Epoch 1/4  ━━━━━━━━━━━━━━━━ 18/60 0:00:00 • 0:00:02 36.03it/s train_loss: 0.355",
@@ -35,7 +35,7 @@ LOOP_FORMATS = (
     StepFormat(
         "keras",
         "/step",
-        r"^ *<step>/(?:<steps>|Unknown) +(?:[━╸╺ ]+|\[[=>.]+\]|-) .*?"
+        r"^ *<step>/(?:<steps>|Unknown) {1,4}(?:[━╸╺]|\[[=>.]+\] |- ).*?"
         r"(?<![\d.])(?:<ms>m|<seconds>|\d+[un])s/step",
         (
             Example(
@@ -58,8 +58,8 @@ LOOP_FORMATS = (
     StepFormat(
         "epochs-and-steps",
         "poch",
-        r"(?i)^(?!.*(?:eval|valid|\bval\b|\btest)).*?\bepoch:? \[?<epoch>/<epochs>\]?,? *[|-]? *"
-        r"(?:step|iter|iteration|batch):? \[?<step>/<steps>\]?",
+        r"(?i)^(?!.*(?:eval|valid|\bval\b|\btest)).*?\bepoch:? \[?<epoch>/<epochs>\]?"
+        r",? {0,4}[|-]? {0,4}(?:step|iter|iteration|batch):? \[?<step>/<steps>\]?",
         (
             Example(
                 "[INFO] Epoch 2/200, Step 100/3995, step time: 654.40 ms",

@@ -41,7 +41,7 @@ class PatternFormat:
         if found is None:
             return None
         words = found.groupdict()
-        numbers = {name: _number(words.get(name)) for name in _NUMBERS}
+        numbers: dict[str, Any] = {name: _number(words.get(name)) for name in _NUMBERS}
         return Numbers(seconds=_seconds(words.get("seconds")), **numbers)
 
 

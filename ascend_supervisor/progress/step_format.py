@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -38,7 +38,9 @@ class Tells(Enum):
 class Numbers(Struct, frozen=True):
     """What a record says, in steps that are done; ``epoch`` is as printed.
 
-    ``epochs_done`` are those before the step, or before the checkpoint; ``epochs`` are all.
+    ``epochs_done`` are those before the step, or before the checkpoint; ``epochs`` are all. It
+    ``is_fast`` if it was counted faster than a training makes steps, as data are (and, for a
+    moment, the steps that a training skips when it resumes).
     """
 
     step: int | None = None
@@ -49,6 +51,7 @@ class Numbers(Struct, frozen=True):
     seconds: float | None = None
     checkpoint: int | None = None
     resumed: int | None = None
+    is_fast: bool = False
 
 
 class Example(Struct, frozen=True):
@@ -86,7 +89,7 @@ class StepFormat(Struct, frozen=True, eq=False):
     def numbers(self, words: dict[str, str | None]) -> Numbers | None:
         """The same of the numbers as they are written, None where there is none."""
         seconds = None
-        numbers = {}
+        numbers: dict[str, Any] = {}
         for name, word in words.items():
             if word is None:
                 continue

@@ -511,7 +511,9 @@ def fairseq(log: Log) -> None:
                 log.say(f"Saved checkpoint c.pt (epoch 1 @ {step} updates, s)\n", checkpoint=step)
 
 
-FRAMEWORKS: tuple[Callable[[Log], None], ...] = (
+Framework = Callable[[Log], None]
+
+FRAMEWORKS: tuple[Framework, ...] = (
     *(megatron, fsdp2, mindformers, mindformers_pynative, hugging_face, hugging_face_with_total),
     *(diffusers, lightning, deepspeed, loss_monitor, mmengine, keras, torchtitan, verl, nanogpt),
     *(imagenet, timm, ultralytics, nemo, ms_swift, fairseq),
