@@ -115,7 +115,7 @@ pictures: environment ## docs/pictures, from the events in tests/data/timelines
 	done
 
 terminals: environment ## docs/pictures/terminal-*.svg, from real runs in a real terminal
-	@for name in demo status failure refusal; do \
+	@for name in demo status progress failure refusal; do \
 		$(PYTHON) scripts/terminals $$name /tmp/training >.terminal.svg && \
 			mv .terminal.svg docs/pictures/terminal-$$name.svg || { rm -f .terminal.svg; exit 1; }; \
 	done

@@ -67,7 +67,9 @@ class Notified(Struct):
 
     ``heard_at`` is its last message, ``watchdog_at`` its last WATCHDOG=1, ``watchdog_seconds`` its
     WATCHDOG_USEC. EXTEND_TIMEOUT_USEC moves no limit before ``extended_until``. ``gave_up_at`` is
-    WATCHDOG=trigger: the rank itself says that it hangs.
+    WATCHDOG=trigger: the rank itself says that it hangs. ``step`` is its X_STEP, which came at
+    ``step_at``, ``steps`` its X_STEPS, ``step_seconds`` its X_SECONDS, ``checkpoint`` its
+    X_CHECKPOINT.
     """
 
     heard_at: float
@@ -78,6 +80,11 @@ class Notified(Struct):
     extended_until: float = 0.0
     gave_up_at: float | None = None
     is_stopping: bool = False
+    step: int | None = None
+    step_at: float = 0.0
+    steps: int | None = None
+    step_seconds: float | None = None
+    checkpoint: int | None = None
 
 
 class Living(Struct, frozen=True):
@@ -95,23 +102,23 @@ class Living(Struct, frozen=True):
     ranks_of_workers: Mapping[int, int] = field(default_factory=dict)
 
 
-def _to_nobody() -> None:
-    """Nobody waits for what ranks say."""
-
-
 class Life(Struct):
     """A generation while it runs; ``processes`` grows as they are started.
 
-    ``notified`` holds what ranks have said over their notify socket, by rank. ``tell_notified`` is
-    to be called after each change of it; one who waits for changes replaces it. ``is_ending``: the
-    first reason to end it is known.
+    ``notified`` holds what ranks have said over their notify socket, by rank; who waits for changes
+    of it is among the ``listeners``. ``is_ending``: the first reason to end it is known.
     """
 
     plan: Plan
     processes: list[Living] = field(default_factory=list)
     notified: dict[int, Notified] = field(default_factory=dict)
-    tell_notified: Callable[[], None] = _to_nobody
+    listeners: set[Callable[[], None]] = field(default_factory=set)
     is_ending: bool = False
+
+    def tell_notified(self) -> None:
+        """To be called after each change of ``notified``."""
+        for listener in tuple(self.listeners):
+            listener()
 
     @property
     def generation(self) -> int:

@@ -209,6 +209,19 @@ class Interrupted(Struct, frozen=True):
 Outcome = Completed | NotStarted | Crashed | Fault | Interrupted
 
 
+class Reached(Struct, frozen=True):
+    """How far the training of a generation came: its last ``step``, None if none was seen.
+
+    ``best`` is the best step of the generations before it, ``lost`` how many steps are in no
+    checkpoint; None is unknown. ``is_stuck``: it came no further than those before it.
+    """
+
+    step: int | None = None
+    best: int | None = None
+    lost: int | None = None
+    is_stuck: bool = False
+
+
 class Ended(Struct, frozen=True):
     """A generation whose processes have all ended.
 
@@ -222,6 +235,7 @@ class Ended(Struct, frozen=True):
     faults: tuple[Fault, ...] = ()
     left: tuple[str, ...] = ()
     success: Completed | None = None
+    reached: Reached = Reached()
 
     @property
     def of_all_ranks(self) -> Ended:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.errors import BAD_TABLE, DEFECT, HANG, UNAVAILABLE
+from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.outcome import (
     SIGNAL_BASE,
     Completed,
@@ -44,7 +47,9 @@ class RestartBudget(Struct, frozen=True):
 
     ``early_deaths`` counts the generations in a row that died within ``min_uptime`` seconds with
     the status ``last_death``. ``free`` counts the free restarts of a row that began at
-    ``free_since``.
+    ``free_since``. ``stuck`` are the last steps of the charged generations in a row that came no
+    further than the best step before them (None: no step); ``stuck_limit`` of them are allowed, 0
+    is no limit.
     """
 
     limit: int
@@ -57,6 +62,8 @@ class RestartBudget(Struct, frozen=True):
     last_death: ExitStatus | None = None
     free: int = 0
     free_since: float = 0.0
+    stuck_limit: int = 0
+    stuck: tuple[int | None, ...] = ()
 
     def left(self, now: float) -> int:
         """How many restarts are allowed at ``now``."""
@@ -128,7 +135,7 @@ def decide(
         budget = replace(budget, free=0)
     if death.is_free and not _flaps(budget, now):
         return _free(budget, now, jitter)
-    return _charged(budget, now, jitter, death, ended.uptime)
+    return _charged(budget, now, jitter, death, ended)
 
 
 class _Death(Struct, frozen=True):
@@ -177,9 +184,13 @@ def _unrepeated(exit_code: int, reason: str) -> Stop:
 
 
 def _charged(
-    budget: RestartBudget, now: float, jitter: float, death: _Death, uptime: float
+    budget: RestartBudget, now: float, jitter: float, death: _Death, ended: Ended
 ) -> Decision:
-    budget = _with_death(budget, death.status, uptime)
+    budget = _with_death(budget, death.status, ended.uptime)
+    stuck = (*budget.stuck, ended.reached.step) if ended.reached.is_stuck else ()
+    budget = replace(budget, stuck=stuck)
+    if 0 < budget.stuck_limit <= len(stuck) and budget.left(now):
+        return _unrepeated(death.code, _no_progress(stuck, ended.reached.best))
     if budget.early_deaths >= SAME_DEATHS and budget.left(now):
         return _unrepeated(
             death.code,
@@ -187,6 +198,14 @@ def _charged(
             f"{budget.min_uptime:g} s: retrying will not help",
         )
     return _spend(budget, now, jitter) or Stop(death.code, _spent(budget))
+
+
+def _no_progress(stuck: Sequence[int | None], best: int | None) -> str:
+    steps = listed("no step" if step is None else f"step {step:,}" for step in stuck)
+    return (
+        f"{counted(len(stuck), 'generation')} in a row came no further than step {best or 0:,} "
+        f"(they ended at {steps}): retrying will not help (--no-progress-limit)"
+    )
 
 
 def _flaps(budget: RestartBudget, now: float) -> bool:

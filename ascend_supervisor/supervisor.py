@@ -34,6 +34,8 @@ from ascend_supervisor.outcome import (
     Outcome,
 )
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.progress.account import KeptAccount
+from ascend_supervisor.progress.words import account_sentence
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop, stopped_by
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock
@@ -67,6 +69,18 @@ class End(Struct, frozen=True):
         if code is None or code == own or not self.is_retryable:
             return self
         return replace(self, event=replace(self.event, exit_code=code, own_exit_code=own))
+
+    def with_account(self, kept: KeptAccount) -> End:
+        """The same end with the account of the time, if any step was told."""
+        if kept.percent_training is None:
+            return self
+        told = replace(
+            self.event,
+            account=dict(kept.account),
+            percent_training=kept.percent_training,
+            trained=account_sentence(kept),
+        )
+        return replace(self, event=told)
 
 
 def refused(refusal: Refusal, generations: int = 0) -> End:
@@ -242,6 +256,8 @@ def _generation_ended(
         duration_seconds=round(seconds, 6),
         next="stop" if isinstance(decision, Stop) else "restart",
         cause=headline(outcome.reason) if isinstance(outcome, Fault) else "",
+        step=ended.reached.step,
+        steps_lost=None if isinstance(outcome, Completed) else ended.reached.lost,
     )
 
 

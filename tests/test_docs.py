@@ -50,6 +50,7 @@ JSON_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "float": (int, float),
     "bool": bool,
     "list": list,
+    "object": dict,
 }
 
 
@@ -183,6 +184,8 @@ def type_name(hint: Any) -> str:
         return f"{type_name(other)} or null"
     if origin is tuple:
         return f"list of {type_name(arguments[0])}"
+    if origin is dict:
+        return f"object of {type_name(arguments[1])}"
     if origin is Literal:
         return type_name(type(arguments[0]))
     name: str = hint.__name__
@@ -197,7 +200,11 @@ def fits(value: object, name: str) -> bool:
     kind, _, inner = plain.partition(" of ")
     if kind != "bool" and isinstance(value, bool):
         return False
-    items = value if isinstance(value, list) else ()
+    items: Iterable[object] = ()
+    if isinstance(value, dict):
+        items = value.values()
+    elif isinstance(value, list):
+        items = value
     return isinstance(value, JSON_TYPES[kind]) and all(fits(item, inner) for item in items)
 
 
@@ -246,8 +253,11 @@ def example_complaints(name: str, section: str, keys: Mapping[str, str]) -> list
 
 
 def word_complaints(cls: type[Event], section: str, example: Mapping[str, Any]) -> list[str]:
-    """Whether an example has the level and the words that its keys make."""
-    values = {field.name: example.get(field.name, False) for field in fields(cls)}
+    """Whether an example has the level and the words that its keys make.
+
+    One that was recorded may lack keys that came later.
+    """
+    values = {field.name: example[field.name] for field in fields(cls) if field.name in example}
     event = cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
     complaints = differences([event.severity], [example["level"]], f"{cls.name}: level")
     complaints += differences([event.msg], [example["msg"]], f"{cls.name}: msg")

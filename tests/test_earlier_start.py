@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -14,9 +15,11 @@ from ascend_supervisor.processes.proc import start_time
 from ascend_supervisor.program.earlier_start import (
     CAUSE_CHARACTERS,
     SENTENCE_CHARACTERS,
-    EarlierEnd,
-    earlier_end,
+    EarlierStart,
+    earlier_start,
 )
+from ascend_supervisor.progress.reading import Reading
+from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters.state_file import Status, as_json
 
 CAUSE = "rank 1 failed first, in generation 0: it exited with status 7 after 0.1 s\n  the last line"
@@ -40,14 +43,16 @@ def place(folder: Path, **variables: str) -> Place:
     )
 
 
-def found(folder: Path, **changes: Any) -> EarlierEnd | None:
+def found(folder: Path, **changes: Any) -> EarlierStart:
     here = place(folder)
     Path(here.state_file).write_bytes(as_json(replace(ENDED, **changes)))
-    return earlier_end(here)
+    told = earlier_start(here)
+    assert 0.0 <= told.pause < 30.0
+    return replace(told, pause=0.0)
 
 
 def test_a_failure_is_told_with_its_root_cause(tmp_path):
-    assert found(tmp_path) == EarlierEnd(
+    assert found(tmp_path) == EarlierStart(
         "the previous start here ended with exit code 7: rank 1 failed first, in generation 0: "
         "it exited with status 7 after 0.1 s",
         CAUSE,
@@ -56,27 +61,27 @@ def test_a_failure_is_told_with_its_root_cause(tmp_path):
 
 def test_the_start_is_named_where_the_platform_counts(tmp_path):
     told = found(tmp_path, schedule_count=1, start_count=2)
-    assert told is not None
+    assert told.sentence is not None
     assert told.sentence.startswith("the previous start here (s1-p2) ended with exit code 7: ")
 
 
 def test_an_end_without_a_failure_says_why(tmp_path):
     told = found(tmp_path, exit_code=143, root_cause=None, why="told to stop by SIGTERM")
-    assert told == EarlierEnd(
+    assert told == EarlierStart(
         "the previous start here ended with exit code 143: told to stop by SIGTERM"
     )
 
 
 def test_a_supervisor_that_was_killed_is_told_by_its_phase(tmp_path):
     told = found(tmp_path, phase="running", exit_code=None, root_cause=None)
-    assert told == EarlierEnd(
+    assert told == EarlierStart(
         "the previous start here did not report its end; its phase was 'running'"
     )
 
 
 def test_one_that_was_killed_while_it_lingered_has_left_its_cause(tmp_path):
     told = found(tmp_path, phase="stopping", exit_code=None)
-    assert told is not None
+    assert told.sentence is not None
     assert told.sentence.endswith("its phase was 'stopping': " + CAUSE.partition("\n")[0])
     assert told.root_cause == CAUSE
 
@@ -92,7 +97,7 @@ def test_one_that_was_killed_while_it_lingered_has_left_its_cause(tmp_path):
     ids=["success", "another job", "another pod", "it lives"],
 )
 def test_nothing_is_told_of(tmp_path, changes):
-    assert found(tmp_path, **changes) is None
+    assert found(tmp_path, **changes) == EarlierStart()
 
 
 @pytest.mark.parametrize(
@@ -109,15 +114,15 @@ def test_nothing_is_told_of(tmp_path, changes):
 )
 def test_what_is_no_state_file_says_nothing(tmp_path, content):
     here = place(tmp_path)
-    assert earlier_end(here) is None
+    assert earlier_start(here) == EarlierStart()
     Path(here.state_file).write_bytes(content)
-    assert earlier_end(here) is None
+    assert earlier_start(here) == EarlierStart()
 
 
 def test_a_job_without_a_name_is_no_other_start_of_itself(tmp_path):
     here = place(tmp_path, JOB_ID="")
     Path(here.state_file).write_bytes(as_json(replace(ENDED, job_id="job")))
-    assert earlier_end(here) is None
+    assert earlier_start(here) == EarlierStart()
 
 
 @pytest.mark.parametrize("kind", ["symlink", "fifo", "directory"])
@@ -130,21 +135,39 @@ def test_only_a_file_is_read(tmp_path, kind):
         os.mkfifo(path)
     else:
         path.mkdir()
-    assert earlier_end(place(tmp_path)) is None
+    assert earlier_start(place(tmp_path)) == EarlierStart()
 
 
 def test_what_another_user_has_planted_says_nothing(tmp_path):
     if os.geteuid():
         pytest.skip("to give a file to somebody else needs root")
-    assert found(tmp_path) is not None
+    assert found(tmp_path) != EarlierStart()
     os.chown(place(tmp_path).state_file, 1234, -1)
-    assert earlier_end(place(tmp_path)) is None
+    assert earlier_start(place(tmp_path)) == EarlierStart()
 
 
 def test_words_are_cut_and_steer_no_terminal(tmp_path):
     told = found(tmp_path, root_cause="\x1b[2J" + "x" * 100_000 + "\nsecond")
-    assert told is not None
+    assert told.sentence is not None
     assert told.root_cause is not None
     assert "\x1b" not in told.sentence + told.root_cause
     assert len(told.root_cause) == CAUSE_CHARACTERS
     assert len(told.sentence) == SENTENCE_CHARACTERS
+
+
+def test_the_account_of_the_time_goes_on(tmp_path):
+    record = TrainingRecord(60.0, 0.0)
+    record.begin(0, 10.0)
+    record.take(Reading(12.0, "megatron", step=1), 0)
+    record.take(Reading(20.0, "megatron", step=5), 0)
+    record.stop(21.0, hung=False)
+    record.end(22.0)
+    told = found(
+        tmp_path, progress=record.status(25.0, datetime(2026, 11, 25, tzinfo=timezone.utc))
+    )
+    assert told.account == record.account(25.0)
+    later = TrainingRecord(60.0, 100.0, told.account, pause=5.0)
+    account = later.account(110.0)
+    assert account.account["training"] == 9.0
+    assert sum(account.account.values()) == 25.0 + 5.0 + 10.0
+    assert account.best_step == 5

@@ -15,6 +15,7 @@ from ascend_supervisor.events.generations import (
     ProcessStarted,
     RestartScheduled,
 )
+from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.reporters.state_file import Status, after
 
 MOST_RESTARTS = 20
@@ -37,9 +38,15 @@ class History(Struct, frozen=True):
     lasted: Mapping[int, float] = field(default_factory=dict)
 
 
-def noted(history: History, event: Event, now: float, at: str) -> History:
+def noted(
+    history: History,
+    event: Event,
+    now: float,
+    at: str,
+    progress: ProgressStatus | None = None,
+) -> History:
     """The history after ``event``, which came ``now``, at the time of day ``at`` (RFC 3339)."""
-    status = after(history.status, event, at)
+    status = after(history.status, event, at, progress)
     if status.phase != history.status.phase:
         history = replace(history, phase_since=now)
     return _noted(replace(history, status=status), event, now, at)

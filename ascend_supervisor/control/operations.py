@@ -140,7 +140,7 @@ class Operations:
             case AskStatus():
                 moment = Moment(self._clock.now(), self._clock.elapsed())
                 job = None if self.coordinator is None else self.coordinator.seen()
-                return live_status(self._chronicle.history, self.current.latest, moment, job)
+                return live_status(self._chronicle.now, self.current.latest, moment, job)
             case AskReady():
                 return self._readiness()
             case AskStop(grace=grace):

@@ -9,12 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, get_args
 
+import msgspec
 from msgspec import Struct
 
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.processes import proc
+from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status, StatusPhase
 from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.untrusted_text import plain
@@ -140,6 +142,7 @@ def _status(top: Cursor) -> Status:
         schedule_count=_integer(top, "schedule_count"),
         start_count=_integer(top, "start_count"),
         generations=_generations(top),
+        progress=_progress(top),
     )
 
 
@@ -158,6 +161,14 @@ def _generations(top: Cursor) -> tuple[PastGeneration, ...]:
         )
         for one in top.elements("generations")
     )
+
+
+def _progress(top: Cursor) -> ProgressStatus | None:
+    """Files of earlier versions have none."""
+    try:
+        return msgspec.convert(top.get("progress"), ProgressStatus | None)
+    except msgspec.ValidationError as error:
+        raise top.child("progress").misfit(f"the progress of a training ({error})") from error
 
 
 def _phase(top: Cursor) -> StatusPhase:

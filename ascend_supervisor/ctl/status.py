@@ -7,8 +7,11 @@ import select
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from math import inf
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from ascend_supervisor.ctl.out import Out
 from ascend_supervisor.ctl.seen import Seen, as_json, look_again, look_at
@@ -103,7 +106,8 @@ def _gist(seen: Seen) -> object:
     ranks = () if live is None else tuple((row.pid, row.state) for row in live.ranks)
     peers = None if live is None else live.peers
     servers = () if peers is None else tuple((one.phase, one.last_word) for one in peers.servers)
-    return seen.status, ranks, servers, seen.trouble
+    status = replace(seen.status, progress=None)
+    return status, ranks, servers, seen.trouble
 
 
 @contextmanager
@@ -191,9 +195,10 @@ def as_line(seen: Seen) -> bytes:
 def _picture(
     seen: Seen, trouble: str = "", columns: float = inf, *, names_file: bool = False
 ) -> Picture:
+    now = datetime.now(timezone.utc)
     if seen.live is None:
         state = seen.state
         phase = f"unknown; it was {state.status.phase}" if state.left_behind else None
         file = str(state.path) if names_file and state.status.phase == "ended" else ""
-        return of_file(state.status, state.rank_lives, trouble, phase, file)
-    return of_answer(seen.live, columns)
+        return of_file(state.status, state.rank_lives, trouble, phase, file, now)
+    return of_answer(seen.live, columns, now)

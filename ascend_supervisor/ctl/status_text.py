@@ -6,6 +6,7 @@ Text of ranks is shown on one line and steers no terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from math import inf
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, Pee
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
 from ascend_supervisor.events.words import counted, duration
 from ascend_supervisor.output.terminal import painted
+from ascend_supervisor.progress.words import training_line
 from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
 
@@ -117,6 +119,7 @@ def of_file(
     trouble: str = "",
     phase: str | None = None,
     file: str = "",
+    now: datetime | None = None,
 ) -> Picture:
     """A status without live figures; ``lives`` returns whether a rank's process is alive.
 
@@ -129,13 +132,14 @@ def of_file(
         *_job(status),
         ("state file", file),
         ("phase", phase or status.phase),
+        ("training", training_line(status.progress, now)),
         *_course(status, status.why, trouble),
         ("generations", _generations(status.generations)),
     ]
     return _picture(told, heads, rows, [_end(rank) for rank in status.ranks])
 
 
-def of_answer(live: LiveStatus, columns: float = inf) -> Picture:
+def of_answer(live: LiveStatus, columns: float = inf, now: datetime | None = None) -> Picture:
     """What the supervisor has answered, for a window of so many columns.
 
     If it is narrow, less is shown beside what the ranks say themselves.
@@ -145,6 +149,7 @@ def of_answer(live: LiveStatus, columns: float = inf) -> Picture:
     told = [
         *_job(status, live.started_at),
         ("phase", f"{status.phase} for {duration(live.phase_seconds)}"),
+        ("training", training_line(status.progress, now)),
         *_course(status, why),
         ("restarts", _restarts(live.restarts)),
         ("servers", how_old(live.peers)),

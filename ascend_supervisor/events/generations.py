@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import restarts_words, who
+from ascend_supervisor.events.words import counted, restarts_words, who
 
 
 class GenerationStarted(Event, frozen=True):
@@ -84,7 +84,11 @@ class RanksEnded(Event, frozen=True):
 
 
 class GenerationEnded(Event, frozen=True):
-    """``cause`` is a sentence if the outcome is a fault; the events before it tell the others."""
+    """``cause`` is a sentence if the outcome is a fault; the events before it tell the others.
+
+    ``step`` is the last one that was told in it, ``steps_lost`` how many are in no checkpoint; null
+    where that is unknown.
+    """
 
     name: ClassVar[str] = "generation.ended"
     generation: int
@@ -93,15 +97,24 @@ class GenerationEnded(Event, frozen=True):
     duration_seconds: float
     next: Literal["restart", "stop"]
     cause: str = ""
+    step: int | None = None
+    steps_lost: int | None = None
 
     @property
     def sentence(self) -> str:
         is_told_next = self.next == "stop"  # supervisor.exited begins with it
         why = f": {self.cause}" if self.cause and not is_told_next else f" ({self.outcome})"
         return (
-            f"generation {self.generation} ended after {self.duration_seconds:.1f} s{why}; "
-            f"next: {self.next}"
+            f"generation {self.generation} ended after {self.duration_seconds:.1f} s"
+            f"{self._steps}{why}; next: {self.next}"
         )
+
+    @property
+    def _steps(self) -> str:
+        if self.step is None:
+            return ""
+        lost = f", {counted(self.steps_lost, 'step')} lost" if self.steps_lost else ""
+        return f" at step {self.step:,}{lost}"
 
 
 class RestartsBarred(Event, frozen=True):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.words import counted
 
-HangSource = Literal["silence", "rank_silence", "watchdog", "startup", "trigger"]
+HangSource = Literal["silence", "rank_silence", "watchdog", "startup", "trigger", "steps"]
 
 
 class HangNoticed(Event, frozen=True):

@@ -119,6 +119,8 @@ class SupervisorExited(Event, frozen=True):
 
     ``own_exit_code`` is the code of the failure, if --retryable-exit-code has replaced it.
     ``peers_server`` is the index of the server that the root cause is on, with --peers.
+    ``account`` has the seconds of this run by category; it is null, as ``percent_training`` and
+    ``trained``, its sentence, are, where no step was told.
     """
 
     name: ClassVar[str] = "supervisor.exited"
@@ -128,6 +130,9 @@ class SupervisorExited(Event, frozen=True):
     root_cause: str | None
     own_exit_code: int | None = None
     peers_server: int | None = None
+    account: dict[str, float] | None = None
+    percent_training: float | None = None
+    trained: str | None = None
 
     @property
     def severity(self) -> Level:
@@ -136,9 +141,10 @@ class SupervisorExited(Event, frozen=True):
     @property
     def sentence(self) -> str:
         code = _with_code(self.exit_code, self.own_exit_code)
-        return (
-            f"{self.reason}; ending {code}" if self.exit_code else f"ending {code}: {self.reason}"
-        )
+        trained = f"; {self.trained}" if self.trained else ""
+        if self.exit_code:
+            return f"{self.reason}; ending {code}{trained}"
+        return f"ending {code}: {self.reason}{trained}"
 
 
 def _with_code(code: int, own: int | None) -> str:

@@ -5,12 +5,16 @@ Lines that are unknown, or whose value is not as expected, are ignored.
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
 from ascend_supervisor.life import Notified
 from ascend_supervisor.output.terminal_escapes import harmless_text
 
 STATUS_CHARACTERS = 200
+MOST_STEPS = 10**12
+DECIMAL = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 MOST_MICROSECONDS = 2**64 - 1
 """systemd's infinity."""
 
@@ -40,8 +44,40 @@ def _after_line(name: bytes, value: bytes, known: Notified, now: float) -> Notif
             return replace(known, extended_until=_extended(known.extended_until, number, now))
         case b"STOPPING", b"1":
             return replace(known, is_stopping=True)
+        case ((b"X_STEP" | b"X_STEPS" | b"X_CHECKPOINT" | b"X_SECONDS"), number):
+            return _after_step(name, number, known, now)
         case _:
             return known
+
+
+def _after_step(name: bytes, number: bytes, known: Notified, now: float) -> Notified:
+    if name == b"X_SECONDS":
+        seconds = _step_seconds(number)
+        return known if seconds is None else replace(known, step_seconds=seconds)
+    count = _count(number)
+    if count is None:
+        return known
+    match name:
+        case b"X_STEP":
+            return replace(known, step=count, step_at=now)
+        case b"X_STEPS":
+            return replace(known, steps=count)
+        case _:
+            return replace(known, checkpoint=count)
+
+
+def _count(number: bytes) -> int | None:
+    """None for what is not a number of steps."""
+    if not number.isdigit() or len(number) > len(str(MOST_STEPS)):
+        return None
+    count = int(number)
+    return count if count <= MOST_STEPS else None
+
+
+def _step_seconds(number: bytes) -> float | None:
+    """None for what is not a decimal number of seconds above 0."""
+    found = DECIMAL.fullmatch(number)
+    return float(number) or None if found else None
 
 
 def _earliest(before: float | None, now: float) -> float:

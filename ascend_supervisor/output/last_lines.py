@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct, field
 
 Chunk = bytes
@@ -13,22 +15,29 @@ LINE_BYTES = 8 * 1024
 """How much of the end is searched for the last line."""
 
 
+def to_nobody() -> None:
+    """Nobody waits for output."""
+
+
 class Activity(Struct):
     """How many ``bytes`` a process has written, the last at ``spoke_at`` (the clock's seconds).
 
     If it has written nothing, ``spoke_at`` is just before its start. ``has_ended`` is false for
-    workers that a launcher started, whatever became of them.
+    workers that a launcher started, whatever became of them. ``tell`` is called after each change;
+    one who waits for output replaces it.
     """
 
     spoke_at: float
     bytes: int = 0
     has_ended: bool = False
     tail: bytearray = field(default_factory=bytearray)
+    tell: Callable[[], None] = to_nobody
 
     def note(self, size: int, now: float) -> None:
         """Count ``size`` bytes that were written but not read."""
         self.bytes += size
         self.spoke_at = now
+        self.tell()
 
     def take(self, chunk: Chunk, now: float) -> None:
         """Count ``chunk``, and keep the end of it."""
@@ -36,6 +45,10 @@ class Activity(Struct):
         if len(self.tail) > 2 * TAIL_BYTES:  # not each time: a rank may write byte by byte
             del self.tail[:-TAIL_BYTES]
         self.note(len(chunk), now)
+
+    def since(self, count: int) -> Chunk:
+        """What was read after the first ``count`` bytes, as far as it is kept."""
+        return bytes(self.tail[-size:]) if (size := self.bytes - count) > 0 else b""
 
     @property
     def last_lines(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ OPTIONS: Mapping[HangSource, str] = {
     "watchdog": "--watchdog",
     "startup": "--startup-timeout",
     "trigger": "WATCHDOG=trigger",
+    "steps": "--hang-timeout auto",
 }
 
 
@@ -39,8 +40,9 @@ class Hang(Struct, frozen=True):
     """The ``silent`` have passed the ``limit``, in seconds, of the option of ``source``.
 
     Another rank here gave its last sign of life ``others`` seconds ago; None if there is no other.
-    At the start ``awaited`` says what a rank should have done. ``is_extended``: one of the silent
-    had asked for more time, which is over, so they have been silent for longer than the limit.
+    ``awaited`` says what did not come: at the start of a rank, or of the steps. ``is_extended``:
+    one of the silent had asked for more time, which is over, so they have been silent for longer
+    than the limit.
     """
 
     source: HangSource
@@ -88,6 +90,8 @@ class Hang(Struct, frozen=True):
                 return f"{who} not {self.awaited} within {seconds} of {start} ({option})"
             case "trigger":
                 return f"{who} reported that it hangs ({option})"
+            case "steps":
+                return f"{self.awaited} for {seconds} ({option}){self._first}"
 
     @property
     def _by_silence(self) -> Sequence[SilentRank]:

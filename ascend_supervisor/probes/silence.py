@@ -225,8 +225,11 @@ class Silence(Probe):
             if gave_up or _own_limits(life) != before:
                 news.set()
 
-        life.tell_notified = look_for_news
-        await first(partial(self._clock.sleep, seconds), news.wait)
+        life.listeners.add(look_for_news)
+        try:
+            await first(partial(self._clock.sleep, seconds), news.wait)
+        finally:
+            life.listeners.remove(look_for_news)
 
 
 def _own_limits(life: Life) -> dict[int, float | None]:

@@ -35,7 +35,7 @@ from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.probes.rendezvous import OwnPort
 from ascend_supervisor.processes.secrets import masked_words
-from ascend_supervisor.program.earlier_start import earlier_end
+from ascend_supervisor.program.earlier_start import EarlierStart
 from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.program.sourced_files import sourced_alone
 from ascend_supervisor.program.wiring import planner
@@ -265,10 +265,8 @@ async def _tell(
     await outlets.finish()
 
 
-def first_event(given: Premises) -> SupervisorStarted:
-    """Looks for the state file of an earlier start, for a bounded time."""
+def first_event(given: Premises, earlier: EarlierStart) -> SupervisorStarted:
     settings, cluster, place = given.settings, given.cluster, given.place
-    earlier = earlier_end(place)
     return SupervisorStarted(
         version=__version__,
         command=masked_words(settings.command),
@@ -279,6 +277,6 @@ def first_event(given: Premises) -> SupervisorStarted:
         cluster_hint=cluster.hint,
         schedule_count=place.start.schedule,
         start_count=place.start.process,
-        previous_end=earlier.sentence if earlier else None,
-        previous_root_cause=earlier.root_cause if earlier else None,
+        previous_end=earlier.sentence,
+        previous_root_cause=earlier.root_cause,
     )

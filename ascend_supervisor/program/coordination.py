@@ -183,6 +183,7 @@ def budget_of(settings: Settings) -> RestartBudget:
         backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
         min_uptime=settings.min_uptime,
         never=settings.no_restart_on,
+        stuck_limit=settings.no_progress_limit,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from msgspec import Struct
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.job_files import UNNAMED_JOB, Place, StartCount
 from ascend_supervisor.output.terminal_escapes import harmless_text
+from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call
@@ -25,43 +27,53 @@ CAUSE_CHARACTERS = 3000
 SENTENCE_CHARACTERS = 400
 
 
-class EarlierEnd(Struct, frozen=True):
-    """``sentence`` says how it ended; ``root_cause`` is None if it is unknown."""
+class EarlierStart(Struct, frozen=True):
+    """``sentence`` says how it ended, and ``root_cause`` why; None if it is unknown.
 
-    sentence: str
+    ``account`` is that of the time of all starts here, the last of which ended ``pause`` seconds
+    ago; None if no step was seen.
+    """
+
+    sentence: str | None = None
     root_cause: str | None = None
+    account: KeptAccount | None = None
+    pause: float = 0.0
 
 
-def earlier_end(place: Place) -> EarlierEnd | None:
-    """How the previous start of this job ended here; None if it succeeded, or left no word.
+def earlier_start(place: Place) -> EarlierStart:
+    """The previous start of this job here; empty if it succeeded, or left no word.
 
     The file system has ANSWER_SECONDS to answer. Jobs without a name of their own are not told
     apart, so nothing is said about them.
     """
+    nothing = EarlierStart()
     if place.job_id == UNNAMED_JOB:
-        return None
+        return nothing
     with suppress(NoThread):  # whoever needs one says so
-        state = Call(partial(_state_in, Path(place.state_file))).within(ANSWER_SECONDS, None)
-        return None if state is None else _end(state, place)
-    return None
+        look = Call(partial(_state_in, Path(place.state_file)))
+        found = look.within(ANSWER_SECONDS, None)
+        return nothing if found is None else _told(*found, place)
+    return nothing
 
 
-def _state_in(path: Path) -> State | None:
-    """The state file, if it is ours or root's; another user may have planted it."""
+def _state_in(path: Path) -> tuple[State, float] | None:
+    """The state file, if it is ours or root's (another user may have planted it), and its age."""
     with suppress(OSError, StateUnknown):
         found = path.lstat()
         if stat.S_ISREG(found.st_mode) and found.st_uid in {os.geteuid(), 0}:
-            return read_state_file(path)
+            return read_state_file(path), max(time.time() - found.st_mtime, 0.0)
     return None
 
 
-def _end(state: State, place: Place) -> EarlierEnd | None:
+def _told(state: State, age: float, place: Place) -> EarlierStart:
     status = state.status
     is_of_this_job = (status.job_id, status.pod) == (place.job_id, place.pod)
     if not is_of_this_job or not state.is_final or status.exit_code == 0:
-        return None
+        return EarlierStart()
     cause = clipped(harmless_text(status.root_cause or ""), CAUSE_CHARACTERS) or None
-    return EarlierEnd(clipped(printable(_sentence(status, cause)), SENTENCE_CHARACTERS), cause)
+    sentence = clipped(printable(_sentence(status, cause)), SENTENCE_CHARACTERS)
+    account = None if status.progress is None else status.progress.kept
+    return EarlierStart(sentence, cause, account, age)
 
 
 def _sentence(status: Status, cause: str | None) -> str:

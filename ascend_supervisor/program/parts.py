@@ -31,8 +31,10 @@ from ascend_supervisor.processes.kernel import (
     start_guardian,
 )
 from ascend_supervisor.processes.ownership import Mark, Ownership
+from ascend_supervisor.program.earlier_start import EarlierStart
 from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.program.single_instance import Holder
+from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.event_file import EventFile
 from ascend_supervisor.reporters.status_files import Records, first_status
@@ -62,7 +64,7 @@ class Parts(Struct, frozen=True):
     removals: Removals
 
 
-def parts_of(given: Premises, ourselves: Holder) -> Parts:
+def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts:
     """Make them, in this order: each step depends on the one before it."""
     settings, environ, place = given.settings, given.environ, given.place
     prefix = parent_death_prefix()
@@ -77,9 +79,11 @@ def parts_of(given: Premises, ourselves: Holder) -> Parts:
     children = Children(prefix, environ=environ, mark=mark)
     reserve = Reserve()  # only now: it may take the last descriptor
     clock = MonotonicClock()
-    chronicle = Chronicle(first_status(place, ourselves.start_time), clock)
-    termination_log, now = settings.termination_log, chronicle.latest
-    records = Records(place, chronicle.status, termination_log, outlets, reserve, now)
+    interval, began = settings.progress_interval, clock.elapsed()
+    training = TrainingRecord(interval, began, earlier.account, earlier.pause)
+    chronicle = Chronicle(first_status(place, ourselves.start_time), training, clock)
+    termination_log = settings.termination_log
+    records = Records(place, chronicle.so_far, termination_log, outlets, reserve)
     events = EventFile(place.events, origin, outlets.report)
     # The chronicle comes first: it has the time.
     report = fan_out((outlets.report, chronicle.report, records.report, events.report))

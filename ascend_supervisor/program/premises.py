@@ -94,7 +94,7 @@ def cluster_options(settings: Settings) -> ClusterOptions:
 def limits_of(settings: Settings) -> Limits:
     """How long ranks may be silent."""
     return Limits(
-        hang=settings.hang_timeout,
+        hang=None if settings.hang_timeout == "auto" else settings.hang_timeout,
         rank_hang=settings.rank_hang_timeout,
         watchdog=settings.watchdog,
         startup=settings.startup_timeout,

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from ascend_supervisor import __version__
 from ascend_supervisor.errors import Refusal
-from ascend_supervisor.events.supervisor import Diagnostic, SupervisorStarted
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.program.answers import (
@@ -24,6 +24,7 @@ from ascend_supervisor.program.answers import (
     print_plan,
     refuse,
 )
+from ascend_supervisor.program.earlier_start import EarlierStart, earlier_start
 from ascend_supervisor.program.end_of_run import ends_last, exited, last_words, linger
 from ascend_supervisor.program.parts import Parts, parts_of
 from ascend_supervisor.program.premises import Premises, premises_of
@@ -89,22 +90,20 @@ def _run(
         return refuse(refusal, environ, Telling.of(settings), settings.retryable_exit_code)
     if settings.check:
         return print_plan(given, listen)
-    main = partial(_main, given, first_event(given), listen, leave)
+    main = partial(_main, given, earlier_start(given.place), listen, leave)
     try:
         return anyio.run(main, backend_options={"loop_factory": new_loop})
     except (NoThread, OSError, MemoryError) as error:
         return cannot_start(error, Telling.of(settings), settings.retryable_exit_code)
 
 
-async def _main(
-    given: Premises, first: SupervisorStarted, listen: Listen, leave: Leave
-) -> NoReturn:
+async def _main(given: Premises, earlier: EarlierStart, listen: Listen, leave: Leave) -> NoReturn:
     settings, environ, place = given.settings, given.environ, given.place
     ourselves = Holder.ourselves(place.pod, max(given.patience.drain, given.patience.grace))
-    parts = parts_of(given, ourselves)
+    parts = parts_of(given, ourselves, earlier)
     report_diagnostics(parts.runtime.report, asyncio.get_running_loop())
     # The first line, even if signals came before it; from here on the last line always follows.
-    parts.runtime.report(first)
+    parts.runtime.report(first_event(given, earlier))
     if hint := without_cann(settings.env_from, environ):
         parts.runtime.report(Diagnostic("CANN", hint, None))
     if idle := idle_options(settings):
@@ -115,6 +114,7 @@ async def _main(
         claim, job = partial(_claim, ourselves, place, parts), partial(job_of, given, parts)
         end = await exited(claim, job, parts.runtime)
         end = end.with_retryable_code(settings.retryable_exit_code)
+        end = end.with_account(parts.chronicle.training.account(parts.runtime.clock.elapsed()))
         await parts.notify.remove_file()
         if end.is_retryable and ends_last(end.start, environ):
             await linger(parts, end.event, settings.exit_linger)

@@ -26,6 +26,7 @@ from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
 from ascend_supervisor.probes.silence import Silence
+from ascend_supervisor.probes.training import Attention, Training
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes
@@ -34,6 +35,7 @@ from ascend_supervisor.program.coordination import coordinator_of
 from ascend_supervisor.program.parts import Parts
 from ascend_supervisor.program.premises import DEVICES, Premises
 from ascend_supervisor.program.sourced_files import sourced_files
+from ascend_supervisor.progress.pattern_format import format_of_pattern
 from ascend_supervisor.settings.user_variables import RankVariable
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job
@@ -187,8 +189,9 @@ async def job_of(given: Premises, parts: Parts) -> Job:
     devices = npus(DEVICES)
     look, dump = _looks(given, parts)
     is_alone = _alone(given.joins_others)
+    training = _training(given, parts, look)
     run = operations.current.watching(
-        _runner(given.patience, parts, is_alone),
+        _runner(given.patience, parts, is_alone, training),
         dump,
         (lambda _: True) if settings.peers else is_alone,
     )
@@ -200,6 +203,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
             Rendezvous(runtime.clock, runtime.report),
             # Also without limits: a rank may say itself that it hangs.
             Silence(given.limits, runtime.clock, runtime.report),
+            training,
             operations.requests,
         ],
         sweep=partial(_end_leftovers, runtime),
@@ -238,12 +242,28 @@ def _alone(joins: bool) -> Callable[[Start], bool]:
     return lambda start: start.holds_all_ranks and not joins
 
 
-def _runner(patience: Patience, parts: Parts, is_alone: Callable[[Start], bool]) -> Run:
+def _training(given: Premises, parts: Parts, look: LastLook) -> Training:
+    settings, runtime = given.settings, parts.runtime
+    attention = Attention(
+        is_on=settings.progress == "auto",
+        patterns=tuple(map(format_of_pattern, settings.progress_pattern)),
+        tells_stalls=settings.stall_notice == "on",
+        ends_hangs=settings.hang_timeout == "auto",
+    )
+    return Training(parts.chronicle.training, attention, look, runtime.clock, runtime.report)
+
+
+def _runner(
+    patience: Patience, parts: Parts, is_alone: Callable[[Start], bool], training: Training
+) -> Run:
     """Runs a generation; what its ranks say is heard from before the first of them."""
 
     async def run(life: Life, company: Company) -> Ended:
         parts.notify.attend(life)
+        training.begin(life)
+        company = replace(company, announce=training.announcing(company.announce))
         ended = await run_generation(life, parts.runtime, parts.interrupts, patience, company)
+        ended = replace(ended, reached=training.end(life))
         return ended.of_all_ranks if is_alone(life.plan.start) else ended
 
     return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,9 +21,21 @@ Category = Literal[
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 Doing = Literal["waiting", "starting", "stepping", "stopping", "restarting"]
-Position = tuple[int, int]
-"""An epoch and a step; the epoch is 0 where steps are counted over all epochs."""
 NANOSECONDS = 10**9
+EPOCH = 1 << 40
+"""More steps than an epoch has."""
+
+
+class Position(NamedTuple):
+    """A step of the job; ``epoch`` is 0 where steps are counted over all epochs."""
+
+    epoch: int
+    step: int
+
+    @property
+    def ordinal(self) -> int:
+        """A number that goes up with every step, also where steps begin anew in each epoch."""
+        return self.epoch * EPOCH + self.step
 
 
 class KeptAccount(Struct, frozen=True):
@@ -94,7 +106,7 @@ class Account(Struct, frozen=True):
         with the first step. If more steps than one had been made when the first was seen, their
         time is taken from the start as soon as the second shows how long steps take.
         """
-        position = (epoch, step)
+        position = Position(epoch, step)
         best = max(self.best or position, position)
         if self.doing == "starting":
             started = _spent(self, "start", now)
@@ -163,7 +175,7 @@ def beginning(now: float, earlier: KeptAccount | None = None, pause: float = 0.0
     if earlier.best_step is None:
         stepless = spent.pop("unknown")
     else:
-        account = replace(account, best=(earlier.best_epoch, earlier.best_step))
+        account = replace(account, best=Position(earlier.best_epoch, earlier.best_step))
     account = replace(
         account,
         spent=spent,
@@ -229,7 +241,7 @@ def _from_start(account: Account, first: Position, second: Position, span: int) 
         return account
     moved = min(span * steps // count, account.generation_start)
     account = _added(account, "start", -moved)
-    return _with_steps(account, (first[0], first[1] - steps), first, moved)
+    return _with_steps(account, Position(first.epoch, first.step - steps), first, moved)
 
 
 def _with_steps(account: Account, before: Position, position: Position, span: int) -> Account:

@@ -33,10 +33,6 @@ PAUSES = 10
 STALL = 5.0
 """A stall is so many times the longest pause."""
 LEAST_LIMIT = 60.0
-FIRST_LEAST_LIMIT = 300.0
-"""Until the job has made a long pause: its first evaluation or checkpoint is still to come."""
-LONG_PAUSE = 10.0
-"""Such a pause takes as long as this many steps."""
 
 
 class Slow(Struct, frozen=True):
@@ -65,7 +61,6 @@ class StepTimes(Struct, frozen=True):
     pauses: int = 0
     longest: float = 0.0
     slow: Slow | None = None
-    has_paused: bool = False
     in_generation: int = 0
     sample_from: SeenStep | None = None
     last: SeenStep | None = None
@@ -84,8 +79,7 @@ class StepTimes(Struct, frozen=True):
         """
         if self.pauses < PAUSES:
             return None
-        least = LEAST_LIMIT if self.has_paused else FIRST_LEAST_LIMIT
-        return max(STALL * self.longest, least, self.patience)
+        return max(STALL * self.longest, LEAST_LIMIT, self.patience)
 
     def is_silent(self, at: float) -> bool:
         """Whether the last step is longer ago than any pause between two steps ever took."""
@@ -105,7 +99,6 @@ class StepTimes(Struct, frozen=True):
             last=seen,
             pauses=self.pauses + 1,
             longest=max(self.longest, pause),
-            has_paused=self.has_paused or self._is_long(pause, step - last.step),
             patience=0.0 if step > self.patient_until else self.patience,
         )
         return _with_sample(times, seen)
@@ -123,12 +116,6 @@ class StepTimes(Struct, frozen=True):
         if self.last is None:
             return self
         return replace(self, patience=2 * silent, patient_until=self.last.step)
-
-    def _is_long(self, pause: float, steps: int) -> bool:
-        usual = self.seconds_per_step
-        if usual is None or self.pauses < PAUSES:
-            return False
-        return pause > LONG_PAUSE * usual * max(steps, 1)
 
 
 def slow_rank(seconds_per_step: Mapping[int, float]) -> Slow | None:

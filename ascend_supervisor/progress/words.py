@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
 
 from ascend_supervisor.events.words import counted, duration
-from ascend_supervisor.progress.account import Category, KeptAccount
+from ascend_supervisor.progress.account import KeptAccount
+from ascend_supervisor.progress.progress import ProgressStatus
 
-LOSSES: Mapping[Category, str] = {
+LOSSES: Mapping[str, str] = {
     "trained_again": "trained again",
     "stalled": "until hangs were noticed",
     "start": "of start",
@@ -49,6 +52,32 @@ def _thieves(kept: KeptAccount) -> str:
 
 def _number_of(number: int, one: str) -> str:
     return f"a {one}" if number == 1 else counted(number, one)
+
+
+def training_line(known: ProgressStatus | None, now: datetime | None) -> str:
+    """How far the training is at this time of day; empty if no step is known."""
+    if known is None:
+        return ""
+    words = status_words(
+        step=known.step,
+        steps=known.steps,
+        seconds_per_step=known.seconds_per_step,
+        checkpoint_step=known.checkpoint_step,
+        checkpoint_age=_age(known.checkpoint_time, now),
+    )
+    if known.percent_training is None:
+        return words
+    return f"{words}; {known.percent_training:g} % of the time was training"
+
+
+def _age(time: str | None, now: datetime | None) -> float | None:
+    """Seconds since a time of RFC 3339; None if it is none."""
+    if time is None or now is None:
+        return None
+    with suppress(ValueError):
+        then = datetime.fromisoformat(time.replace("Z", "+00:00"))
+        return max((now - then).total_seconds(), 0.0) if then.tzinfo else None
+    return None
 
 
 def status_words(

@@ -29,11 +29,30 @@ from ascend_supervisor.events.supervisor import (
     SignalReceived,
     SupervisorExited,
 )
+from ascend_supervisor.events.training import (
+    CheckpointSaved,
+    TrainingProgress,
+    TrainingResumed,
+    TrainingStalled,
+    TrainingStarted,
+)
 from ascend_supervisor.files.to_json import to_json
+from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.untrusted_text import printable
 
 MOST_GENERATIONS = 100
 CAUSE_CHARACTERS = 500
+
+TELL_PROGRESS = (
+    TrainingStarted,
+    TrainingProgress,
+    CheckpointSaved,
+    TrainingStalled,
+    TrainingResumed,
+    GenerationEnded,
+    SupervisorExited,
+)
+"""The events with which the progress in the status changes: not each step writes the file."""
 
 StatusPhase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
 
@@ -70,7 +89,7 @@ class Status(Struct, frozen=True):
     The restarts of the cluster are null unless it is followed (--follow-cluster).
     ``schedule_count`` and ``start_count`` are what ModelArts counts, null elsewhere: how often it
     has scheduled this pod, and started its boot command. ``generations`` are the latest
-    MOST_GENERATIONS, the newest last.
+    MOST_GENERATIONS, the newest last. ``progress`` is null before anything is known.
     """
 
     job_id: str
@@ -91,6 +110,7 @@ class Status(Struct, frozen=True):
     schedule_count: int | None = None
     start_count: int | None = None
     generations: tuple[PastGeneration, ...] = ()
+    progress: ProgressStatus | None = None
 
 
 def time_of_day() -> str:
@@ -98,16 +118,22 @@ def time_of_day() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def status_file(
-    put: Callable[[Status], None], initial: Status, now: Callable[[], str | None] = lambda: None
-) -> Report:
-    """A report that passes every new state to ``put``, and ``initial`` at once."""
-    current = initial
+class SoFar(Struct, frozen=True):
+    """The ``status`` before the first event; when the latest came, and what training is known."""
+
+    status: Status
+    now: Callable[[], str | None] = lambda: None
+    progress: Callable[[], ProgressStatus | None] = lambda: None
+
+
+def status_file(put: Callable[[Status], None], so_far: SoFar) -> Report:
+    """A report that passes every new state to ``put``, and the first one at once."""
+    current = so_far.status
     put(current)
 
     def report(event: Event) -> None:
         nonlocal current
-        following = after(current, event, now())
+        following = after(current, event, so_far.now(), so_far.progress())
         if following != current:
             current = following
             put(current)
@@ -119,16 +145,24 @@ def as_json(status: Status) -> bytes:
     return to_json(status, indent=True) + b"\n"
 
 
-def after(status: Status, event: Event, at: str | None = None) -> Status:
+def after(
+    status: Status,
+    event: Event,
+    at: str | None = None,
+    progress: ProgressStatus | None = None,
+) -> Status:
     """The status after ``event``; final once the supervisor has ended.
 
-    ``at`` is when it came (RFC 3339); without that, generations are not listed.
+    ``at`` is when it came (RFC 3339); without that, generations are not listed. ``progress`` is
+    what is known of the training then.
     """
     if status.phase == "ended":
         return status
     if at is not None:
         known = _generations_after(status.generations, event, at)
         status = replace(status, generations=known)
+    if isinstance(event, TELL_PROGRESS):
+        status = replace(status, progress=progress)
     return _changed(status, event)
 
 

@@ -23,7 +23,7 @@ from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.writer_thread import LatestFile
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.reporters.state_file import Status, as_json, status_file
+from ascend_supervisor.reporters.state_file import SoFar, Status, as_json, status_file
 from ascend_supervisor.reporters.stdout import Outlets
 from ascend_supervisor.reporters.termination_log import (
     hold,
@@ -64,23 +64,21 @@ class Records:
     def __init__(
         self,
         place: Place,
-        initial: Status,
+        so_far: SoFar,
         termination: Path | None,
         outlets: Outlets,
         reserve: Reserve,
-        now: Callable[[], str],
     ) -> None:
         self._outlets = outlets
         self._loop = asyncio.get_running_loop()
         self._place = place
-        self._initial = initial
+        self._so_far = so_far
         self._termination = termination
         self._files: list[LatestFile[Any]] = []
         self._reports: list[Report] = []
         self._begun = anyio.Event()
         self._is_anothers = False
         self._reserve = reserve
-        self._now = now
 
     def begin(self) -> None:
         """Write the first state, and from now on the state after every event."""
@@ -90,7 +88,7 @@ class Records:
         self._files.append(state_file)
         self._state_file = state_file
         self._begun.set()
-        self._reports.append(status_file(state_file.put, self._initial, self._now))
+        self._reports.append(status_file(state_file.put, self._so_far))
         self._begin_termination_log(write_termination_log)
 
     def leave_alone(self) -> None:

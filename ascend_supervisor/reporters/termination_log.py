@@ -35,7 +35,8 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
 
     def report(event: Event) -> None:
         if isinstance(event, (ExitLingering, SupervisorExited)) and event.exit_code:
-            put(text_of(event.root_cause or event.msg))
+            trained = getattr(event, "trained", None)
+            put(text_of("\n".join(filter(None, (event.root_cause or event.msg, trained)))))
 
     return report
 

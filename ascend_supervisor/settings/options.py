@@ -33,7 +33,7 @@ from ascend_supervisor.settings.readers import (
     read_paths,
     read_text,
 )
-from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS
+from ascend_supervisor.settings.recovery_options import CLUSTER, HANGS, RESTARTS, TRAINING
 from ascend_supervisor.settings.user_variables import read_rank_variables, shown_variable
 
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -155,6 +155,7 @@ GROUPS: tuple[Group, ...] = (
             ),
         ),
     ),
+    TRAINING,
     HANGS,
     (
         "Output",

@@ -23,8 +23,10 @@ from ascend_supervisor.settings.readers import (
     HangDump,
     LogLevel,
     Method,
+    ProgressSource,
     RankDir,
     RankSet,
+    StallNotice,
 )
 from ascend_supervisor.settings.shell_text import switched_on
 from ascend_supervisor.settings.sources import (
@@ -77,6 +79,7 @@ class Settings(Struct, frozen=True):
     restart_delay_max: float  # never less than restart_delay
     min_uptime: float
     no_restart_on: frozenset[int]
+    no_progress_limit: int
     follow_cluster: bool
     cluster_verdict: float
     reset_file: Path
@@ -96,7 +99,11 @@ class Settings(Struct, frozen=True):
     grace: float
     drain: float
     release_delay: float | None
-    hang_timeout: float | None  # None, of these four: off
+    progress: ProgressSource
+    progress_pattern: tuple[str, ...]
+    progress_interval: float
+    stall_notice: StallNotice
+    hang_timeout: float | Literal["auto"] | None  # None, of these four: off
     rank_hang_timeout: float | None
     watchdog: float | None
     startup_timeout: float | None

@@ -44,6 +44,8 @@ Method = Literal[
     "ranktable", "torchrun", "msrun", "mindspore", "mpirun", "torch-ddp", "tensorflow", "once"
 ]
 Color = Literal["auto", "always", "never"]
+ProgressSource = Literal["auto", "off"]
+StallNotice = Literal["on", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 RankDir = Literal["device", "rank", "same"]
 
@@ -88,6 +90,16 @@ def read_duration(found: object, *, zero: bool = True) -> float:
         more = "" if zero else ", more than 0"
         raise ValueError(f"seconds, or a number with its unit such as 250ms, 90s, 5m, 1h{more}")
     return seconds
+
+
+def read_hang_timeout(found: object) -> float | Literal["auto"]:
+    """Seconds; ``auto`` is learnt from the steps of the training."""
+    if found == "auto":
+        return "auto"
+    try:
+        return read_duration(found, zero=False)
+    except ValueError as error:
+        raise ValueError(f"auto, or {error}") from None
 
 
 def read_size(found: object, *, least: int = 1) -> int:
@@ -147,6 +159,20 @@ def read_path_or_none(found: object) -> Path | Literal["none"]:
 def read_paths(found: object) -> tuple[Path, ...]:
     """A path, or several in a list."""
     return tuple(map(read_path, found if isinstance(found, list) else [found]))
+
+
+def read_progress_patterns(found: object) -> tuple[str, ...]:
+    """One, or several in a list."""
+    from ascend_supervisor.progress.pattern_format import (  # noqa: PLC0415  (seldom)
+        format_of_pattern,
+    )
+
+    patterns = tuple(found if isinstance(found, list) else [found])
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not pattern.isprintable():
+            raise ValueError("a regular expression on one line")
+        format_of_pattern(pattern)
+    return patterns
 
 
 def read_choice(found: object, *, choices: tuple[str, ...]) -> str:

@@ -1,6 +1,8 @@
-"""The options of restarts, of the cluster's own recovery, and of hangs."""
+"""The options of restarts, of the cluster's own recovery, of the training's steps, of hangs."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 from ascend_supervisor.settings.kinds import (
     CODES,
@@ -12,9 +14,16 @@ from ascend_supervisor.settings.kinds import (
     Group,
     Kind,
     Option,
+    choice,
     whole,
 )
-from ascend_supervisor.settings.readers import read_hang_dump
+from ascend_supervisor.settings.readers import (
+    ProgressSource,
+    StallNotice,
+    read_hang_dump,
+    read_hang_timeout,
+    read_progress_patterns,
+)
 
 RESTARTS: Group = (
     "Restarts",
@@ -50,6 +59,13 @@ RESTARTS: Group = (
             CODES,
             "exit statuses that are never retried",
             default="125,126,127",
+        ),
+        Option(
+            "no-progress-limit",
+            whole("N"),
+            "end the job after N charged generations in a row that came no further than the best "
+            "step before them; 0 is no limit",
+            default="3",
         ),
     ),
 )
@@ -102,14 +118,46 @@ CLUSTER: Group = (
     ),
 )
 
+TRAINING: Group = (
+    "How far the training is",
+    (
+        Option(
+            "progress",
+            choice("WHEN", get_args(ProgressSource)),
+            "read steps from the output of the ranks and their messages: auto, off",
+            default="auto",
+        ),
+        Option(
+            "progress-pattern",
+            Kind("REGEX", read_progress_patterns, repeats=True),
+            "a line of the ranks that tells a step, as a Python regular expression with the named "
+            "group step or checkpoint, and steps, epoch, seconds, resumed where it has them; may "
+            "be repeated",
+        ),
+        Option(
+            "progress-interval",
+            PERIOD,
+            "how often training.progress is reported at most",
+            default="60",
+        ),
+        Option(
+            "stall-notice",
+            choice("WHEN", get_args(StallNotice)),
+            "report when no step comes for five times the longest pause so far: on, off",
+            default="on",
+        ),
+    ),
+)
+
 HANGS: Group = (
     "Hangs",
     (
         Option(
             "hang-timeout",
-            PERIOD,
+            Kind("S", read_hang_timeout),
             "end the generation if no rank of this server has given a sign of life (output, or a "
-            "message to NOTIFY_SOCKET) for this long",
+            "message to NOTIFY_SOCKET) for this long; auto learns the limit from the pauses "
+            "between steps",
             otherwise="off",
         ),
         Option(

@@ -31,6 +31,7 @@ from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorEx
 from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
+from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters.state_file import Status
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stop_requests import Interrupts
@@ -55,7 +56,7 @@ class Stage:
         self.path = path
         self.events: list[Event] = []
         clock = MonotonicClock()
-        self._chronicle = Chronicle(STATUS, clock)
+        self._chronicle = Chronicle(STATUS, TrainingRecord(60.0, clock.elapsed()), clock)
         self.interrupts = Interrupts(self.report, lambda: None, clock)
         self.operations = Operations(
             self._chronicle, self.interrupts, clock, self.report, must_notify=False

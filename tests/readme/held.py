@@ -15,6 +15,7 @@ IMAGES = "tests/readme/test_images.py"
 INSTALLING = "tests/e2e/test_installing.py"
 JOBS = "tests/readme/test_jobs.py"
 MANIFESTS = "tests/test_manifests.py"
+PROGRESS = "tests/progress/test_page.py"
 START_DIRECTORY = "tests/jobs/test_start_directory.py"
 
 
@@ -60,6 +61,10 @@ BLOCKS = (
     ),
     held("rank 2 failed first, ", f"{JOBS}::test_a_failure_is_told_as_shown"),
     held("ascend-supervisorctl status --watch ", f"{JOBS}::test_a_job_is_looked_at"),
+    held(
+        "trained 91.9 % of ",
+        f"{PROGRESS}::test_the_sentence_that_is_shown_is_that_of_the_account_of_the_example",
+    ),
     held(
         "python -m ascend_supervisor --restarts 3 ",
         f"{CONTAINERS}::test_a_container_restarts_its_ranks",

@@ -35,6 +35,7 @@ from ascend_supervisor.reporters.state_file import (
     MOST_GENERATIONS,
     PastGeneration,
     RankStatus,
+    SoFar,
     Status,
     after,
     as_json,
@@ -234,7 +235,7 @@ HISTORY = [
 
 def put_by(*events: Event) -> list[Status]:
     states: list[Status] = []
-    report = status_file(states.append, INITIAL)
+    report = status_file(states.append, SoFar(INITIAL))
     for event in events:
         report(event)
     return states

@@ -1,0 +1,291 @@
+"""Reads the steps of the training from what ranks write and notify, and notices that none comes.
+
+It is asleep while the ranks are quiet, and looks at their output at most LOOKS_A_SECOND times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from math import inf
+
+import anyio
+from msgspec import Struct
+
+from ascend_supervisor.errors import HANG
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.training import TrainingStalled
+from ascend_supervisor.life import Life, Notified
+from ascend_supervisor.outcome import Fault, Outcome, Reached
+from ascend_supervisor.output.last_lines import Activity, to_nobody
+from ascend_supervisor.probes import Probe
+from ascend_supervisor.probes.hang import Hang, SilentRank
+from ascend_supervisor.probes.signs_of_life import voices
+from ascend_supervisor.progress.pattern_format import LIMIT_SECONDS, PatternFormat
+from ascend_supervisor.progress.reader import Reader
+from ascend_supervisor.progress.reading import Reading
+from ascend_supervisor.progress.record import TrainingRecord
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import first
+from ascend_supervisor.untrusted_text import shown
+
+LOOKS_A_SECOND = 20
+REST = 40.0
+"""A look is followed by a rest that is this much longer, so that the pumps keep their speed."""
+LOOK_BYTES = 32 * 1024
+"""How much of the end of an output one look reads: a step is a growing number."""
+OTHERS_SECONDS = 1.0
+"""How often the output of ranks is looked at when another one tells the steps."""
+MOST_SECONDS = 3600.0
+START_SECONDS = 1.0
+"""How often to look for further processes while a generation is being started."""
+NOTIFIED = "notify"
+"""The format of steps that come over the notify socket."""
+
+
+class Attention(Struct, frozen=True):
+    """Whether steps are read (``is_on``), also by the ``patterns`` of the user.
+
+    ``tells_stalls``: report that no step comes; ``ends_hangs``: end the generation then.
+    """
+
+    is_on: bool = True
+    patterns: tuple[PatternFormat, ...] = ()
+    tells_stalls: bool = True
+    ends_hangs: bool = False
+
+
+class _Source(Struct):
+    """One output, read up to ``seen`` bytes, last at ``looked_at``; ``rank`` None: of several."""
+
+    rank: int | None
+    activity: Activity
+    reader: Reader
+    seen: int = 0
+    looked_at: float = -inf
+
+    def read(self, now: float, most: int | None = None) -> list[Reading]:
+        """What it has said since; of a long output only the last ``most`` bytes are read."""
+        chunk = self.activity.since(self.seen)
+        has_gap = most is not None and len(chunk) > most
+        self.seen, self.looked_at = self.activity.bytes, now
+        if has_gap:
+            self.reader.skip()
+            return self.reader.read(chunk[-(most or 0) :], now)
+        return self.reader.read(chunk, now)
+
+
+LOOK_SECONDS = 20.0
+"""How long a look at ranks that make no step may take."""
+
+
+class Training(Probe):
+    """Keeps ``record`` up to date; ``look`` says where the ranks are that make no step."""
+
+    def __init__(
+        self,
+        record: TrainingRecord,
+        attention: Attention,
+        look: Callable[[Life], Awaitable[str]],
+        clock: Clock,
+        report: Report,
+    ) -> None:
+        self._record = record
+        self._attention = attention
+        self._look_at_ranks = look
+        self._clock = clock
+        self._report = report
+        self._life: Life | None = None
+        self._sources: dict[int, _Source] = {}
+        self._notified: dict[int, Notified] = {}
+        self._step_at = 0.0
+        self._is_told = False
+        self._fault: Fault | None = None
+        self._slow_patterns: list[PatternFormat] = []
+
+    async def released(self) -> None:
+        """A generation is being prepared: the time from now on goes to waiting."""
+        self._record.wait(self._clock.elapsed())
+
+    def begin(self, life: Life) -> None:
+        """To be called before the first process of ``life``."""
+        self._life, self._sources, self._notified = life, {}, {}
+        self._step_at, self._is_told, self._fault = self._clock.now(), False, None
+        self._record.begin(life.generation, self._clock.elapsed())
+
+    def announcing(
+        self, announce: Callable[[Outcome, float], Awaitable[None]]
+    ) -> Callable[[Outcome, float], Awaitable[None]]:
+        """``announce``, which is called at the first reason to end, seen from here."""
+
+        async def told(outcome: Outcome, uptime: float) -> None:
+            is_hang = isinstance(outcome, Fault) and outcome.exit_code == HANG
+            self._record.stop(self._clock.elapsed(), hung=is_hang)
+            await announce(outcome, uptime)
+
+        return told
+
+    def end(self, life: Life) -> Reached:
+        """How far ``life`` came; to be called when all its output has been read."""
+        if self._attention.is_on:
+            self._finish(life)
+        return self._record.end(self._clock.elapsed())
+
+    def _finish(self, life: Life) -> None:
+        self._find_sources(life)
+        for source in self._sources.values():
+            now = self._clock.elapsed()
+            self._take(source.rank, source.read(now))
+            self._take(source.rank, source.reader.end(now))
+        self._hear(life)
+
+    async def must_end(self, life: Life) -> Fault:
+        """A hang that is noticed by the steps, with --hang-timeout auto."""
+        if self._fault is not None:
+            return self._fault
+        if not self._attention.is_on:
+            await anyio.sleep_forever()
+        while True:
+            await self._news(life)
+            began = self._clock.elapsed()
+            self._look(life)
+            spent = self._clock.elapsed() - began
+            if self._overdue(life) <= 0:
+                fault = await self._stalled(life)
+                if fault is not None:
+                    self._fault = fault
+                    return fault
+            await self._clock.sleep(max(1 / LOOKS_A_SECOND, REST * spent))
+
+    async def _news(self, life: Life) -> None:
+        """Return when there is output or a message, or when a step is overdue."""
+        news = anyio.Event()
+        self._find_sources(life)
+        activities = [source.activity for source in self._sources.values()]
+        if any(source.seen < source.activity.bytes for source in self._sources.values()):
+            return
+        for activity in activities:
+            activity.tell = news.set
+        life.listeners.add(news.set)
+        wait = min(self._overdue(life), MOST_SECONDS)
+        if len(life.processes) < len(life.plan.specs):
+            wait = min(wait, START_SECONDS)
+        try:
+            await first(partial(self._clock.sleep, wait), news.wait)
+        finally:
+            life.listeners.remove(news.set)
+            for activity in activities:
+                activity.tell = to_nobody
+
+    def _look(self, life: Life) -> None:
+        """Read what is new; where a rank tells the steps, the others only now and then."""
+        self._tell_slow_patterns()
+        now, teller = self._clock.elapsed(), self._record.teller
+        for source in self._sources.values():
+            is_other = teller is not None and source.rank != teller
+            if is_other and now - source.looked_at < OTHERS_SECONDS:
+                continue
+            self._take(source.rank, source.read(now, LOOK_BYTES))
+        self._hear(life)
+
+    def _tell_slow_patterns(self) -> None:
+        for pattern in self._attention.patterns:
+            if pattern.is_slow and pattern not in self._slow_patterns:
+                self._slow_patterns.append(pattern)
+                text = (
+                    f"{shown(pattern.expression)} took more than {LIMIT_SECONDS:g} s for one line "
+                    "and is no longer used: write it so that it cannot backtrack"
+                )
+                self._report(Diagnostic("--progress-pattern", text, None))
+
+    def _find_sources(self, life: Life) -> None:
+        for rank, activity in _outputs(life):
+            if id(activity) not in self._sources:
+                reader = Reader(self._attention.patterns)
+                self._sources[id(activity)] = _Source(rank, activity, reader)
+
+    def _hear(self, life: Life) -> None:
+        """Take in what ranks have told over the notify socket."""
+        for rank, told in life.notified.items():
+            before = self._notified.get(rank)
+            self._notified[rank] = told
+            if _says_something(told) and before != told:
+                at = self._clock.elapsed() - (self._clock.now() - told.step_at)
+                self._take(rank, [_reading(told, at)])
+
+    def _take(self, rank: int | None, readings: list[Reading]) -> None:
+        for reading in readings:
+            before = self._record.steps_told
+            for event in self._record.take(reading, rank):
+                self._report(event)
+            if self._record.steps_told != before:
+                self._step_at, self._is_told = self._clock.now(), False
+
+    def _overdue(self, life: Life) -> float:
+        """In how many seconds a step is overdue; inf if nobody is to be told.
+
+        Whatever a rank prints meanwhile shows that it works.
+        """
+        limit = self._record.limit(told_here=life.plan.start.holds_all_ranks)
+        wanted = self._attention.ends_hangs or (self._attention.tells_stalls and not self._is_told)
+        if limit is None or not wanted or not life.processes or life.is_ending:
+            return inf
+        heard = max(activity.spoke_at for _, activity in _outputs(life))
+        return max(heard, self._step_at) + limit - self._clock.now()
+
+    async def _stalled(self, life: Life) -> Fault | None:
+        """Tell that no step comes; the fault, if that ends the generation."""
+        limit, step = self._record.limit(told_here=True) or 0.0, self._record.step
+        if self._attention.ends_hangs:
+            hang = _hang(life, step, limit, self._clock.now())
+            self._report(hang.event(life.generation))
+            return hang.fault
+        seen = ""
+        with anyio.move_on_after(LOOK_SECONDS):
+            seen = await self._look_at_ranks(life)
+        self._look(life)
+        if self._overdue(life) > 0:
+            return None
+        silent = self._clock.now() - self._step_at
+        self._is_told = True
+        self._record.stalled()
+        self._report(
+            TrainingStalled(life.generation, step, round(silent, 3), round(limit, 3), seen)
+        )
+        return None
+
+
+def _outputs(life: Life) -> Iterator[tuple[int | None, Activity]]:
+    """Those of ranks; of a launcher's pipe the rank is unknown."""
+    for living in life.processes:
+        if living.spec.significant:
+            yield living.spec.rank, living.activity
+            logs = zip(living.spec.worker_logs, living.activity_of_workers, strict=True)
+            yield from ((log.rank, activity) for log, activity in logs)
+
+
+def _says_something(told: Notified) -> bool:
+    return told.step is not None or told.checkpoint is not None
+
+
+def _reading(told: Notified, at: float) -> Reading:
+    return Reading(
+        at,
+        NOTIFIED,
+        step=told.step,
+        steps=told.steps,
+        seconds=told.step_seconds,
+        checkpoint=told.checkpoint,
+    )
+
+
+def _hang(life: Life, step: int | None, limit: float, now: float) -> Hang:
+    silent = tuple(
+        SilentRank(voice.name, voice.ranks, now - voice.heard_at, voice.last_line)
+        for voice in voices(life, ()).outputs
+        if not voice.has_ended
+    )
+    last = "the first step has not come"
+    awaited = last if step is None else f"no step has come after step {step:,}"
+    return Hang("steps", limit, silent, awaited=awaited)

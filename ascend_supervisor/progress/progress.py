@@ -1,0 +1,130 @@
+"""How far the training is; values, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from ascend_supervisor.progress.account import KeptAccount, Position
+from ascend_supervisor.progress.reading import Reading
+
+
+class KnownProgress(Struct, frozen=True):
+    """How far the training is; ``rank`` and ``format`` say who told it, and in which format.
+
+    Moments (``_at``) are seconds of ``Clock.elapsed``. ``epoch`` is that of the step, where the
+    ranks count epochs.
+    """
+
+    step: int
+    step_at: float
+    rank: int | None
+    format: str
+    steps: int | None = None
+    epoch: int | None = None
+    seconds_per_step: float | None = None
+    checkpoint_step: int | None = None
+    checkpoint_at: float | None = None
+    resumed_step: int | None = None
+
+    @property
+    def percent(self) -> float | None:
+        """Of all steps; None if it is not known how many there are."""
+        return 100 * min(self.step / self.steps, 1.0) if self.steps else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the current pace."""
+        if self.steps is None or self.seconds_per_step is None:
+            return None
+        return max(self.steps - self.step, 0) * self.seconds_per_step
+
+    @property
+    def is_complete(self) -> bool:
+        return self.steps is not None and self.step >= self.steps
+
+
+class ProgressStatus(Struct, frozen=True):
+    """What the state file says of the training; times are RFC 3339, UTC.
+
+    ``account`` has the seconds by category, ``percent_training`` the part of them in which steps
+    were trained for the first time. These, ``generations`` and ``hangs`` count all starts in this
+    place, and ``best_step`` (of ``best_epoch``, if steps begin anew in each) is the furthest one.
+    """
+
+    step: int
+    steps: int | None
+    epoch: int | None
+    seconds_per_step: float | None
+    last_step_time: str
+    checkpoint_step: int | None
+    checkpoint_time: str | None
+    resumed_step: int | None
+    rank: int | None
+    format: str
+    account: Mapping[str, float]
+    percent_training: float | None
+    best_step: int | None
+    best_epoch: int
+    generations: int
+    hangs: int
+
+    @property
+    def kept(self) -> KeptAccount:
+        """What a later start in the same place goes on with."""
+        return KeptAccount(
+            self.account,
+            self.percent_training,
+            self.best_step,
+            self.best_epoch,
+            self.generations,
+            self.hangs,
+        )
+
+
+def position_of(reading: Reading) -> Position:
+    """Where its step is."""
+    epoch = reading.epoch or 0 if reading.is_within_epoch else 0
+    return Position(epoch, reading.step or 0)
+
+
+def steps_lost(best: Position | None, known: KnownProgress | None) -> int | None:
+    """How many steps are in no checkpoint; None where steps begin anew in each epoch, too."""
+    if best is None or known is None or known.checkpoint_step is None or best.epoch:
+        return None
+    return max(best.step - known.checkpoint_step, 0)
+
+
+def status_of(
+    known: KnownProgress, account: KeptAccount, now: float, day: datetime
+) -> ProgressStatus:
+    """What the state file says at this time of ``day`` (UTC), which is ``now`` on the clock."""
+
+    def at(moment: float) -> str:
+        return rfc3339(day - timedelta(seconds=now - moment))
+
+    return ProgressStatus(
+        step=known.step,
+        steps=known.steps,
+        epoch=known.epoch,
+        seconds_per_step=known.seconds_per_step,
+        last_step_time=at(known.step_at),
+        checkpoint_step=known.checkpoint_step,
+        checkpoint_time=None if known.checkpoint_at is None else at(known.checkpoint_at),
+        resumed_step=known.resumed_step,
+        rank=known.rank,
+        format=known.format,
+        account=account.account,
+        percent_training=account.percent_training,
+        best_step=account.best_step,
+        best_epoch=account.best_epoch,
+        generations=account.generations,
+        hangs=account.hangs,
+    )
+
+
+def rfc3339(moment: datetime) -> str:
+    """With milliseconds, in UTC."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

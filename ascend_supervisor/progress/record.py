@@ -1,0 +1,280 @@
+"""What is known of the training, over all generations of a run; times are parameters; pure.
+
+Steps that ranks tell become events, the pace of the training and the account of its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.training import (
+    CheckpointSaved,
+    TrainingNormal,
+    TrainingProgress,
+    TrainingResumed,
+    TrainingSlow,
+    TrainingStarted,
+)
+from ascend_supervisor.outcome import Reached
+from ascend_supervisor.progress.account import Account, KeptAccount, Position, beginning
+from ascend_supervisor.progress.pace import Slow, StepTimes
+from ascend_supervisor.progress.progress import (
+    KnownProgress,
+    ProgressStatus,
+    position_of,
+    status_of,
+    steps_lost,
+)
+from ascend_supervisor.progress.reading import Reading
+
+FIRST_STEP_SECONDS = 1800.0
+"""A first step that takes longer is told: the first graph may take half an hour to compile."""
+PREFERRED = ("pattern", "notify")
+"""These formats take the place of every other one as soon as they are heard, the last first."""
+NEW_COUNT = 3
+"""So many steps in a row below the last one are a new count, not a bar that was drawn again."""
+
+
+class _GenerationSteps(Struct):
+    """What the ranks of one generation have told, in the ``format`` that is believed.
+
+    ``best`` is the best position before it. ``below`` counts steps in a row below the last one.
+    """
+
+    number: int
+    began: float
+    best: Position | None
+    format: str = ""
+    rank: int | None = None
+    steps: int | None = None
+    reached: Position | None = None
+    resumed: int | None = None
+    checkpoint: int | None = None
+    below: int = 0
+    told_at: float = 0.0
+    is_stalled: bool = False
+
+
+class TrainingRecord:
+    """``take`` what ranks tell, and return what is to be reported.
+
+    The rest of its methods say what the job does: ``wait``, ``begin``, ``stop`` and ``end`` of a
+    generation. Moments are seconds of ``Clock.elapsed``; ``interval`` is that of
+    ``training.progress``. ``earlier`` is the account of earlier starts in this place, the last of
+    which ended ``pause`` seconds ago.
+    """
+
+    def __init__(
+        self, interval: float, now: float, earlier: KeptAccount | None = None, pause: float = 0.0
+    ) -> None:
+        self._interval = interval
+        self._account: Account = beginning(now, earlier, pause)
+        self._times = StepTimes()
+        self._progress: KnownProgress | None = None
+        self._generation: _GenerationSteps | None = None
+        self._best: Position | None = self._account.best
+        self.steps_told = 0
+        """Goes up with every new step."""
+
+    @property
+    def step(self) -> int | None:
+        """The last one of this generation."""
+        reached = None if self._generation is None else self._generation.reached
+        return None if reached is None else reached.step
+
+    @property
+    def teller(self) -> int | None:
+        """The rank that tells the steps; None if it is unknown."""
+        return None if self._generation is None else self._generation.rank
+
+    def wait(self, now: float) -> None:
+        """A generation is being prepared."""
+        self._account = self._account.waits(now)
+
+    def begin(self, generation: int, now: float) -> None:
+        """The first process of a generation is about to start."""
+        self._generation = _GenerationSteps(generation, now, self._best)
+        self._account, self._times = self._account.starts(now), self._times.starts()
+
+    def stop(self, now: float, *, hung: bool) -> None:
+        """The first reason to end: from now on ranks are being stopped."""
+        is_hang = hung or self._times.is_silent(now)
+        self._account = self._account.stops(now, is_hang=is_hang)
+        if hung and self._progress is not None:
+            self._times = self._times.gave_up(now - self._progress.step_at)
+
+    def end(self, now: float) -> Reached:
+        """No process is left: how far the generation came."""
+        generation = self._generation
+        self._account = self._account.stopped(now)
+        if generation is None:
+            return Reached()
+        reached, best = generation.reached, generation.best
+        is_stuck = best is not None and (reached is None or reached <= best)
+        self._best = best if reached is None or is_stuck else reached
+        return Reached(
+            step=None if reached is None else reached.step,
+            best=None if best is None else best.step,
+            lost=steps_lost(self._best, self._progress),
+            is_stuck=is_stuck,
+        )
+
+    def limit(self, *, told_here: bool) -> float | None:
+        """Seconds without a step after which the training stands still; None if none is known.
+
+        ``told_here``: steps are to be expected on this server. After the last step none is.
+        """
+        if self._generation is None or (self._progress and self._progress.is_complete):
+            return None
+        if self.step is None:
+            return FIRST_STEP_SECONDS if told_here or self._best is not None else None
+        return self._times.stall_limit
+
+    def stalled(self) -> None:
+        """It was told that no step comes."""
+        if self._generation is not None:
+            self._generation.is_stalled = True
+
+    def take(self, reading: Reading, rank: int | None) -> list[Event]:
+        """What follows from a ``reading`` of the output of ``rank`` (None: of several)."""
+        generation = self._generation
+        if generation is None:
+            return []
+        if reading.steps is not None:
+            generation.steps = reading.steps
+        if reading.resumed is not None:
+            generation.resumed = reading.resumed
+            self._account = self._account.resumes(reading.resumed)
+        events = list(self._step(generation, reading, rank))
+        return [*events, *self._saved(generation, reading)]
+
+    def _step(
+        self, generation: _GenerationSteps, reading: Reading, rank: int | None
+    ) -> Iterator[Event]:
+        if reading.step is None or not _is_next(generation, reading):
+            return
+        is_first, pause = generation.reached is None, reading.at - self._told_at
+        generation.reached, generation.below = (position := position_of(reading)), 0
+        generation.format, generation.rank = reading.format, rank
+        self.steps_told += 1
+        self._account = self._account.steps(position.step, reading.at, position.epoch)
+        slow = self._times.slow
+        self._times = self._times.steps(position.ordinal, reading.at)
+        self._progress = self._after(generation, reading)
+        if is_first:
+            yield self._started(generation, reading)
+        elif generation.is_stalled:
+            generation.is_stalled = False
+            limit = round(self._times.stall_limit or 0.0, 3)
+            yield TrainingResumed(generation.number, reading.step, round(pause, 3), limit)
+        yield from self._paced(generation, slow)
+        if reading.at - generation.told_at >= self._interval or self._progress.is_complete:
+            generation.told_at = reading.at
+            yield _told(generation.number, self._progress)
+
+    @property
+    def _told_at(self) -> float:
+        return 0.0 if self._progress is None else self._progress.step_at
+
+    def _after(self, generation: _GenerationSteps, reading: Reading) -> KnownProgress:
+        before, step = self._progress, reading.step or 0
+        return KnownProgress(
+            step=step,
+            step_at=reading.at,
+            rank=generation.rank,
+            format=generation.format,
+            steps=generation.steps,
+            epoch=reading.epoch,
+            seconds_per_step=reading.seconds or self._times.seconds_per_step,
+            checkpoint_step=before.checkpoint_step if before else generation.checkpoint,
+            checkpoint_at=before.checkpoint_at if before else None,
+            resumed_step=generation.resumed,
+        )
+
+    def _started(self, generation: _GenerationSteps, reading: Reading) -> TrainingStarted:
+        step = reading.step or 0
+        generation.told_at = reading.at
+        return TrainingStarted(
+            generation=generation.number,
+            step=step,
+            start_seconds=round(reading.at - generation.began, 3),
+            rank=generation.rank,
+            format=generation.format,
+            resumed_step=generation.resumed,
+        )
+
+    def _paced(self, generation: _GenerationSteps, before: Slow | None) -> Iterator[Event]:
+        now, step = self._times.slow, self.step or 0
+        if now is not None and before is None:
+            yield TrainingSlow(generation.number, step, _seconds(now.now), _seconds(now.usual))
+        if now is None and before is not None:
+            pace = self._times.seconds_per_step or before.usual
+            yield TrainingNormal(generation.number, step, _seconds(pace), _seconds(before.usual))
+
+    def _saved(self, generation: _GenerationSteps, reading: Reading) -> Iterator[Event]:
+        saved = reading.checkpoint
+        if saved is None or saved == generation.checkpoint:
+            return
+        generation.checkpoint = saved
+        if self._progress is not None:
+            known = self._progress
+            self._progress = replace(known, checkpoint_step=saved, checkpoint_at=reading.at)
+        yield CheckpointSaved(generation.number, saved)
+
+    def account(self, now: float) -> KeptAccount:
+        """The account of the time up to ``now``."""
+        return self._account.kept(now)
+
+    def status(self, now: float, day: datetime) -> ProgressStatus | None:
+        """What is known ``now``, at this time of ``day`` (UTC); None before the first step."""
+        known = self._progress
+        return None if known is None else status_of(known, self._account.kept(now), now, day)
+
+
+def rfc3339(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_next(generation: _GenerationSteps, reading: Reading) -> bool:
+    """Whether it is a new step of the format that is believed.
+
+    A lower one may be a bar that is drawn again; several in a row are another count.
+    """
+    position, last = position_of(reading), generation.reached
+    if generation.format not in ("", reading.format):
+        return _preference(reading.format) > _preference(generation.format)
+    if last is None or position > last:
+        return True
+    generation.below += position < last
+    return generation.below >= NEW_COUNT
+
+
+def _preference(name: str) -> int:
+    """What a rank says on purpose counts more than what its lines look like."""
+    return PREFERRED.index(name) if name in PREFERRED else -1
+
+
+def _told(generation: int, known: KnownProgress) -> TrainingProgress:
+    percent, left = known.percent, known.seconds_left
+    return TrainingProgress(
+        generation=generation,
+        step=known.step,
+        steps=known.steps,
+        epoch=known.epoch,
+        percent=None if percent is None else round(percent, 1),
+        seconds_per_step=_seconds_or_none(known.seconds_per_step),
+        eta_seconds=None if left is None else round(left, 1),
+    )
+
+
+def _seconds(seconds: float) -> float:
+    return float(f"{seconds:.4g}")
+
+
+def _seconds_or_none(seconds: float | None) -> float | None:
+    return None if seconds is None else _seconds(seconds)

@@ -1,0 +1,153 @@
+"""What a job says of its training, from outside: steps, checkpoints, what is lost, the account."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.running import Running, python
+
+RANK = """
+import os, socket, sys, time
+rank, generation = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+def say(text, end="\\n"):
+    os.write(1, f"{text}{end}".encode())
+def line(step, steps=60):
+    say(f" iteration {step:8d}/{steps:8d} | consumed samples: 16 | elapsed time per iteration "
+        f"(ms): 20.0 | lm loss: 2.382640E+00 |")
+def saved(step):
+    say(f"  successfully saved checkpoint from iteration {step:7d} to out")
+def notify(text):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+        to.sendto(text.encode(), os.environ["NOTIFY_SOCKET"].replace("@", "\\0", 1))
+"""
+"""The beginning of ranks; their lines are Megatron's."""
+
+FAILS_ONCE = f"""{RANK}
+for step in range(1 if generation == 0 else 21, 61):
+    time.sleep(0.02)
+    if rank == 1:
+        line(step)
+    if step % 20 == 0 and rank == 0:
+        saved(step)
+    if generation == 0 and step == 35:
+        time.sleep(0.2 if rank == 0 else 60)
+        sys.exit(3)
+time.sleep(0.2)
+"""
+NO_DELAY = ("--restart-delay", "0", "--release-delay", "0")
+
+
+def sums(account: dict[str, float]) -> float:
+    return round(sum(account.values()), 3)
+
+
+def test_a_job_tells_its_steps_what_was_lost_and_what_its_time_went_to(supervised):
+    job = supervised(
+        *("--standalone", "2", "--restarts", "1", "--progress-interval", "0.2", *NO_DELAY),
+        *python(FAILS_ONCE),
+    )
+    assert job.end() == 0
+    first, second = job.all("training.started")
+    assert (first["step"], first["rank"], first["format"]) == (1, 1, "megatron")
+    assert (second["generation"], second["step"]) == (1, 21)
+    assert first["start_seconds"] > 0
+    progress = job.all("training.progress")
+    assert len(progress) >= 2
+    assert progress[-1]["step"] == progress[-1]["steps"] == 60
+    assert progress[-1]["percent"] == 100.0
+    assert [one["step"] for one in job.all("checkpoint.saved")] == [20, 40, 60]
+    lost, done = job.all("generation.ended")
+    assert (lost["step"], lost["steps_lost"]) == (35, 15)
+    assert "at step 35, 15 steps lost" in lost["msg"]
+    assert (done["step"], done["steps_lost"]) == (60, None)
+    end = job.events[-1]
+    assert end["account"]["trained_again"] > 0.2
+    assert end["account"]["training"] > end["account"]["trained_again"]
+    assert f"trained {end['percent_training']:g} %" in end["msg"]
+    assert "a restart took the rest" in end["msg"]
+    assert sums(end["account"]) == pytest.approx(duration(job), abs=0.3)
+
+
+def duration(job: Running) -> float:
+    """Seconds from its first event to its last, by its own time stamps."""
+    stamps = [event["ts"] for event in (job.events[0], job.events[-1])]
+    hours = [stamp[11:].rstrip("Z").split(":") for stamp in stamps]
+    began, ended = (int(h) * 3600 + int(m) * 60 + float(s) for h, m, s in hours)
+    return (ended - began) % 86400
+
+
+def state(job: Running) -> dict[str, object]:
+    (path,) = job.log_dir.glob("*-supervisor-*.json")
+    known = json.loads(path.read_text())["progress"]
+    assert isinstance(known, dict)
+    return known
+
+
+def test_the_state_file_has_the_progress(supervised):
+    job = supervised("--standalone", "2", "--restarts", "1", *NO_DELAY, *python(FAILS_ONCE))
+    assert job.end() == 0
+    known = state(job)
+    assert (known["step"], known["steps"], known["checkpoint_step"]) == (60, 60, 60)
+    assert (known["rank"], known["format"]) == (1, "megatron")
+    assert known["percent_training"] == pytest.approx(job.events[-1]["percent_training"], abs=1)
+
+
+def test_a_message_counts_more_than_the_lines(supervised):
+    source = f"""{RANK}
+for step in range(1, 30):
+    line(step, 1000)
+    notify(f"X_STEP={{10 * step}}\\nX_STEPS=290\\nX_SECONDS=0.5\\nX_CHECKPOINT={{step}}")
+    time.sleep(0.02)
+"""
+    job = supervised("--standalone", "1", *python(source))
+    assert job.end() == 0
+    known = state(job)
+    assert (known["step"], known["steps"], known["format"]) == (290, 290, "notify")
+    assert (known["seconds_per_step"], known["checkpoint_step"]) == (0.5, 29)
+
+
+def test_off_reads_nothing(supervised):
+    job = supervised("--standalone", "2", "--progress", "off", *python(FAILS_ONCE))
+    assert job.end() == 3
+    assert not [event for event in job.events if event["event"].startswith("training.")]
+    assert job.events[-1]["account"] is None
+    assert "trained" not in job.events[-1]["msg"]
+
+
+STUCK = f"""{RANK}
+for step in range(1, 11 if generation else 13):
+    line(step)
+    time.sleep(0.01)
+time.sleep(0.1)
+sys.exit(7)
+"""
+
+
+def test_generations_that_make_no_progress_end_the_job(supervised):
+    job = supervised(
+        "--standalone", "1", "--restarts", "9", "--min-uptime", "0", *NO_DELAY, *python(STUCK)
+    )
+    assert job.end() == 7
+    assert len(job.all("generation.ended")) == 4
+    assert job.events[-1]["msg"].count(
+        "3 generations in a row came no further than step 12 "
+        "(they ended at step 10, step 10, step 10): retrying will not help (--no-progress-limit)"
+    )
+
+
+def test_without_a_limit_they_do_not(supervised):
+    job = supervised(
+        *("--standalone", "1", "--restarts", "4", "--min-uptime", "0", *NO_DELAY),
+        *("--no-progress-limit", "0", *python(STUCK)),
+    )
+    assert job.end() == 7
+    assert len(job.all("generation.ended")) == 5
+
+
+def test_the_termination_log_has_the_account(supervised, tmp_path):
+    log = tmp_path / "termination"
+    job = supervised("--standalone", "2", "--termination-log", str(log), *python(FAILS_ONCE))
+    assert job.end() == 3
+    assert log.read_text().splitlines()[-1] == job.events[-1]["trained"]

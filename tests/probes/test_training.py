@@ -1,0 +1,195 @@
+"""Steps that are read from ranks: what is reported, and when a step is overdue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+import pytest
+
+from ascend_supervisor.errors import HANG
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.hangs import HangNoticed
+from ascend_supervisor.events.training import (
+    TrainingProgress,
+    TrainingResumed,
+    TrainingStalled,
+    TrainingStarted,
+)
+from ascend_supervisor.life import Life
+from ascend_supervisor.outcome import Fault
+from ascend_supervisor.output.last_lines import Activity
+from ascend_supervisor.probes.training import MOST_SECONDS, Attention, Training
+from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
+from tests.clocks import LeapingClock
+from tests.probes.lives import life, rank
+
+USUAL = Attention()
+Told = TypeVar("Told", bound=Event)
+
+
+class Script(LeapingClock):
+    """In the sleeps one thing after the other happens, each at its time; then ``run`` is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run = anyio.CancelScope()
+        self.things: list[tuple[float, Callable[[], object]]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        end = self.time + seconds
+        while self.things and self.things[0][0] <= end:
+            self.time, act = self.things.pop(0)
+            act()
+            await anyio.wait_all_tasks_blocked()
+        if not self.things and seconds >= MOST_SECONDS:
+            self.run.cancel()
+            await anyio.sleep_forever()
+        await super().sleep(max(end - self.time, 0.0))
+
+
+class Stage:
+    """One job with ranks that write what a test says."""
+
+    def __init__(self, attention: Attention = USUAL, ranks: int = 1, servers: int = 1) -> None:
+        self.clock = Script()
+        self.events: list[Event] = []
+        self.record = TrainingRecord(60.0, 0.0)
+        self.looks = 0
+        self.probe = Training(self.record, attention, self._look, self.clock, self.events.append)
+        self.outputs = [Activity(0.0) for _ in range(ranks)]
+        lives = (rank(number, output) for number, output in enumerate(self.outputs))
+        self.life = life(*lives, ranks=ranks, servers=servers)
+
+    async def _look(self, lived: Life) -> str:
+        assert lived is self.life
+        self.looks += 1
+        return "rank 0 waits in all_reduce"
+
+    def write(self, at: float, text: str, number: int = 0) -> None:
+        def act() -> None:
+            self.outputs[number].take(text.encode(), self.clock.time)
+
+        self.clock.things.append((at, act))
+
+    def steps(self, numbers: range, at: float, seconds: float = 1.0, of: int = 1000) -> float:
+        for step in numbers:
+            self.write(at, f" iteration {step:8d}/{of:8d} | consumed samples: 1 |\n")
+            at += seconds
+        return at - seconds
+
+    async def run(self) -> Fault | None:
+        self.probe.begin(self.life)
+        with anyio.fail_after(30), self.clock.run:
+            return await self.probe.must_end(self.life)
+        return None
+
+    def told(self, kind: type[Told]) -> list[Told]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+async def test_a_training_that_stands_still_is_told_once_with_a_look_and_goes_on():
+    stage = Stage()
+    last = stage.steps(range(1, 21), at=10.0)
+    stage.steps(range(21, 23), at=last + 500.0)
+    await stage.run()
+    stall, _ = stage.told(TrainingStalled)  # the other one comes at the end
+    assert stall == TrainingStalled(0, 20, 60.0, 60.0, "rank 0 waits in all_reduce")
+    assert stage.looks == 2
+    (resumed,) = stage.told(TrainingResumed)
+    assert resumed == TrainingResumed(0, 21, 500.0, 2500.0)
+
+
+async def test_the_limit_is_five_times_the_longest_pause():
+    stage = Stage()
+    last = stage.steps(range(1, 12), at=10.0)
+    last = stage.steps(range(12, 21), at=last + 40.0)
+    await stage.run()
+    (stall,) = stage.told(TrainingStalled)
+    assert (stall.silent_seconds, stall.limit_seconds) == (200.0, 200.0)
+
+
+async def test_whatever_a_rank_prints_shows_that_it_works():
+    stage = Stage(ranks=2)
+    last = stage.steps(range(1, 21), at=10.0)
+    for more in range(1, 20):
+        stage.write(last + 30.0 * more, "evaluating\n", number=1)
+    stage.steps(range(21, 24), at=last + 600.0)
+    await stage.run()
+    (at_the_end,) = stage.told(TrainingStalled)
+    assert at_the_end.step == 23
+
+
+async def test_before_ten_pauses_no_limit_is_known():
+    stage = Stage()
+    stage.steps(range(1, 11), at=10.0)
+    await stage.run()
+    assert stage.told(TrainingStalled) == []
+
+
+async def test_after_the_last_step_none_is_expected():
+    stage = Stage()
+    stage.steps(range(1, 31), at=10.0, of=30)
+    await stage.run()
+    assert stage.told(TrainingStalled) == []
+    assert stage.told(TrainingProgress)[-1].percent == 100.0
+
+
+async def test_a_first_step_that_does_not_come_is_told_where_all_ranks_are_here():
+    stage = Stage()
+    stage.write(5.0, "compiling\n")
+    await stage.run()
+    (stall,) = stage.told(TrainingStalled)
+    assert (stall.step, stall.limit_seconds) == (None, FIRST_STEP_SECONDS)
+    elsewhere = Stage(servers=2)
+    elsewhere.write(5.0, "compiling\n")
+    await elsewhere.run()
+    assert elsewhere.told(TrainingStalled) == []
+
+
+async def test_notices_can_be_switched_off():
+    stage = Stage(Attention(tells_stalls=False))
+    stage.steps(range(1, 31), at=10.0)
+    await stage.run()
+    assert stage.told(TrainingStalled) == []
+
+
+async def test_auto_ends_the_generation_with_the_limit_that_was_learnt():
+    stage = Stage(Attention(ends_hangs=True), ranks=2)
+    stage.steps(range(1, 31), at=10.0)
+    fault = await stage.run()
+    assert fault is not None
+    assert (fault.exit_code, fault.last_look) == (HANG, True)
+    assert fault.reason.startswith("no step has come after step 30 for 60 s (--hang-timeout auto)")
+    (hang,) = stage.told(HangNoticed)
+    assert (hang.source, set(hang.ranks), hang.limit_seconds) == ("steps", {0, 1}, 60.0)
+
+
+async def test_while_the_ranks_are_being_ended_no_step_is_expected():
+    stage = Stage(Attention(ends_hangs=True))
+    last = stage.steps(range(1, 31), at=10.0)
+
+    def end() -> None:
+        stage.life.is_ending = True
+
+    stage.clock.things.append((last + 1.0, end))
+    assert await stage.run() is None
+
+
+async def test_the_steps_of_a_quiet_rank_wake_nobody():
+    stage = Stage(Attention(tells_stalls=False))
+    stage.steps(range(1, 4), at=10.0)
+    await stage.run()
+    assert [type(event) for event in stage.events] == [TrainingStarted]
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+async def test_a_flood_between_two_steps_hides_neither(size):
+    stage = Stage()
+    stage.steps(range(1, 4), at=10.0)
+    stage.write(20.0, "x" * 79 + "\n")
+    stage.write(20.0, ("y" * 79 + "\n") * size)
+    stage.write(20.0, " iteration        9/    1000 | consumed samples: 1 |\n")
+    await stage.run()
+    assert stage.record.step == 9
