@@ -158,8 +158,8 @@ def test_words_are_cut_and_steer_no_terminal(tmp_path):
 def test_the_account_of_the_time_goes_on(tmp_path):
     record = TrainingRecord(60.0, 0.0)
     record.begin(0, 10.0)
-    record.take(Reading(12.0, "megatron", step=1), 0)
-    record.take(Reading(20.0, "megatron", step=5), 0)
+    record.take([Reading(12.0, "megatron", step=1)], 0)
+    record.take([Reading(20.0, "megatron", step=5)], 0)
     record.stop(21.0, hung=False)
     record.end(22.0)
     told = found(

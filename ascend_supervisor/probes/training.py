@@ -33,12 +33,13 @@ from ascend_supervisor.untrusted_text import shown
 LOOKS_A_SECOND = 20
 REST = 40.0
 """A look is followed by a rest that is this much longer, so that the pumps keep their speed."""
+MOST_REST_SECONDS = 0.5
 LOOK_BYTES = 32 * 1024
 """How much of the end of an output one look reads: a step is a growing number."""
 OTHERS_SECONDS = 1.0
 """How often the output of ranks is looked at when another one tells the steps."""
 MOST_SECONDS = 3600.0
-START_SECONDS = 1.0
+START_SECONDS = 0.05
 """How often to look for further processes while a generation is being started."""
 NOTIFIED = "notify"
 """The format of steps that come over the notify socket."""
@@ -156,7 +157,7 @@ class Training(Probe):
                 if fault is not None:
                     self._fault = fault
                     return fault
-            await self._clock.sleep(max(1 / LOOKS_A_SECOND, REST * spent))
+            await self._clock.sleep(min(max(1 / LOOKS_A_SECOND, REST * spent), MOST_REST_SECONDS))
 
     async def _news(self, life: Life) -> None:
         """Return when there is output or a message, or when a step is overdue."""
@@ -215,12 +216,11 @@ class Training(Probe):
                 self._take(rank, [_reading(told, at)])
 
     def _take(self, rank: int | None, readings: list[Reading]) -> None:
-        for reading in readings:
-            before = self._record.steps_told
-            for event in self._record.take(reading, rank):
-                self._report(event)
-            if self._record.steps_told != before:
-                self._step_at, self._is_told = self._clock.now(), False
+        before = self._record.steps_told
+        for event in self._record.take(readings, rank):
+            self._report(event)
+        if self._record.steps_told != before:
+            self._step_at, self._is_told = self._clock.now(), False
 
     def _overdue(self, life: Life) -> float:
         """In how many seconds a step is overdue; inf if nobody is to be told.

@@ -5,10 +5,12 @@ Steps that ranks tell become events, the pace of the training and the account of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from statistics import median
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
@@ -22,7 +24,7 @@ from ascend_supervisor.events.training import (
 )
 from ascend_supervisor.outcome import Reached
 from ascend_supervisor.progress.account import Account, KeptAccount, Position, beginning
-from ascend_supervisor.progress.pace import Slow, StepTimes
+from ascend_supervisor.progress.pace import RECENT, Slow, StepTimes, slow_rank
 from ascend_supervisor.progress.progress import (
     KnownProgress,
     ProgressStatus,
@@ -58,6 +60,8 @@ class _GenerationSteps(Struct):
     below: int = 0
     told_at: float = 0.0
     is_stalled: bool = False
+    paces: dict[int, deque[float]] = field(default_factory=dict)
+    slow: Slow | None = None
 
 
 class TrainingRecord:
@@ -140,42 +144,71 @@ class TrainingRecord:
         if self._generation is not None:
             self._generation.is_stalled = True
 
-    def take(self, reading: Reading, rank: int | None) -> list[Event]:
-        """What follows from a ``reading`` of the output of ``rank`` (None: of several)."""
+    def take(self, readings: Iterable[Reading], rank: int | None) -> list[Event]:
+        """What follows from ``readings`` of one look at the output of ``rank`` (None: of several).
+
+        How long their steps took is known of the last one only.
+        """
         generation = self._generation
         if generation is None:
             return []
-        if reading.steps is not None:
-            generation.steps = reading.steps
-        if reading.resumed is not None:
-            generation.resumed = reading.resumed
-            self._account = self._account.resumes(reading.resumed)
-        events = list(self._step(generation, reading, rank))
-        return [*events, *self._saved(generation, reading)]
+        events: list[Event] = []
+        last: Reading | None = None
+        for reading in readings:
+            if reading.steps is not None:
+                generation.steps = reading.steps
+            if reading.resumed is not None:
+                generation.resumed = reading.resumed
+                self._account = self._account.resumes(reading.resumed)
+            if reading.step is not None and _is_next(generation, reading):
+                events += self._accepted(generation, reading, rank)
+                last = reading
+            events += self._saved(generation, reading)
+            events += self._rank_pace(generation, reading, rank)
+        return events if last is None else [*events, *self._timed(generation, last)]
 
-    def _step(
+    def _accepted(
         self, generation: _GenerationSteps, reading: Reading, rank: int | None
     ) -> Iterator[Event]:
-        if reading.step is None or not _is_next(generation, reading):
-            return
-        is_first, pause = generation.reached is None, reading.at - self._told_at
-        generation.reached, generation.below = (position := position_of(reading)), 0
+        is_first = generation.reached is None
+        generation.reached, generation.below = position_of(reading), 0
         generation.format, generation.rank = reading.format, rank
         self.steps_told += 1
+        if is_first:
+            yield self._started(generation, reading)
+
+    def _timed(self, generation: _GenerationSteps, reading: Reading) -> Iterator[Event]:
+        """What follows from the time of a step."""
+        position, pause = position_of(reading), reading.at - self._told_at
         self._account = self._account.steps(position.step, reading.at, position.epoch)
         slow = self._times.slow
         self._times = self._times.steps(position.ordinal, reading.at)
-        self._progress = self._after(generation, reading)
-        if is_first:
-            yield self._started(generation, reading)
-        elif generation.is_stalled:
+        self._progress = known = self._after(generation, reading)
+        if generation.is_stalled:
             generation.is_stalled = False
             limit = round(self._times.stall_limit or 0.0, 3)
-            yield TrainingResumed(generation.number, reading.step, round(pause, 3), limit)
+            yield TrainingResumed(generation.number, known.step, round(pause, 3), limit)
         yield from self._paced(generation, slow)
-        if reading.at - generation.told_at >= self._interval or self._progress.is_complete:
+        if reading.at - generation.told_at >= self._interval or known.is_complete:
             generation.told_at = reading.at
-            yield _told(generation.number, self._progress)
+            yield _told(generation.number, known)
+
+    def _rank_pace(
+        self, generation: _GenerationSteps, reading: Reading, rank: int | None
+    ) -> Iterator[Event]:
+        """Which rank is slower than the others, where each tells how long its steps take."""
+        if reading.seconds is None or reading.step is None or rank is None:
+            return
+        generation.paces.setdefault(rank, deque(maxlen=RECENT)).append(reading.seconds)
+        full = {one: median(told) for one, told in generation.paces.items() if len(told) == RECENT}
+        before, generation.slow = generation.slow, slow_rank(full)
+        if generation.slow is not None and before is None:
+            now = generation.slow
+            told = (_seconds(now.now), _seconds(now.usual), now.rank)
+            yield TrainingSlow(generation.number, reading.step, *told)
+        if generation.slow is None and before is not None and before.rank is not None:
+            told = (_seconds(full[before.rank]), _seconds(before.usual), before.rank)
+            yield TrainingNormal(generation.number, reading.step, *told)
 
     @property
     def _told_at(self) -> float:
