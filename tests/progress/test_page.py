@@ -20,10 +20,11 @@ from ascend_supervisor.progress import pace
 from ascend_supervisor.progress.account import CATEGORIES, KeptAccount
 from ascend_supervisor.progress.bars import BARS, SIGN, bar_of
 from ascend_supervisor.progress.formats import FORMATS
+from ascend_supervisor.progress.pattern_format import LIMIT_SECONDS, format_of_pattern
 from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.progress.record import FIRST_STEP_SECONDS
 from ascend_supervisor.progress.records import LONGEST
-from ascend_supervisor.progress.step_format import Tells
+from ascend_supervisor.progress.step_format import Numbers, Tells
 from ascend_supervisor.progress.words import LOSSES, account_sentence
 from tests.running import python
 from tests.test_docs import READMES, SECTION, between, chapter, differences, page, rows
@@ -124,6 +125,12 @@ def sh(source: str) -> tuple[str, ...]:
     return ("--", "sh", "-ec", source)
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_the_pattern_of_the_page_tells_steps(name):
+    (pattern,) = re.findall(r"--progress-pattern '([^']+)'", page(name))
+    assert format_of_pattern(pattern).find("done 12 of 60") == Numbers(12, 60)
+
+
 # The account of the time -----------------------------------------------------------------------
 
 
@@ -174,11 +181,13 @@ FIGURES = {
         *("five times the longest pause", f"at least {pace.LEAST_LIMIT:g} s"),
         *(f"after {pace.PAUSES} pauses", f"may take {FIRST_STEP_SECONDS / 60:g} min"),
         *("a quarter longer", f"the {pace.BEFORE} before", f"the first {LONGEST // 1024} KiB"),
+        f"more than {1000 * LIMIT_SECONDS:g} ms",
     ),
     PAGES[1]: (
         *("最长间隔的五倍", f"不少于 {pace.LEAST_LIMIT:g} s"),
         *(f"有 {pace.PAUSES} 个间隔", f"时限为 {FIRST_STEP_SECONDS / 60:g} min"),
         *("四分之一", f"此前 {pace.BEFORE} 个", f"前 {LONGEST // 1024} KiB"),
+        f"超过 {1000 * LIMIT_SECONDS:g} ms",
     ),
 }
 
