@@ -18,7 +18,7 @@ from ascend_supervisor.notify.messages import after
 from ascend_supervisor.probes.training import NOTIFIED
 from ascend_supervisor.progress import pace
 from ascend_supervisor.progress.account import CATEGORIES, KeptAccount
-from ascend_supervisor.progress.bars import BARS, SIGN, bar_of
+from ascend_supervisor.progress.bars import BARS, FAST_DIGITS, SIGN, bar_of
 from ascend_supervisor.progress.formats import FORMATS
 from ascend_supervisor.progress.pattern_format import LIMIT_SECONDS, format_of_pattern
 from ascend_supervisor.progress.progress import ProgressStatus
@@ -180,12 +180,14 @@ FIGURES = {
     PAGES[0]: (
         *("five times the longest pause", f"at least {pace.LEAST_LIMIT:g} s"),
         *(f"after {pace.PAUSES} pauses", f"may take {FIRST_STEP_SECONDS / 60:g} min"),
+        *(f"takes {100 * (pace.SLOW_RANK - 1):g} % more", "at fewer than 100 a second"),
         *("a quarter longer", f"the {pace.BEFORE} before", f"the first {LONGEST // 1024} KiB"),
         f"more than {1000 * LIMIT_SECONDS:g} ms",
     ),
     PAGES[1]: (
         *("最长间隔的五倍", f"不少于 {pace.LEAST_LIMIT:g} s"),
         *(f"有 {pace.PAUSES} 个间隔", f"时限为 {FIRST_STEP_SECONDS / 60:g} min"),
+        *(f"多用 {100 * (pace.SLOW_RANK - 1):g} % 时间", "每秒少于 100 个"),
         *("四分之一", f"此前 {pace.BEFORE} 个", f"前 {LONGEST // 1024} KiB"),
         f"超过 {1000 * LIMIT_SECONDS:g} ms",
     ),
@@ -196,6 +198,7 @@ FIGURES = {
 def test_the_figures_of_the_page_are_those_of_the_program(name):
     assert [figure for figure in FIGURES[name] if figure not in page(name)] == []
     assert (pace.STALL, pace.SLOW) == (5.0, 1.25), "five times, a quarter"
+    assert 10**FAST_DIGITS == 100
 
 
 # What other pages tell -------------------------------------------------------------------------
