@@ -18,6 +18,7 @@ from ascend_supervisor.outcome import (
     Interrupted,
     NotStarted,
     Outcome,
+    Reached,
     Remedy,
     Requester,
     StopSignal,
@@ -465,3 +466,41 @@ def test_there_are_never_more_restarts_than_the_limit_in_any_period(
     for start in granted:
         window = [at for at in granted if at >= start and (period is None or at - start < period)]
         assert len(window) <= limit
+
+
+# Generations that get no further ----------------------------------------------------------------
+
+FURTHER, STUCK = Reached(step=12, best=10), Reached(step=10, best=12, is_stuck=True)
+WITH_LIMIT = replace(BUDGET, limit=9, stuck_limit=3)
+
+
+def after_generations(*ends: tuple[Outcome, Reached]) -> Decision:
+    """The last decision."""
+    decision: Decision = Restart(0.0, WITH_LIMIT)
+    for number, (outcome, reached) in enumerate(ends):
+        assert isinstance(decision, Restart), "ended before"
+        ended = Ended(outcome, LONG, reached=reached)
+        now = LONG * number
+        decision = decide(ended, decision.budget, now, jitter=0.5, holds_all_ranks=True)
+    return decision
+
+
+def test_three_generations_that_get_no_further_end_the_job_with_the_last_code():
+    stop = after_generations((crash(7), STUCK), (crash(7), STUCK), (crash(8), STUCK))
+    assert stop == final(
+        8,
+        "3 generations in a row came no further than step 12 (they ended at step 10, step 10, "
+        "step 10): retrying will not help (--no-progress-limit)",
+    )
+
+
+def test_one_that_gets_further_begins_the_count_anew():
+    ends = [(crash(7), STUCK), (crash(7), STUCK), (crash(7), FURTHER)]
+    assert isinstance(after_generations(*ends, *ends[:2]), Restart)
+
+
+def test_a_restart_that_is_not_charged_does_not_count_among_them():
+    free = (fault(69, Remedy.FREE), STUCK)
+    ends = [(crash(7), STUCK), (crash(7), STUCK)]
+    assert isinstance(after_generations(*ends, free, free), Restart)
+    assert isinstance(after_generations(*ends, free, ends[0]), Stop)

@@ -1,0 +1,106 @@
+"""What follows from steps over the generations of a job: events, limits, how far each came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ascend_supervisor.events import Event
+from ascend_supervisor.events.training import (
+    CheckpointSaved,
+    TrainingNormal,
+    TrainingProgress,
+    TrainingSlow,
+    TrainingStarted,
+)
+from ascend_supervisor.outcome import Reached
+from ascend_supervisor.progress.reading import Reading
+from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
+
+KNOWN = "megatron"
+
+
+def record(interval: float = 1e9) -> TrainingRecord:
+    """Of a job whose first generation has begun."""
+    begun = TrainingRecord(interval, 0.0)
+    begun.begin(0, 0.0)
+    return begun
+
+
+def told(job: TrainingRecord, steps: Iterable[int], at: float, pause: float = 1.0) -> list[Event]:
+    """What is reported of ``steps``, the first ``at`` seconds, one in each ``pause``."""
+    events: list[Event] = []
+    for number, step in enumerate(steps):
+        events += job.take([Reading(at + number * pause, KNOWN, step, 1000)], 0)
+    return events
+
+
+def test_slow_steps_are_told_once_and_so_is_that_they_are_over():
+    job = record()
+    assert [type(one) for one in told(job, range(1, 151), 10.0)] == [TrainingStarted]
+    assert told(job, range(151, 201), 160.3, 1.3) == [TrainingSlow(0, 155, 1.3, 1.0)]
+    assert told(job, range(201, 251), 225.0, 1.0) == [TrainingNormal(0, 213, 1.0, 1.0)]
+
+
+def test_the_rank_is_named_whose_own_steps_take_longer():
+    job = record()
+    events: list[Event] = []
+    for step in range(1, 31):
+        slow = 1.3 if 10 < step <= 20 else 1.0
+        for rank, seconds in enumerate([1.0, slow, 1.0, 1.0]):
+            reading = Reading(float(step), "notify", step, seconds=seconds)
+            events += job.take([reading], rank)
+    assert events[1:] == [TrainingSlow(0, 13, 1.3, 1.0, 1), TrainingNormal(0, 23, 1.0, 1.0, 1)]
+
+
+def test_progress_is_told_once_in_an_interval_and_at_the_end():
+    steps = [
+        event.step
+        for event in told(record(interval=300.0), range(1, 1001), 10.0)
+        if isinstance(event, TrainingProgress)
+    ]
+    assert steps == [301, 601, 901, 1000]
+
+
+def test_a_checkpoint_is_told_once_in_a_generation():
+    job = record()
+    told(job, range(1, 11), 10.0)
+    saved = Reading(20.0, KNOWN, checkpoint=10)
+    assert job.take([saved, saved], 3) == [CheckpointSaved(0, 10)]
+    assert job.take([saved], 5) == []
+
+
+def test_messages_come_before_a_pattern_and_a_pattern_before_known_formats():
+    job = record()
+    for at, (name, step) in enumerate([(KNOWN, 500), ("pattern", 50), ("notify", 5)]):
+        job.take([Reading(float(at), name, step)], 0)
+        assert job.step == step
+    job.take([Reading(9.0, "pattern", 51), Reading(9.0, KNOWN, 501)], 0)
+    assert job.step == 5
+
+
+def test_on_one_server_of_several_a_first_step_is_expected_if_it_came_before():
+    job = record()
+    assert job.limit(told_here=True) == FIRST_STEP_SECONDS
+    assert job.limit(told_here=False) is None
+    told(job, range(1, 21), 10.0)
+    job.stop(40.0, hung=False)
+    job.end(41.0)
+    job.begin(1, 50.0)
+    assert job.limit(told_here=False) == FIRST_STEP_SECONDS
+
+
+def test_a_generation_is_stuck_that_does_not_pass_the_best_step_before_it():
+    job = record()
+    reached = []
+    for generation, steps in enumerate([range(1, 21), range(11, 21), (), range(11, 22)]):
+        job.begin(generation, 100.0 * generation)
+        told(job, steps, 100.0 * generation + 5.0)
+        job.take([Reading(100.0 * generation + 50.0, KNOWN, checkpoint=10)], 0)
+        job.stop(100.0 * generation + 60.0, hung=False)
+        reached.append(job.end(100.0 * generation + 61.0))
+    assert reached == [
+        Reached(step=20, best=None, lost=10),
+        Reached(step=20, best=20, lost=10, is_stuck=True),
+        Reached(step=None, best=20, lost=10, is_stuck=True),
+        Reached(step=21, best=20, lost=11),
+    ]
