@@ -23,6 +23,7 @@ from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.hang import Hang, SilentRank
 from ascend_supervisor.probes.signs_of_life import voices
 from ascend_supervisor.progress.pattern_format import LIMIT_SECONDS, PatternFormat
+from ascend_supervisor.progress.progress import SharedSteps
 from ascend_supervisor.progress.reader import Reader
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.record import TrainingRecord
@@ -189,6 +190,23 @@ class Training(Probe):
                 continue
             self._take(source.rank, source.read(now, LOOK_BYTES))
         self._hear(life)
+
+    def told(self) -> SharedSteps | None:
+        """What the ranks of this server have told, for the other servers."""
+        return self._record.told(self._clock.elapsed())
+
+    @property
+    def reached(self) -> Reached:
+        """How far this generation has come, by all that is known here."""
+        return self._record.reached
+
+    def hear(self, steps: SharedSteps) -> None:
+        """Take in what another server has told."""
+        before = self._record.steps_told
+        for event in self._record.hear(steps, self._clock.elapsed()):
+            self._report(event)
+        if self._record.steps_told != before:
+            self._step_at, self._is_told = self._clock.now(), False
 
     def _tell_slow_patterns(self) -> None:
         for pattern in self._attention.patterns:

@@ -35,12 +35,16 @@ if TYPE_CHECKING:
     from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
     from ascend_supervisor.coordination.own_etcd.process import Surroundings
     from ascend_supervisor.coordination.peers.meeting import PeersEtcd, PeersMeeting
+    from ascend_supervisor.coordination.peers.shared_steps import StepsOfJob
     from ascend_supervisor.coordination.peers.tables import Tables
 
 
-def coordinator_of(given: Premises, runtime: Runtime) -> Coordinator:
-    """The guardian of ``runtime`` is told when our ranks must be gone."""
-    run = _Run(given, runtime.clock, runtime.report)
+def coordinator_of(given: Premises, runtime: Runtime, steps: StepsOfJob) -> Coordinator:
+    """The guardian of ``runtime`` is told when our ranks must be gone.
+
+    ``steps`` are shared with the other servers, unless nobody reads them here.
+    """
+    run = _Run(given, runtime.clock, runtime.report, steps)
     if given.settings.peers:
         return _peers(run, runtime)
     if given.settings.follow_cluster:
@@ -56,6 +60,7 @@ class _Run(Struct, frozen=True):
     given: Premises
     clock: Clock
     report: Report
+    steps: StepsOfJob
 
     @property
     def table(self) -> Callable[[], Awaitable[FoundTable]]:
@@ -115,6 +120,8 @@ def _peers(run: _Run, runtime: Runtime) -> Coordinator:
 
     settings, clock, report = run.given.settings, run.clock, run.report
     meeting = meeting_of(run.given)
+    if settings.progress == "auto":
+        meeting = replace(meeting, steps=run.steps)
     fence, placed = runtime.guardian.fence, run.placed
     if settings.peers is OwnEtcd.FIRST:
         from ascend_supervisor.coordination.own_etcd.first_server import (  # noqa: PLC0415  (seldom)
@@ -235,6 +242,7 @@ IN_COMMON = (
     "restart_delay_max",
     "min_uptime",
     "no_restart_on",
+    "no_progress_limit",
     "peers_ttl",
     "peers_fence",
     "peers_timeout",

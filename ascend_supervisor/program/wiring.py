@@ -195,7 +195,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
         dump,
         (lambda _: True) if settings.peers else is_alone,
     )
-    operations.coordinator = coordinator_of(given, runtime)
+    operations.coordinator = coordinator_of(given, runtime, training)
     return Job(
         coordinator=operations.coordinator,
         probes=[

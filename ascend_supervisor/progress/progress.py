@@ -84,6 +84,18 @@ class ProgressStatus(Struct, frozen=True):
         )
 
 
+class SharedSteps(Struct, frozen=True):
+    """What the ranks of one server have told in a generation, for the other servers.
+
+    ``reading`` came ``age`` seconds before this was written; its own moment means nothing there.
+    """
+
+    generation: int
+    rank: int | None
+    age: float
+    reading: Reading
+
+
 def position_of(reading: Reading) -> Position:
     """Where its step is."""
     epoch = reading.epoch or 0 if reading.is_within_epoch else 0

@@ -28,6 +28,7 @@ from ascend_supervisor.progress.pace import RECENT, Slow, StepTimes, slow_rank
 from ascend_supervisor.progress.progress import (
     KnownProgress,
     ProgressStatus,
+    SharedSteps,
     position_of,
     status_of,
     steps_lost,
@@ -46,6 +47,7 @@ class _GenerationSteps(Struct):
     """What the ranks of one generation have told, in the ``format`` that is believed.
 
     ``best`` is the best position before it. ``below`` counts steps in a row below the last one.
+    ``is_heard``: another server has told them.
     """
 
     number: int
@@ -58,6 +60,7 @@ class _GenerationSteps(Struct):
     resumed: int | None = None
     checkpoint: int | None = None
     below: int = 0
+    is_heard: bool = False
     told_at: float = 0.0
     is_stalled: bool = False
     paces: dict[int, deque[float]] = field(default_factory=dict)
@@ -114,19 +117,29 @@ class TrainingRecord:
 
     def end(self, now: float) -> Reached:
         """No process is left: how far the generation came."""
-        generation = self._generation
+        reached = self.reached
         self._account = self._account.stopped(now)
+        if self._generation is not None:
+            self._best = self._furthest(self._generation)
+        return reached
+
+    @property
+    def reached(self) -> Reached:
+        """How far the generation has come."""
+        generation = self._generation
         if generation is None:
             return Reached()
-        reached, best = generation.reached, generation.best
-        is_stuck = best is not None and (reached is None or reached <= best)
-        self._best = best if reached is None or is_stuck else reached
+        at, best = generation.reached, generation.best
         return Reached(
-            step=None if reached is None else reached.step,
+            step=None if at is None else at.step,
             best=None if best is None else best.step,
-            lost=steps_lost(self._best, self._progress),
-            is_stuck=is_stuck,
+            lost=steps_lost(self._furthest(generation), self._progress),
+            is_stuck=best is not None and (at is None or at <= best),
         )
+
+    def _furthest(self, generation: _GenerationSteps) -> Position | None:
+        known = [at for at in (generation.best, generation.reached) if at is not None]
+        return max(known, default=None)
 
     def limit(self, *, told_here: bool) -> float | None:
         """Seconds without a step after which the training stands still; None if none is known.
@@ -167,12 +180,44 @@ class TrainingRecord:
             events += self._rank_pace(generation, reading, rank)
         return events if last is None else [*events, *self._timed(generation, last)]
 
+    def told(self, now: float) -> SharedSteps | None:
+        """What the ranks of this server have told in this generation."""
+        generation, known = self._generation, self._progress
+        if generation is None or generation.reached is None or known is None or generation.is_heard:
+            return None
+        epoch = generation.reached.epoch
+        reading = Reading(
+            0.0,
+            known.format,
+            step=known.step,
+            steps=known.steps,
+            epoch=epoch or known.epoch,
+            seconds=known.seconds_per_step,
+            checkpoint=generation.checkpoint,
+            resumed=generation.resumed,
+            is_within_epoch=epoch > 0,
+        )
+        return SharedSteps(generation.number, generation.rank, now - known.step_at, reading)
+
+    def hear(self, told: SharedSteps, now: float) -> list[Event]:
+        """What follows from the steps of another server; nothing if ranks here tell theirs."""
+        generation = self._generation
+        if generation is None or told.generation != generation.number:
+            return []
+        if generation.reached is not None and not generation.is_heard:
+            return []
+        at = max(now - max(told.age, 0.0), generation.began, self._told_at)
+        events = self.take([replace(told.reading, at=at)], told.rank)
+        generation.is_heard = True
+        return events
+
     def _accepted(
         self, generation: _GenerationSteps, reading: Reading, rank: int | None
     ) -> Iterator[Event]:
         is_first = generation.reached is None
         generation.reached, generation.below = position_of(reading), 0
         generation.format, generation.rank = reading.format, rank
+        generation.is_heard = False
         self.steps_told += 1
         if is_first:
             yield self._started(generation, reading)

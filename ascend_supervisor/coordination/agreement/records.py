@@ -21,6 +21,8 @@ from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, Stat
 
 EPOCH_KEY = "epoch"
 ABOUT_KEY = "about"
+STEPS = "steps"
+"""How far the training is: nothing is decided by it."""
 SERVER, READY, DONE, ALIVE = "server", "ready", "done", "alive"
 """The first words of the keys of a member."""
 
@@ -227,6 +229,7 @@ class Charges(Struct, frozen=True):
     last_death: ExitStatus | None = None
     free: Number = 0
     free_age: Seconds = 0.0
+    stuck: tuple[int | None, ...] = ()
 
 
 class About(Struct, frozen=True):

@@ -10,7 +10,7 @@ from enum import Enum
 from msgspec import Struct
 
 from ascend_supervisor.cluster.made_table import ServerDevice
-from ascend_supervisor.outcome import Ended, Fault
+from ascend_supervisor.outcome import Ended, Fault, Reached
 from ascend_supervisor.restart_policy import RestartBudget
 
 
@@ -37,7 +37,8 @@ class Obstacle(Struct, frozen=True):
 class Situation(Struct, frozen=True):
     """``generation`` is that of the ranks, None if none was ever started.
 
-    ``verdict`` is why that generation ends here; it stays until the next start. ``stop`` is the
+    ``verdict`` is why that generation ends here, ``reached`` how far its training has come; they
+    stay until the next start. ``stop`` is the
     signal that told us to stop. ``leftovers``: processes of an earlier life are left here, or have
     not been looked for yet. ``table`` is the digest of the rank table, None as long as there is
     none. ``cluster`` is what a cluster that is followed says at present of the ranks of the latest
@@ -48,6 +49,7 @@ class Situation(Struct, frozen=True):
     ranks: Ranks = Ranks.NONE
     generation: int | None = None
     verdict: Ended | None = None
+    reached: Reached = Reached()
     stop: int | None = None
     leftovers: bool = False
     obstacle: Obstacle | None = None

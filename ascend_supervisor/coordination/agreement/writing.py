@@ -40,6 +40,7 @@ def budget_after(
         last_death=charges.last_death,
         free=charges.free,
         free_since=seen - charges.free_age if charges.free else now,
+        stuck=charges.stuck,
     )
 
 
@@ -51,6 +52,7 @@ def charges_of(budget: RestartBudget, now: float) -> Charges:
         last_death=budget.last_death,
         free=budget.free,
         free_age=now - budget.free_since if budget.free else 0.0,
+        stuck=budget.stuck,
     )
 
 
@@ -131,6 +133,7 @@ def _written(
     """``seen`` is when the readers have seen, or will see, ``generation`` for the first time."""
     memory, rules, now = case.memory, case.rules, case.clocks.now
     budget = budget_after(case.about.charges, rules.budget, memory.generation_seen, now)
+    ended = replace(ended, reached=case.situation.reached)
     decision = decide(ended, budget, now, jitter=case.clocks.fraction, holds_all_ranks=True)
     if not isinstance(decision, Restart):
         epoch = replace(case.epoch, phase=Phase.END, exit_code=decision.exit_code)

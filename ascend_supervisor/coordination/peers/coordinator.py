@@ -27,6 +27,7 @@ from ascend_supervisor.coordination.peers.ends import (
 from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.requests import Troubles, boot_time, first_answer
 from ascend_supervisor.coordination.peers.session import Session
+from ascend_supervisor.coordination.peers.shared_steps import SHARE_SECONDS, share_steps
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.tables import Tables, place_beside
 from ascend_supervisor.coordination.peers.waiting import telling_waits
@@ -44,6 +45,7 @@ from ascend_supervisor.outcome import (
     Interrupted,
     NotStarted,
     Outcome,
+    Reached,
     Remedy,
 )
 from ascend_supervisor.restart_policy import Decision, Stop
@@ -209,7 +211,8 @@ class Peers:
             return False
         self._servers_before = self._servers
         self._servers = frozenset(seat.incarnation for seat in session.start.roster)
-        session.tell(ranks=Ranks.RUNNING, generation=start.generation, verdict=None)
+        begun = {"generation": start.generation, "verdict": None, "reached": Reached()}
+        session.tell(ranks=Ranks.RUNNING, **begun)
         return True
 
     async def must_end(self, start: Start) -> Fault:
@@ -236,7 +239,8 @@ class Peers:
             case Interrupted(stop=stop):
                 session.tell(stop=stop.number)
             case _:
-                session.tell(ranks=Ranks.FAILED, verdict=Ended(verdict, uptime))
+                reached = Reached() if self._meeting.steps is None else self._meeting.steps.reached
+                session.tell(ranks=Ranks.FAILED, verdict=Ended(verdict, uptime), reached=reached)
         while not isinstance(session.order, (EndRanks, Exit)):
             await session.change()
 
@@ -332,6 +336,9 @@ class Peers:
         )
         for task in (session.run, session.stay_alive, session.watch):
             self._tasks.start_soon(task)
+        if meeting.steps is not None:
+            seconds = SHARE_SECONDS * max(1.0, part.servers / meeting.few)
+            self._tasks.start_soon(share_steps, self._store, meeting.steps, self._clock, seconds)
         self._report(PeersJoined(meeting.name, part.index, rules.servers))
         return session
 

@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.coordination.peers.near import FEW
+from ascend_supervisor.coordination.peers.shared_steps import StepsOfJob
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Access, Endpoint, Kept, Login, Password
 from ascend_supervisor.etcd.client import Etcd, etcd_client
@@ -146,6 +147,7 @@ class PeersMeeting(Struct, frozen=True):
     is how long a failure waits for the word of the cluster; 0: none is followed, or not waited for.
     ``may_move``: another rank table may hold this server elsewhere, and more servers, or fewer. A
     job of more than ``few`` servers reads little at each change. ``host`` names this one to people.
+    ``steps`` are shared with the other servers; None: nobody reads them here.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -161,6 +163,7 @@ class PeersMeeting(Struct, frozen=True):
     may_move: bool = False
     few: int = FEW
     host: str = ""
+    steps: StepsOfJob | None = None
 
 
 def host_told(environ: Mapping[str, str]) -> str:

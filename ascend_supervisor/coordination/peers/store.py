@@ -212,6 +212,16 @@ class Store:
         if self._job is not None:
             await self._etcd.keep_alive(self._job)
 
+    async def steps(self) -> bytes:
+        """What a server has told of the steps of the job; empty if none has."""
+        answer = await self._etcd.read(Get(Key(records.STEPS)))
+        return next(iter(values_of(answer.got).values()), b"")
+
+    async def write_steps(self, told: bytes) -> None:
+        """Not before the job has begun: they live as long as its other records."""
+        if self._job is not None:
+            await self._etcd.transact(Transaction(then=(Put(records.STEPS, told, self._job),)))
+
     @asynccontextmanager
     async def watch(self, revision: int, near: Near | None = None) -> AsyncIterator[Watch]:
         """Wakes at every change after ``revision`` of the job's keys; of those near ``near``."""
