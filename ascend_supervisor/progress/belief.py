@@ -43,6 +43,8 @@ class Belief:
         """The total that was believed of each format that is not unmistakable."""
         self._candidates: dict[tuple[str, str, int | None], tuple[int, int]] = {}
         """The last value of each such count, and how many have grown."""
+        self._has_inner = False
+        """A bar was drawn below another: if it is each time, the outer one counts epochs."""
         self._is_confirmed = False
         self._has_sure = False
         self._global = ""
@@ -52,6 +54,10 @@ class Belief:
     def confirm(self) -> None:
         """What was told last were losses of the training: another plain bar is something else."""
         self._is_confirmed = bool(self._believed)
+
+    def see_inner(self) -> None:
+        """A bar was drawn below another one."""
+        self._has_inner = True
 
     def holds(self, count: Count, found: Numbers) -> bool:
         if self._has_users or count.is_users:
@@ -90,7 +96,9 @@ class Belief:
     def _has_grown(self, count: Count, found: Numbers) -> bool:
         key, step = (count.name, count.mark, found.steps), found.step or 0
         last, times = self._candidates.pop(key, (0, 0))
-        times = times + 1 if step > last else times if step == last else 1
+        if step != last:
+            times = times + 1 if step > last and not self._has_inner else 1
+            self._has_inner = False
         self._candidates[key] = step, times
         if len(self._candidates) > MOST_CANDIDATES:
             del self._candidates[next(iter(self._candidates))]

@@ -63,6 +63,10 @@ class Counts:
             return self._save(tells, count.name, found, at)
         return []
 
+    def see_inner_bar(self) -> None:
+        """A bar was drawn below another one."""
+        self._belief.see_inner()
+
     def _announced(self, name: str, found: Numbers, at: float) -> list[Reading]:
         if found.steps == self._steps:
             return []

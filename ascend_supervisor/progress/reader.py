@@ -88,6 +88,8 @@ class Reader:
         """The text behind the bars that begin it; adds what they say."""
         while (bar := bar_of(text)) is not None:
             text = text[bar.end :]
+            if bar.is_below:
+                self._counts.see_inner_bar()
             if bar.label is not None and not (bar.is_below and not bar.label.format.pattern):
                 count = _count_of_bar(bar.label.format, mark)
                 readings += self._counts.take(Tells.STEP, count, bar.found, at)

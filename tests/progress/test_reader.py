@@ -53,3 +53,8 @@ def test_a_plain_bar_below_another_is_an_evaluation():
     training = b"".join(bar(count, 9) for count in range(5))
     evaluation = b"".join(b"\n" + bar(count, 4) + b"\x1b[A" for count in range(5))
     assert steps_of(training, evaluation, bar(5, 9)) == [(3, 9), (4, 9), (5, 9)]
+
+
+def test_a_bar_with_another_below_it_each_time_counts_epochs_and_no_steps():
+    inner = b"".join(b"\n" + bar(count, 30) + b"\x1b[A" for count in range(31))
+    assert steps_of(*(bar(epoch, 9) + inner for epoch in range(10))) == []
