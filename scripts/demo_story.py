@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Event = Mapping[str, Any]
-RESUMED = "resumed from the checkpoint of step "
+RESUMED = "successfully loaded checkpoint from checkpoint.json at iteration "
+SAVED = "successfully saved checkpoint from iteration "
 TRAINED = "trained "
 
 
@@ -51,8 +52,9 @@ class Story:
             self.results[rank] = line
             if len(self.results) == self._ranks:
                 yield f"every rank has {line}"
-        elif "checkpoint written" in line:
-            yield f"rank {rank}, {line}"
+        elif line.startswith(SAVED):
+            step = line.removeprefix(SAVED).split()[0]
+            yield f"rank {rank} has saved the checkpoint of step {step}"
         elif "Error" in line:
             yield f"rank {rank}: {line}"
 

@@ -1,7 +1,8 @@
 """One rank of a small data-parallel training: logistic regression in plain Python.
 
 Every rank computes the gradient over its own samples, gets those of the others through files, and
-adds them up in the order of the ranks: all hold the same weights, to the last bit.
+adds them up in the order of the ranks: all hold the same weights, to the last bit. Rank 0 prints
+its steps and checkpoints in the words of Megatron-LM, from which the supervisor knows them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ SEED = 20261101
 SAMPLES = 4000
 FEATURES = 8
 STEPS = 60
-CHECKPOINT_STEPS = 10
+PRINTED_STEPS = 10
+CHECKPOINT_STEPS = 20
 LEARNING_RATE = 2.0
 PATIENCE_SECONDS = 60.0
 """How long a rank waits for the gradient of another."""
@@ -159,6 +161,7 @@ def main() -> None:
     parser.add_argument("shared", type=Path, help="a directory that all ranks see")
     parser.add_argument("--victim", type=int, help="the rank that dies in generation 0")
     parser.add_argument("--dies-at", type=int, help="in this step")
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="a step takes longer by so")
     parser.add_argument("--orphan", type=int, help="the rank that kills its parent in generation 1")
     parser.add_argument("--orphaned-at", type=int, help="in this step")
     arguments = parser.parse_args()
@@ -172,20 +175,23 @@ def main() -> None:
     own = share(rank, ranks)
     state = loaded(checkpoint)
     if state.step:
-        print(f"resumed from the checkpoint of step {state.step}")
+        print(f"successfully loaded checkpoint from {checkpoint.name} at iteration {state.step}")
     else:
         print(f"starts with {len(own)} of {SAMPLES} samples; there is no checkpoint yet")
     while state.step < STEPS:
+        time.sleep(arguments.step_seconds)
         if (generation, rank, state.step) == (0, arguments.victim, arguments.dies_at):
-            print(f"step {state.step}: kills itself with SIGKILL, as if memory had run out")
+            print(f"kills itself after step {state.step} with SIGKILL, as if memory had run out")
             os.kill(os.getpid(), signal.SIGKILL)
         if (generation, rank, state.step) == (1, arguments.orphan, arguments.orphaned_at):
             os.kill(os.getppid(), signal.SIGKILL)
             signal.pause()  # until its guardian ends us
         state = stepped(state, exchange.all(state.step, gradient(state.weights, own)))
+        if rank == 0 and state.step % PRINTED_STEPS == 0:
+            print(f"iteration {state.step}/{STEPS} | loss: {state.loss:.6f} |")
         if rank == 0 and state.step % CHECKPOINT_STEPS == 0:
             write_atomically(checkpoint, saved(state))
-            print(f"step {state.step}: loss {state.loss:.6f}, checkpoint written")
+            print(f"successfully saved checkpoint from iteration {state.step} to {checkpoint.name}")
     print(f"trained {state.step} steps: loss {state.loss:.6f}, weights {state.digest[:16]}")
 
 

@@ -49,7 +49,7 @@ class TrainingProgress(Event, frozen=True):
         steps = "" if self.steps is None else f" of {self.steps:,} ({self.percent:.0f} %)"
         epoch = "" if self.epoch is None else f", epoch {self.epoch}"
         pace = "" if self.seconds_per_step is None else f", {self.seconds_per_step:.3g} s a step"
-        left = "" if self.eta_seconds is None else f", {duration(self.eta_seconds)} left"
+        left = "" if not self.eta_seconds else f", {duration(self.eta_seconds)} left"
         return f"step {self.step:,}{steps}{epoch}{pace}{left}"
 
 
@@ -103,7 +103,7 @@ class TrainingResumed(Event, frozen=True):
     def sentence(self) -> str:
         return (
             f"the training goes on with step {self.step:,} after {duration(self.silent_seconds)}; "
-            f"from now on {duration(self.limit_seconds)} without a step are usual"
+            f"the next notice comes after {duration(self.limit_seconds)} without one"
         )
 
 

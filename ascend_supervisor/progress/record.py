@@ -6,7 +6,7 @@ Steps that ranks tell become events, the pace of the training and the account of
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from statistics import median
 
@@ -157,7 +157,7 @@ class TrainingRecord:
         if self._generation is not None:
             self._generation.is_stalled = True
 
-    def take(self, readings: Iterable[Reading], rank: int | None) -> list[Event]:
+    def take(self, readings: Sequence[Reading], rank: int | None) -> list[Event]:
         """What follows from ``readings`` of one look at the output of ``rank`` (None: of several).
 
         How long their steps took is known of the last one only.
@@ -173,12 +173,12 @@ class TrainingRecord:
             if reading.resumed is not None:
                 generation.resumed = reading.resumed
                 self._account = self._account.resumes(reading.resumed)
-            if reading.step is not None and _is_next(generation, reading):
+            if reading.step is not None and _is_next(generation, reading, rank):
                 events += self._accepted(generation, reading, rank)
                 last = reading
-            events += self._saved(generation, reading)
             events += self._rank_pace(generation, reading, rank)
-        return events if last is None else [*events, *self._timed(generation, last)]
+        events += [] if last is None else self._timed(generation, last)
+        return events + [event for one in readings for event in self._saved(generation, one)]
 
     def told(self, now: float) -> SharedSteps | None:
         """What the ranks of this server have told in this generation."""
@@ -318,18 +318,19 @@ def rfc3339(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _is_next(generation: _GenerationSteps, reading: Reading) -> bool:
+def _is_next(generation: _GenerationSteps, reading: Reading, rank: int | None) -> bool:
     """Whether it is a new step of the format that is believed.
 
-    A lower one may be a bar that is drawn again; several in a row are another count.
+    A lower one may be a bar that is drawn again; several in a row are another count. Those of a
+    rank that tells them later than another are neither.
     """
     position, last = position_of(reading), generation.reached
     if generation.format not in ("", reading.format):
         return _preference(reading.format) > _preference(generation.format)
     if last is None or position > last:
         return True
-    generation.below += position < last
-    return generation.below >= NEW_COUNT
+    generation.below += position < last and rank == generation.rank
+    return position < last and generation.below >= NEW_COUNT
 
 
 def _preference(name: str) -> int:

@@ -29,8 +29,10 @@ def test_the_demo_loses_a_rank_resumes_and_ends_like_an_undisturbed_run(tmp_path
             raise
     assert demo.returncode == 0, said
     lines = said.splitlines()
-    assert "[rank 2] step 25: kills itself with SIGKILL, as if memory had run out" in lines
-    assert "[rank 3] resumed from the checkpoint of step 20" in lines
+    assert "[rank 2] kills itself after step 30 with SIGKILL, as if memory had run out" in lines
+    assert "[rank 3] successfully loaded checkpoint from checkpoint.json at iteration 20" in lines
+    for told in ("step 30 of 60 (50 %), 0.", "checkpoint of step 40 saved", ", resumed at step 20"):
+        assert told in said
     assert "  ok      the supervisor ended with exit code 0" in lines
     assert any(
         line.startswith("  ok      the result is exactly that of an undisturbed run")

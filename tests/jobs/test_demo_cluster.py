@@ -48,7 +48,7 @@ def test_interrupted_it_leaves_nothing_behind(tmp_path):
         said = []
         for line in running.stdout:
             said.append(line)
-            if "checkpoint written" in line:
+            if "has saved the checkpoint" in line:
                 break
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does
         rest, _ = running.communicate(timeout=DEADLINE_SECONDS)

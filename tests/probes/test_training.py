@@ -193,3 +193,12 @@ async def test_a_flood_between_two_steps_hides_neither(size):
     stage.write(20.0, " iteration        9/    1000 | consumed samples: 1 |\n")
     await stage.run()
     assert stage.record.step == 9
+
+
+async def test_a_rank_that_tells_its_steps_later_begins_no_new_count():
+    stage = Stage(ranks=2)
+    last = stage.steps(range(1, 31), at=10.0)
+    late = [f" iteration {step:8d}/    1000 | consumed samples: 1 |\n" for step in range(11, 31)]
+    stage.write(last + 1.0, "".join(late), number=1)
+    await stage.run()
+    assert (stage.record.step, stage.record.teller, stage.record.steps_told) == (30, 0, 30)
