@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import duration
+from ascend_supervisor.events.words import duration, step_seconds
 
 
 class TrainingStarted(Event, frozen=True):
@@ -48,7 +48,8 @@ class TrainingProgress(Event, frozen=True):
     def sentence(self) -> str:
         steps = "" if self.steps is None else f" of {self.steps:,} ({self.percent:.0f} %)"
         epoch = "" if self.epoch is None else f", epoch {self.epoch}"
-        pace = "" if self.seconds_per_step is None else f", {self.seconds_per_step:.3g} s a step"
+        seconds = self.seconds_per_step
+        pace = "" if seconds is None else f", {step_seconds(seconds)} a step"
         left = "" if not self.eta_seconds else f", {duration(self.eta_seconds)} left"
         return f"step {self.step:,}{steps}{epoch}{pace}{left}"
 
@@ -123,8 +124,8 @@ class TrainingSlow(Event, frozen=True):
         who = "the training" if self.rank is None else f"rank {self.rank}"
         usual = "before" if self.rank is None else "on the other ranks"
         return (
-            f"{who} is slow at step {self.step:,}: {self.seconds_per_step:.3g} s a step, "
-            f"{self.usual_seconds_per_step:.3g} s {usual}"
+            f"{who} is slow at step {self.step:,}: {step_seconds(self.seconds_per_step)} a step, "
+            f"{step_seconds(self.usual_seconds_per_step)} {usual}"
         )
 
 
@@ -143,5 +144,5 @@ class TrainingNormal(Event, frozen=True):
         who = "the training" if self.rank is None else f"rank {self.rank}"
         return (
             f"{who} is as fast as before at step {self.step:,}: "
-            f"{self.seconds_per_step:.3g} s a step"
+            f"{step_seconds(self.seconds_per_step)} a step"
         )

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 MOST_NAMED = 8
 """Of ranks, and of servers."""
+EXACT_SECONDS = 120.0
+"""Longer times are told in whole minutes."""
 
 
 def who(rank: int | None, program: str | None) -> str:
@@ -38,6 +40,20 @@ def duration(seconds: float) -> str:
         parts.append((count, unit))
     first = next((at for at, (count, _) in enumerate(parts) if count), len(parts) - 1)
     return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count) or "0 s"
+
+
+def about(seconds: float) -> str:
+    """``duration``, rounded to seconds, or to minutes from EXACT_SECONDS on."""
+    unit = 60 if seconds >= EXACT_SECONDS else 1
+    return duration(unit * round(seconds / unit))
+
+
+def step_seconds(seconds: float) -> str:
+    """How long a step takes, in two digits: ``2.1 s``, ``35 ms``, ``2 min``."""
+    if seconds >= EXACT_SECONDS:
+        return about(seconds)
+    number, unit = (seconds, "s") if seconds >= 1 else (1000 * seconds, "ms")
+    return f"{float(f'{number:.2g}'):g} {unit}"
 
 
 def listed(names: Iterable[object], most: int = MOST_NAMED) -> str:

@@ -17,7 +17,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.events.training import TrainingStalled
 from ascend_supervisor.life import Life, Notified
-from ascend_supervisor.outcome import Fault, Outcome, Reached
+from ascend_supervisor.outcome import Completed, Fault, Outcome, Reached
 from ascend_supervisor.output.last_lines import Activity, to_nobody
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.hang import Hang, SilentRank
@@ -123,7 +123,8 @@ class Training(Probe):
 
         async def told(outcome: Outcome, uptime: float) -> None:
             is_hang = isinstance(outcome, Fault) and outcome.exit_code == HANG
-            self._record.stop(self._clock.elapsed(), hung=is_hang)
+            completed = isinstance(outcome, Completed)
+            self._record.stop(self._clock.elapsed(), hung=is_hang, completed=completed)
             await announce(outcome, uptime)
 
         return told

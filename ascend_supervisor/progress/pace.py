@@ -82,8 +82,11 @@ class StepTimes(Struct, frozen=True):
         return max(STALL * self.longest, LEAST_LIMIT, self.patience)
 
     def is_silent(self, at: float) -> bool:
-        """Whether the last step is longer ago than any pause between two steps ever took."""
-        return self.last is not None and self.pauses > 0 and at - self.last.at > self.longest
+        """Whether the last step is more than twice as long ago as any pause between two took.
+
+        A step that only took a little longer than all others is no silence.
+        """
+        return self.last is not None and self.pauses > 0 and at - self.last.at > 2 * self.longest
 
     def steps(self, step: int, at: float) -> StepTimes:
         """``step`` was seen at ``at`` seconds; a step that was seen before says nothing new."""

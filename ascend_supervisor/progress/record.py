@@ -108,9 +108,9 @@ class TrainingRecord:
         self._generation = _GenerationSteps(generation, now, self._best)
         self._account, self._times = self._account.starts(now), self._times.starts()
 
-    def stop(self, now: float, *, hung: bool) -> None:
+    def stop(self, now: float, *, hung: bool, completed: bool = False) -> None:
         """The first reason to end: from now on ranks are being stopped."""
-        is_hang = hung or self._times.is_silent(now)
+        is_hang = hung or (self._times.is_silent(now) and not completed)
         self._account = self._account.stops(now, is_hang=is_hang)
         if hung and self._progress is not None:
             self._times = self._times.gave_up(now - self._progress.step_at)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from ascend_supervisor.events.words import counted, duration
+from ascend_supervisor.events.words import about, counted, step_seconds
 from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.progress import ProgressStatus
 
@@ -21,8 +21,6 @@ LOSSES: Mapping[str, str] = {
 }
 SMALL_SHARE = 0.01
 """Of the time that was not training: less is not worth a word."""
-EXACT_SECONDS = 120.0
-"""Longer times are told in whole minutes."""
 
 
 def account_sentence(kept: KeptAccount) -> str:
@@ -30,11 +28,11 @@ def account_sentence(kept: KeptAccount) -> str:
     if kept.percent_training is None:
         return ""
     total = sum(kept.account.values())
-    trained = f"trained {kept.percent_training:.4g} % of {_about(total)}"
+    trained = f"trained {kept.percent_training:.4g} % of {about(total)}"
     rest = total - kept.account.get("training", 0.0)
     losses = [(kept.account.get(one, 0.0), words) for one, words in LOSSES.items()]
     told = [
-        f"{_about(seconds)} {words}"
+        f"{about(seconds)} {words}"
         for seconds, words in sorted(losses, key=lambda loss: -loss[0])
         if seconds >= max(SMALL_SHARE * rest, 1.0)
     ]
@@ -106,22 +104,9 @@ def _step_words(step: int, steps: int | None, seconds_per_step: float | None) ->
     if seconds_per_step is not None:
         parts.append(f"{step_seconds(seconds_per_step)} a step")
         if steps and steps > step:
-            parts.append(f"{_about((steps - step) * seconds_per_step)} left")
+            parts.append(f"{about((steps - step) * seconds_per_step)} left")
     return ", ".join(parts)
 
 
 def _checkpoint_words(step: int, age: float | None) -> str:
-    return f"checkpoint of step {step:,}" + ("" if age is None else f", {_about(age)} ago")
-
-
-def step_seconds(seconds: float) -> str:
-    """How long a step takes, in two digits: ``2.1 s``, ``35 ms``, ``2 min``."""
-    if seconds >= EXACT_SECONDS:
-        return _about(seconds)
-    number, unit = (seconds, "s") if seconds >= 1 else (1000 * seconds, "ms")
-    return f"{float(f'{number:.2g}'):g} {unit}"
-
-
-def _about(seconds: float) -> str:
-    unit = 60 if seconds >= EXACT_SECONDS else 1
-    return duration(unit * round(seconds / unit))
+    return f"checkpoint of step {step:,}" + ("" if age is None else f", {about(age)} ago")

@@ -18,7 +18,7 @@ from ascend_supervisor.events.training import (
     TrainingStarted,
 )
 from ascend_supervisor.life import Life
-from ascend_supervisor.outcome import Fault
+from ascend_supervisor.outcome import Completed, Fault, Outcome
 from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.probes.training import MOST_SECONDS, Attention, Training
 from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
@@ -202,3 +202,15 @@ async def test_a_rank_that_tells_its_steps_later_begins_no_new_count():
     stage.write(last + 1.0, "".join(late), number=1)
     await stage.run()
     assert (stage.record.step, stage.record.teller, stage.record.steps_told) == (30, 0, 30)
+
+
+async def test_a_generation_that_completes_long_after_its_last_step_did_not_hang():
+    async def announce(outcome: Outcome, uptime: float) -> None:
+        pass
+
+    for outcome, hangs in ((Completed(), 0), (Fault("a device failed", 1), 1)):
+        stage = Stage()
+        stage.steps(range(1, 31), at=10.0)
+        await stage.run()
+        await stage.probe.announcing(announce)(outcome, 1.0)
+        assert stage.record.account(stage.clock.elapsed()).hangs == hangs

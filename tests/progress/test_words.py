@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ascend_supervisor.events.words import step_seconds
 from ascend_supervisor.progress.account import CATEGORIES, KeptAccount
-from ascend_supervisor.progress.words import account_sentence, status_words, step_seconds
+from ascend_supervisor.progress.words import account_sentence, status_words
 
 MINUTE, HOUR = 60.0, 3600.0
 
