@@ -201,10 +201,11 @@ def _charged(
 
 
 def _no_progress(stuck: Sequence[int | None], best: int | None) -> str:
-    steps = listed("no step" if step is None else f"step {step:,}" for step in stuck)
+    steps = ["no step" if step is None else f"step {step:,}" for step in stuck]
+    ended = f"all ended at {steps[0]}" if len(set(steps)) == 1 else f"they ended at {listed(steps)}"
     return (
         f"{counted(len(stuck), 'generation')} in a row came no further than step {best or 0:,} "
-        f"(they ended at {steps}): retrying will not help (--no-progress-limit)"
+        f"({ended}): retrying will not help (--no-progress-limit)"
     )
 
 

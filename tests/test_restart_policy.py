@@ -489,8 +489,8 @@ def test_three_generations_that_get_no_further_end_the_job_with_the_last_code():
     stop = after_generations((crash(7), STUCK), (crash(7), STUCK), (crash(8), STUCK))
     assert stop == final(
         8,
-        "3 generations in a row came no further than step 12 (they ended at step 10, step 10, "
-        "step 10): retrying will not help (--no-progress-limit)",
+        "3 generations in a row came no further than step 12 (all ended at step 10): "
+        "retrying will not help (--no-progress-limit)",
     )
 
 

@@ -16,6 +16,7 @@ from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, Pee
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
 from ascend_supervisor.events.words import counted, duration
 from ascend_supervisor.output.terminal import painted
+from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.progress.words import training_line
 from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
@@ -74,6 +75,7 @@ _NO_FAILURE = {None, 0, "SIGTERM"}
 TEXTS = frozenset({"STATUS", "LAST LINE"})
 TEXT_COLUMNS = 40
 """For both texts of a rank; in a narrower window other columns are left out."""
+BAR_COLUMNS = 50
 HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 CLEAR = f"{HOME}\x1b[2J"
 BOLD, RED = "1", "31"
@@ -132,7 +134,7 @@ def of_file(
         *_job(status),
         ("state file", file),
         ("phase", phase or status.phase),
-        ("training", training_line(status.progress, now)),
+        ("training", training_line(status.progress, now, goes_on=False)),
         *_course(status, status.why, trouble),
         ("generations", _generations(status.generations)),
     ]
@@ -150,6 +152,7 @@ def of_answer(live: LiveStatus, columns: float = inf, now: datetime | None = Non
         *_job(status, live.started_at),
         ("phase", f"{status.phase} for {duration(live.phase_seconds)}"),
         ("training", training_line(status.progress, now)),
+        ("", _bar(status.progress, columns)),
         *_course(status, why),
         ("restarts", _restarts(live.restarts)),
         ("servers", how_old(live.peers)),
@@ -266,6 +269,18 @@ def _course(status: Status, why: str, trouble: str = "") -> list[tuple[str, obje
         *_restarts_left(status),
         ("root cause", status.root_cause),
     ]
+
+
+def _bar(known: ProgressStatus | None, columns: float) -> str:
+    """How much of all steps is done, as long as half a window; empty if it is not known.
+
+    In ASCII, because some terminals show blocks in two columns.
+    """
+    if known is None or not known.steps or columns == inf:
+        return ""
+    length = min(int(columns) // 2, BAR_COLUMNS)
+    done = min(length * known.step // known.steps, length)
+    return f"[{'#' * done}{'.' * (length - done)}]"
 
 
 def _restarts_left(status: Status) -> list[tuple[str, object]]:

@@ -52,14 +52,19 @@ def _number_of(number: int, one: str) -> str:
     return f"a {one}" if number == 1 else counted(number, one)
 
 
-def training_line(known: ProgressStatus | None, now: datetime | None) -> str:
-    """How far the training is at this time of day; empty if no step is known."""
+def training_line(
+    known: ProgressStatus | None, now: datetime | None, *, goes_on: bool = True
+) -> str:
+    """How far the training is at this time of day; empty if no step is known.
+
+    If it does not go on, no time is left.
+    """
     if known is None:
         return ""
     words = status_words(
         step=known.step,
         steps=known.steps,
-        seconds_per_step=known.seconds_per_step,
+        seconds_per_step=known.seconds_per_step if goes_on else None,
         checkpoint_step=known.checkpoint_step,
         checkpoint_age=_age(known.checkpoint_time, now),
     )

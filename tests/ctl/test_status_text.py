@@ -25,6 +25,7 @@ from ascend_supervisor.ctl.status_text import (
     of_answer,
     of_file,
 )
+from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.reporters.state_file import RankStatus, Status
 from tests.terminals import FORGED, WORDS, steering
 
@@ -72,6 +73,54 @@ def lines_of(status: LiveStatus) -> list[str]:
 
 def words_of(status: LiveStatus) -> list[list[str]]:
     return [line.split() for line in lines_of(status)]
+
+
+PROGRESS = ProgressStatus(
+    step=900,
+    steps=1000,
+    epoch=None,
+    seconds_per_step=2.0,
+    last_step_time="2026-11-22T17:02:00Z",
+    checkpoint_step=None,
+    checkpoint_time=None,
+    resumed_step=None,
+    rank=0,
+    format="megatron",
+    account={},
+    percent_training=90.0,
+    best_step=900,
+    best_epoch=0,
+    generations=1,
+    hangs=0,
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "columns", "bar"),
+    [
+        (0, 40, "[....................]"),
+        (900, 40, "[##################..]"),
+        (999, 40, "[###################.]"),
+        (1000, 40, "[####################]"),
+        (1001, 40, "[####################]"),
+        (500, 300, f"[{25 * '#'}{25 * '.'}]"),
+    ],
+)
+def test_in_a_window_a_bar_below_the_step_shows_how_far_the_training_is(step, columns, bar):
+    progress = replace(PROGRESS, step=step)
+    lines = of_answer(live(ROW, progress=progress), columns).facts
+    at = next(at for at, line in enumerate(lines) if line.startswith("training "))
+    assert lines[at + 1] == f"{bar:>{lines[at].index('step') + len(bar)}}"
+
+
+def test_without_a_window_or_a_last_step_there_is_no_bar():
+    assert "[" not in of_answer(live(ROW, progress=PROGRESS)).text
+    assert "[" not in of_answer(live(ROW, progress=replace(PROGRESS, steps=None)), 80).text
+
+
+def test_of_a_job_that_has_ended_no_time_is_left():
+    status = replace(STATUS, phase="ended", progress=PROGRESS)
+    assert "step 900 of 1,000 (90 %); 90 % of" in of_file(status, lambda _: False).text
 
 
 def test_a_running_job_is_told_with_the_time_in_its_phase():

@@ -132,7 +132,7 @@ def test_generations_that_make_no_progress_end_the_job(supervised):
     assert len(job.all("generation.ended")) == 4
     assert job.events[-1]["msg"].count(
         "3 generations in a row came no further than step 12 "
-        "(they ended at step 10, step 10, step 10): retrying will not help (--no-progress-limit)"
+        "(all ended at step 10): retrying will not help (--no-progress-limit)"
     )
 
 
