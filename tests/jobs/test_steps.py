@@ -90,7 +90,7 @@ def test_the_state_file_has_the_progress(supervised):
     known = state(job)
     assert (known["step"], known["steps"], known["checkpoint_step"]) == (60, 60, 60)
     assert (known["rank"], known["format"]) == (1, "megatron")
-    assert known["percent_training"] == pytest.approx(job.events[-1]["percent_training"], abs=1)
+    assert known["percent_training"] == pytest.approx(job.events[-1]["percent_training"], abs=5)
 
 
 def test_a_message_counts_more_than_the_lines(supervised):
