@@ -90,7 +90,10 @@ _PERCENT = re.compile(r" *\d{1,3}\Z")
 
 
 def bar_of(text: str) -> TqdmBar | None:
-    """The first bar of ``text``; None if there is none, or not all of it."""
+    """The first bar of ``text``; None if there is none, or not all of it.
+
+    One that has no rate is drawn before the first step: it stands where the training resumed.
+    """
     at = text.find(SIGN)
     percent = _PERCENT.search(text, 0, at)
     drawn = _drawing().match(text, at + len(SIGN))
@@ -102,7 +105,7 @@ def bar_of(text: str) -> TqdmBar | None:
 
 
 def _found(label: BarLabel, drawn: re.Match[str]) -> Numbers:
-    count, total = int(drawn[1]), int(drawn[2])
+    count, total = 0 if drawn[3] == "?" else int(drawn[1]), int(drawn[2])
     if label.step is not None:  # of all epochs, while the bar counts those of one
         return Numbers(label.step if count else None)
     if label.epoch is None:

@@ -49,6 +49,12 @@ def test_a_bar_of_other_work_is_never_believed():
         assert steps_of(*(bar(count, 9, label) for count in range(10))) == []
 
 
+def test_a_bar_without_a_rate_is_where_the_training_resumed_and_no_step_of_it():
+    drawn = b"\rSteps:  67%|##  | 40/60 [00:00<?, ?it/s]"
+    announced = b"  Total optimization steps = 60\n"
+    assert steps_of(announced, drawn, drawn, bar(41, 60, "Steps: "))[1:] == [(41, 60)]
+
+
 def test_a_plain_bar_below_another_is_an_evaluation():
     training = b"".join(bar(count, 9) for count in range(5))
     evaluation = b"".join(b"\n" + bar(count, 4) + b"\x1b[A" for count in range(5))
