@@ -40,13 +40,13 @@ FIRST_STEP_SECONDS = 1800.0
 PREFERRED = ("pattern", "notify")
 """These formats take the place of every other one as soon as they are heard, the last first."""
 NEW_COUNT = 3
-"""So many steps in a row below the last one are a new count, not a bar that was drawn again."""
+"""So many looks in a row at steps below the last one show a new count, not a bar drawn again."""
 
 
 class _GenerationSteps(Struct):
     """What the ranks of one generation have told, in the ``format`` that is believed.
 
-    ``best`` is the best position before it. ``below`` counts steps in a row below the last one.
+    ``best`` is the best position before it. ``below``: when steps below the last one were seen.
     ``is_heard``: another server has told them.
     """
 
@@ -59,7 +59,7 @@ class _GenerationSteps(Struct):
     reached: Position | None = None
     resumed: int | None = None
     checkpoint: int | None = None
-    below: int = 0
+    below: set[float] = field(default_factory=set)
     is_heard: bool = False
     told_at: float = 0.0
     is_stalled: bool = False
@@ -215,7 +215,7 @@ class TrainingRecord:
         self, generation: _GenerationSteps, reading: Reading, rank: int | None
     ) -> Iterator[Event]:
         is_first = generation.reached is None
-        generation.reached, generation.below = position_of(reading), 0
+        generation.reached, generation.below = position_of(reading), set()
         generation.format, generation.rank = reading.format, rank
         generation.is_heard = False
         self.steps_told += 1
@@ -321,16 +321,17 @@ def rfc3339(moment: datetime) -> str:
 def _is_next(generation: _GenerationSteps, reading: Reading, rank: int | None) -> bool:
     """Whether it is a new step of the format that is believed.
 
-    A lower one may be a bar that is drawn again; several in a row are another count. Those of a
-    rank that tells them later than another are neither.
+    A lower one may be a bar that is drawn again, or of a rank that is late (one look may find the
+    steps of several); lower ones in several looks are another count.
     """
     position, last = position_of(reading), generation.reached
     if generation.format not in ("", reading.format):
         return _preference(reading.format) > _preference(generation.format)
     if last is None or position > last:
         return True
-    generation.below += position < last and rank == generation.rank
-    return position < last and generation.below >= NEW_COUNT
+    if position < last and rank == generation.rank:
+        generation.below.add(reading.at)
+    return position < last and len(generation.below) >= NEW_COUNT
 
 
 def _preference(name: str) -> int:

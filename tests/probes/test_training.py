@@ -214,3 +214,12 @@ async def test_a_generation_that_completes_long_after_its_last_step_did_not_hang
         await stage.run()
         await stage.probe.announcing(announce)(outcome, 1.0)
         assert stage.record.account(stage.clock.elapsed()).hangs == hangs
+
+
+async def test_ranks_that_share_a_pipe_and_tell_the_same_steps_one_after_the_other():
+    stage = Stage()
+    said = "".join(f"step {step}/90 | loss 1.0\n" for step in range(1, 11))
+    late = "".join(f"step {step}/90 | loss 1.0\n" for step in range(1, 9))
+    stage.write(1.0, said + late)
+    await stage.run()
+    assert stage.record.step == 10
