@@ -250,7 +250,7 @@ class Training(Probe):
         wanted = self._attention.ends_hangs or (self._attention.tells_stalls and not self._is_told)
         if limit is None or not wanted or not life.processes or life.is_ending:
             return inf
-        heard = max(activity.spoke_at for _, activity in _outputs(life))
+        heard = max((activity.spoke_at for _, activity in _outputs(life)), default=self._step_at)
         return max(heard, self._step_at) + limit - self._clock.now()
 
     async def _stalled(self, life: Life) -> Fault | None:

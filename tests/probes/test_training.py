@@ -23,7 +23,7 @@ from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.probes.training import MOST_SECONDS, Attention, Training
 from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
 from tests.clocks import LeapingClock
-from tests.probes.lives import life, rank
+from tests.probes.lives import life, rank, scheduler
 
 USUAL = Attention()
 Told = TypeVar("Told", bound=Event)
@@ -146,6 +146,17 @@ async def test_a_first_step_that_does_not_come_is_told_where_all_ranks_are_here(
     elsewhere.write(5.0, "compiling\n")
     await elsewhere.run()
     assert elsewhere.told(TrainingStalled) == []
+
+
+async def test_a_scheduler_that_starts_before_the_ranks_tells_nothing():
+    stage = Stage()
+    first = stage.life.processes.pop()
+    stage.life.processes.append(scheduler(Activity(0.0)))
+    stage.clock.things.append((1.0, lambda: stage.life.processes.append(first)))
+    stage.steps(range(1, 4), at=2.0)
+    await stage.run()
+    (started,) = stage.told(TrainingStarted)
+    assert (started.step, started.rank) == (1, 0)
 
 
 async def test_notices_can_be_switched_off():
