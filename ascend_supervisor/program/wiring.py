@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from time import thread_time
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
@@ -246,7 +247,9 @@ def _training(given: Premises, parts: Parts, look: LastLook) -> Training:
     settings, runtime = given.settings, parts.runtime
     attention = Attention(
         is_on=settings.progress == "auto",
-        patterns=tuple(map(format_of_pattern, settings.progress_pattern)),
+        patterns=tuple(
+            format_of_pattern(pattern, thread_time) for pattern in settings.progress_pattern
+        ),
         tells_stalls=settings.stall_notice == "on",
         ends_hangs=settings.hang_timeout == "auto",
     )

@@ -6,13 +6,17 @@ do not help, because it keeps Python's lock. The package regex has searches that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ascend_supervisor.progress.step_format import LARGEST, Numbers
 from ascend_supervisor.untrusted_text import shown
 
 LIMIT_SECONDS = 0.05
-"""A pattern that takes longer (of this process's CPU time) for one record is switched off."""
+"""A pattern that takes longer (of CPU time) for one record is switched off.
+
+Many records that are almost as slow would add up: what one read has left over then is not searched.
+"""
 _NUMBERS = ("step", "steps", "epoch", "checkpoint", "resumed")
 _DIGITS = 16
 
@@ -24,20 +28,28 @@ class PatternFormat:
     long, so that nothing is found any more. All readers of a job share it.
     """
 
-    def __init__(self, expression: str, compiled: Any) -> None:
+    def __init__(self, expression: str, compiled: Any, cpu_seconds: Callable[[], float]) -> None:
         self.expression = expression
         self.is_slow = False
         self._compiled = compiled
+        self._cpu_seconds = cpu_seconds
+        self._left = LIMIT_SECONDS
+
+    def begin(self) -> None:
+        """To be called before the records of one read: they have LIMIT_SECONDS in all."""
+        self._left = LIMIT_SECONDS
 
     def find(self, text: str) -> Numbers | None:
-        """What ``text`` says; None if it does not match, or says no step."""
-        if self.is_slow:
+        """What ``text`` says; None if it does not match, says no step, or there is no time left."""
+        if self.is_slow or self._left <= 0:
             return None
+        began = self._cpu_seconds()
         try:
             found = self._compiled.search(text, timeout=LIMIT_SECONDS)
         except TimeoutError:
             self.is_slow = True
             return None
+        self._left -= self._cpu_seconds() - began
         if found is None:
             return None
         words = found.groupdict()
@@ -45,8 +57,16 @@ class PatternFormat:
         return Numbers(seconds=_seconds(words.get("seconds")), **numbers)
 
 
-def format_of_pattern(expression: str) -> PatternFormat:
-    """Raises ValueError with one sentence if it is no such expression."""
+def no_time() -> float:
+    """The ``cpu_seconds`` of one who has no limit for many records."""
+    return 0.0
+
+
+def format_of_pattern(expression: str, cpu_seconds: Callable[[], float] = no_time) -> PatternFormat:
+    """Raises ValueError with one sentence if it is no such expression.
+
+    ``cpu_seconds`` gives how long this thread has computed.
+    """
     import regex  # noqa: PLC0415 - takes 15 ms, and hardly anybody has a pattern
 
     try:
@@ -57,7 +77,7 @@ def format_of_pattern(expression: str) -> PatternFormat:
         raise ValueError(
             f"{shown(expression)} has neither a group (?P<step>...) nor (?P<checkpoint>...)"
         )
-    return PatternFormat(expression, compiled)
+    return PatternFormat(expression, compiled, cpu_seconds)
 
 
 def _number(word: str | None) -> int | None:

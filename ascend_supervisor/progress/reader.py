@@ -42,6 +42,8 @@ class Reader:
         A bar counts as soon as it is drawn, because only the next drawing ends its record.
         """
         readings: list[Reading] = []
+        for pattern in self._patterns:
+            pattern.begin()
         for record in self._records.take(chunk):
             readings += self._told(record, at)
         rest = self._records.rest

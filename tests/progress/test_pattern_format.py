@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import process_time
+from time import process_time, thread_time
 
 import pytest
 
@@ -76,3 +76,15 @@ def test_a_pattern_that_backtracks_for_ever_is_switched_off_for_all_readers():
     assert pattern.is_slow
     assert process_time() - before < 1.0
     assert [one.step for one in readers[1].read(b"step:5 - loss:0.1\n", 0)] == [5]
+
+
+def test_lines_that_are_almost_too_slow_do_not_add_up():
+    pattern = format_of_pattern(r"^(?:(?P<step>\d+)|(([a-z])+.)+[A-Z])$", thread_time)
+    reader = Reader([pattern])
+    slow = (b"a" * 18 + b"\n") * 20_000
+    before = thread_time()
+    told = reader.read(b"7\n" + slow + b"8\n", 0)
+    assert thread_time() - before < 0.7  # all of them would take twice as long
+    assert not pattern.is_slow
+    assert [one.step for one in told] == [7]
+    assert [one.step for one in reader.read(b"9\n", 0)] == [9]
