@@ -34,9 +34,10 @@ from ascend_supervisor.untrusted_text import shown
 LOOKS_A_SECOND = 20
 REST = 40.0
 """A look is followed by a rest that is this much longer, so that the pumps keep their speed."""
-MOST_REST_SECONDS = 0.5
 LOOK_BYTES = 32 * 1024
 """How much of the end of an output one look reads: a step is a growing number."""
+MOST_REST_SECONDS = 0.5
+"""So long at most, for each LOOK_BYTES that were read: a look may be slow on a busy machine."""
 OTHERS_SECONDS = 1.0
 """How often the output of ranks is looked at when another one tells the steps."""
 MOST_SECONDS = 3600.0
@@ -152,14 +153,14 @@ class Training(Probe):
         while True:
             await self._news(life)
             began = self._clock.elapsed()
-            self._look(life)
+            read = self._look(life)
             spent = self._clock.elapsed() - began
             if self._overdue(life) <= 0:
                 fault = await self._stalled(life)
                 if fault is not None:
                     self._fault = fault
                     return fault
-            await self._clock.sleep(min(max(1 / LOOKS_A_SECOND, REST * spent), MOST_REST_SECONDS))
+            await self._clock.sleep(rest_after(spent, read))
 
     async def _news(self, life: Life) -> None:
         """Return when there is output or a message, or when a step is overdue."""
@@ -181,16 +182,21 @@ class Training(Probe):
             for activity in activities:
                 activity.tell = to_nobody
 
-    def _look(self, life: Life) -> None:
-        """Read what is new; where a rank tells the steps, the others only now and then."""
+    def _look(self, life: Life) -> int:
+        """Read what is new; where a rank tells the steps, the others only now and then.
+
+        Gives the number of bytes that were read.
+        """
         self._tell_slow_patterns()
-        now, teller = self._clock.elapsed(), self._record.teller
+        read, now, teller = 0, self._clock.elapsed(), self._record.teller
         for source in self._sources.values():
             is_other = teller is not None and source.rank != teller
             if is_other and now - source.looked_at < OTHERS_SECONDS:
                 continue
+            read += min(source.activity.bytes - source.seen, LOOK_BYTES)
             self._take(source.rank, source.read(now, LOOK_BYTES))
         self._hear(life)
+        return read
 
     def told(self) -> SharedSteps | None:
         """What the ranks of this server have told, for the other servers."""
@@ -273,6 +279,12 @@ class Training(Probe):
             TrainingStalled(life.generation, step, round(silent, 3), round(limit, 3), seen)
         )
         return None
+
+
+def rest_after(spent: float, read: int) -> float:
+    """Seconds to wait after a look that took ``spent`` seconds and read so many bytes."""
+    most = MOST_REST_SECONDS * max(1.0, read / LOOK_BYTES)
+    return min(max(1 / LOOKS_A_SECOND, REST * spent), most)
 
 
 def _outputs(life: Life) -> Iterator[tuple[int | None, Activity]]:

@@ -20,7 +20,13 @@ from ascend_supervisor.events.training import (
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Completed, Fault, Outcome
 from ascend_supervisor.output.last_lines import Activity
-from ascend_supervisor.probes.training import MOST_SECONDS, Attention, Training
+from ascend_supervisor.probes.training import (
+    LOOK_BYTES,
+    MOST_SECONDS,
+    Attention,
+    Training,
+    rest_after,
+)
 from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
 from tests.clocks import LeapingClock
 from tests.probes.lives import life, rank, scheduler
@@ -234,3 +240,16 @@ async def test_ranks_that_share_a_pipe_and_tell_the_same_steps_one_after_the_oth
     stage.write(1.0, said + late)
     await stage.run()
     assert stage.record.step == 10
+
+
+@pytest.mark.parametrize(
+    ("spent", "read", "rest"),
+    [
+        (0.0, 10, 0.05),
+        (0.005, LOOK_BYTES, 0.2),
+        (0.07, 8 * LOOK_BYTES, 2.8),  # eight ranks that write as fast as they can
+        (1.0, 10, 0.5),  # the machine was busy
+    ],
+)
+def test_looks_take_a_small_part_of_the_time(spent, read, rest):
+    assert rest_after(spent, read) == pytest.approx(rest)
