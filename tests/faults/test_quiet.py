@@ -18,7 +18,7 @@ import pytest
 
 from ascend_supervisor.cluster.parsing import standalone
 from ascend_supervisor.workers.nested_ranks import EARLY_LOOKS
-from tests.running import DEADLINE_SECONDS, Running, wait_until
+from tests.running import DEADLINE_SECONDS, Running, python, wait_until
 
 QUIET_SECONDS = float(os.environ.get("QUIET_SECONDS", "10"))
 A_SECOND = 2
@@ -159,6 +159,38 @@ def test_threads_and_guardian_sleep_while_the_ranks_are_silent(bad_day):
     assert slept <= A_SECOND * took + 1
     job.send(signal.SIGTERM)
     assert job.end() == 143
+
+
+TRAINS = """
+import os, time
+for step in range(1, 21):
+    os.write(1, b" iteration %8d/     900 | consumed samples: 16 | lm loss: 2.3E+00 |\\n" % step)
+    time.sleep(0.02)
+os.write(1, b"up\\n")
+time.sleep(600)
+"""
+"""A stall would be told a minute after the last step."""
+
+
+@pytest.mark.parametrize(
+    "command", [SILENT[-3:], tuple(python(TRAINS)[1:])], ids=["silent", "steps"]
+)
+def test_who_waits_for_steps_is_not_woken_more_often_than_who_reads_none(bad_day, command):
+    options = ("--standalone", "2", "--console", "json")
+    jobs = [
+        bad_day(*options, "--progress", progress, "--", *command, home=progress)
+        for progress in ("auto", "off")
+    ]
+    ours = [silent(job) for job in jobs]
+    time.sleep(EARLY_LOOKS[-1])  # until then, what the ranks have started is looked for
+    before = [switches(pids) for pids in ours]
+    time.sleep(QUIET_SECONDS)
+    auto, off = (switches(pids) - slept for pids, slept in zip(ours, before, strict=True))
+    assert auto <= off + 2, "the periods need not begin together"
+    for job in jobs:
+        job.send(signal.SIGTERM)
+        assert job.end() == 143
+    assert not jobs[0].all("training.stalled")
 
 
 def test_the_files_of_the_cluster_are_watched_without_a_read_or_a_write(bad_day, tmp_path):
