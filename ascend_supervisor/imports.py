@@ -134,6 +134,9 @@ def _event(sentence: str, code: int) -> str:
             "root_cause": sentence,
             "own_exit_code": None,
             "peers_server": None,
+            "account": None,
+            "percent_training": None,
+            "trained": None,
         }
     )
 
