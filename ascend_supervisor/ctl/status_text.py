@@ -279,7 +279,7 @@ def _bar(known: ProgressStatus | None, columns: float) -> str:
     if known is None or not known.steps or columns == inf:
         return ""
     length = min(int(columns) // 2, BAR_COLUMNS)
-    done = min(length * known.step // known.steps, length)
+    done = min(length * (known.step or 0) // known.steps, length)
     return f"[{'#' * done}{'.' * (length - done)}]"
 
 

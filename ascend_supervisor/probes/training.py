@@ -236,9 +236,10 @@ class Training(Probe):
         for rank, told in life.notified.items():
             before = self._notified.get(rank)
             self._notified[rank] = told
-            if _says_something(told) and before != told:
-                at = self._clock.elapsed() - (self._clock.now() - told.step_at)
-                self._take(rank, [_reading(told, at)])
+            if _says_something(told) and (before is None or _steps(before) != _steps(told)):
+                is_step = before is None or before.step_at != told.step_at
+                at = told.step_at if is_step and told.step is not None else told.heard_at
+                self._take(rank, [_reading(told, self._clock.elapsed() - self._clock.now() + at)])
 
     def _take(self, rank: int | None, readings: list[Reading]) -> None:
         before = self._record.steps_told
@@ -298,6 +299,10 @@ def _outputs(life: Life) -> Iterator[tuple[int | None, Activity]]:
 
 def _says_something(told: Notified) -> bool:
     return told.step is not None or told.checkpoint is not None
+
+
+def _steps(told: Notified) -> tuple[object, ...]:
+    return told.step, told.step_at, told.steps, told.step_seconds, told.checkpoint
 
 
 def _reading(told: Notified, at: float) -> Reading:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from ascend_supervisor.outcome import Seconds
 from ascend_supervisor.progress.account import KeptAccount, Position
-from ascend_supervisor.progress.reading import Reading
+from ascend_supervisor.progress.reading import FormatName, Reading, StepNumber
+
+Spent = Annotated[float, Meta(ge=0, le=1e10)]
+"""Seconds, up to 300 years."""
 
 
 class KnownProgress(Struct, frozen=True):
@@ -46,30 +52,31 @@ class KnownProgress(Struct, frozen=True):
         return self.steps is not None and self.step >= self.steps
 
 
-class ProgressStatus(Struct, frozen=True):
+class ProgressStatus(Struct, frozen=True, kw_only=True):
     """What the state file says of the training; times are RFC 3339, UTC.
 
+    Without a step in this run, only what earlier starts have left is there.
     ``account`` has the seconds by category, ``percent_training`` the part of them in which steps
     were trained for the first time. These, ``generations`` and ``hangs`` count all starts in this
     place, and ``best_step`` (of ``best_epoch``, if steps begin anew in each) is the furthest one.
     """
 
-    step: int
-    steps: int | None
-    epoch: int | None
-    seconds_per_step: float | None
-    last_step_time: str
-    checkpoint_step: int | None
-    checkpoint_time: str | None
-    resumed_step: int | None
-    rank: int | None
-    format: str
-    account: Mapping[str, float]
-    percent_training: float | None
-    best_step: int | None
-    best_epoch: int
-    generations: int
-    hangs: int
+    step: StepNumber | None = None
+    steps: StepNumber | None = None
+    epoch: StepNumber | None = None
+    seconds_per_step: Seconds | None = None
+    last_step_time: str | None = None
+    checkpoint_step: StepNumber | None = None
+    checkpoint_time: str | None = None
+    resumed_step: StepNumber | None = None
+    rank: StepNumber | None = None
+    format: FormatName | None = None
+    account: Mapping[str, Spent]
+    percent_training: Seconds | None
+    best_step: StepNumber | None
+    best_epoch: StepNumber
+    generations: StepNumber
+    hangs: StepNumber
 
     @property
     def kept(self) -> KeptAccount:
@@ -90,9 +97,9 @@ class SharedSteps(Struct, frozen=True):
     ``reading`` came ``age`` seconds before this was written; its own moment means nothing there.
     """
 
-    generation: int
-    rank: int | None
-    age: float
+    generation: StepNumber
+    rank: StepNumber | None
+    age: Spent
     reading: Reading
 
 
@@ -110,14 +117,25 @@ def steps_lost(best: Position | None, known: KnownProgress | None) -> int | None
 
 
 def status_of(
-    known: KnownProgress, account: KeptAccount, now: float, day: datetime
+    known: KnownProgress | None, account: KeptAccount, now: float, day: datetime
 ) -> ProgressStatus:
     """What the state file says at this time of ``day`` (UTC), which is ``now`` on the clock."""
+    status = ProgressStatus(
+        account=account.account,
+        percent_training=account.percent_training,
+        best_step=account.best_step,
+        best_epoch=account.best_epoch,
+        generations=account.generations,
+        hangs=account.hangs,
+    )
+    if known is None:
+        return status
 
     def at(moment: float) -> str:
         return rfc3339(day - timedelta(seconds=now - moment))
 
-    return ProgressStatus(
+    return replace(
+        status,
         step=known.step,
         steps=known.steps,
         epoch=known.epoch,
@@ -128,12 +146,6 @@ def status_of(
         resumed_step=known.resumed_step,
         rank=known.rank,
         format=known.format,
-        account=account.account,
-        percent_training=account.percent_training,
-        best_step=account.best_step,
-        best_epoch=account.best_epoch,
-        generations=account.generations,
-        hangs=account.hangs,
     )
 
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ascend_supervisor.outcome import Seconds
+
+MOST_STEPS = 10**12
+StepNumber = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
+FormatName = Annotated[str, Meta(pattern="^[ -~]{1,100}$")]
 
 
 class Reading(Struct, frozen=True):
@@ -15,12 +23,12 @@ class Reading(Struct, frozen=True):
     it goes on. None is not told; at least one of the steps is there.
     """
 
-    at: float
-    format: str
-    step: int | None = None
-    steps: int | None = None
-    epoch: int | None = None
-    seconds: float | None = None
-    checkpoint: int | None = None
-    resumed: int | None = None
+    at: Seconds
+    format: FormatName
+    step: StepNumber | None = None
+    steps: StepNumber | None = None
+    epoch: StepNumber | None = None
+    seconds: Seconds | None = None
+    checkpoint: StepNumber | None = None
+    resumed: StepNumber | None = None
     is_within_epoch: bool = False

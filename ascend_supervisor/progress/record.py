@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from statistics import median
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
@@ -24,6 +23,7 @@ from ascend_supervisor.events.training import (
 )
 from ascend_supervisor.outcome import Reached
 from ascend_supervisor.progress.account import Account, KeptAccount, Position, beginning
+from ascend_supervisor.progress.generation_steps import GenerationSteps
 from ascend_supervisor.progress.pace import RECENT, Slow, StepTimes, slow_rank
 from ascend_supervisor.progress.progress import (
     KnownProgress,
@@ -37,34 +37,6 @@ from ascend_supervisor.progress.reading import Reading
 
 FIRST_STEP_SECONDS = 1800.0
 """A first step that takes longer is told: the first graph may take half an hour to compile."""
-PREFERRED = ("pattern", "notify")
-"""These formats take the place of every other one as soon as they are heard, the last first."""
-NEW_COUNT = 3
-"""So many looks in a row at steps below the last one show a new count, not a bar drawn again."""
-
-
-class _GenerationSteps(Struct):
-    """What the ranks of one generation have told, in the ``format`` that is believed.
-
-    ``best`` is the best position before it. ``below``: when steps below the last one were seen.
-    ``is_heard``: another server has told them.
-    """
-
-    number: int
-    began: float
-    best: Position | None
-    format: str = ""
-    rank: int | None = None
-    steps: int | None = None
-    reached: Position | None = None
-    resumed: int | None = None
-    checkpoint: int | None = None
-    below: set[float] = field(default_factory=set)
-    is_heard: bool = False
-    told_at: float = 0.0
-    is_stalled: bool = False
-    paces: dict[int, deque[float]] = field(default_factory=dict)
-    slow: Slow | None = None
 
 
 class TrainingRecord:
@@ -83,7 +55,7 @@ class TrainingRecord:
         self._account: Account = beginning(now, earlier, pause)
         self._times = StepTimes()
         self._progress: KnownProgress | None = None
-        self._generation: _GenerationSteps | None = None
+        self._generation: GenerationSteps | None = None
         self._best: Position | None = self._account.best
         self.steps_told = 0
         """Goes up with every new step."""
@@ -105,7 +77,7 @@ class TrainingRecord:
 
     def begin(self, generation: int, now: float) -> None:
         """The first process of a generation is about to start."""
-        self._generation = _GenerationSteps(generation, now, self._best)
+        self._generation = GenerationSteps(generation, now, self._best)
         self._account, self._times = self._account.starts(now), self._times.starts()
 
     def stop(self, now: float, *, hung: bool, completed: bool = False) -> None:
@@ -137,7 +109,7 @@ class TrainingRecord:
             is_stuck=best is not None and (at is None or at <= best),
         )
 
-    def _furthest(self, generation: _GenerationSteps) -> Position | None:
+    def _furthest(self, generation: GenerationSteps) -> Position | None:
         known = [at for at in (generation.best, generation.reached) if at is not None]
         return max(known, default=None)
 
@@ -146,11 +118,12 @@ class TrainingRecord:
 
         ``told_here``: steps are to be expected on this server. After the last step none is.
         """
-        if self._generation is None or (self._progress and self._progress.is_complete):
+        if self._generation is None:
             return None
         if self.step is None:
             return FIRST_STEP_SECONDS if told_here or self._best is not None else None
-        return self._times.stall_limit
+        is_complete = self._progress is not None and self._progress.is_complete
+        return None if is_complete else self._times.stall_limit
 
     def stalled(self) -> None:
         """It was told that no step comes."""
@@ -168,12 +141,14 @@ class TrainingRecord:
         events: list[Event] = []
         last: Reading | None = None
         for reading in readings:
-            if reading.steps is not None:
+            if not generation.believes(reading):
+                continue
+            if reading.steps is not None and (reading.step is not None or not generation.steps):
                 generation.steps = reading.steps
             if reading.resumed is not None:
                 generation.resumed = reading.resumed
                 self._account = self._account.resumes(reading.resumed)
-            if reading.step is not None and _is_next(generation, reading, rank):
+            if reading.step is not None and generation.is_next(reading, rank):
                 events += self._accepted(generation, reading, rank)
                 last = reading
             events += self._rank_pace(generation, reading, rank)
@@ -212,7 +187,7 @@ class TrainingRecord:
         return events
 
     def _accepted(
-        self, generation: _GenerationSteps, reading: Reading, rank: int | None
+        self, generation: GenerationSteps, reading: Reading, rank: int | None
     ) -> Iterator[Event]:
         is_first = generation.reached is None
         generation.reached, generation.below = position_of(reading), set()
@@ -222,7 +197,7 @@ class TrainingRecord:
         if is_first:
             yield self._started(generation, reading)
 
-    def _timed(self, generation: _GenerationSteps, reading: Reading) -> Iterator[Event]:
+    def _timed(self, generation: GenerationSteps, reading: Reading) -> Iterator[Event]:
         """What follows from the time of a step."""
         position, pause = position_of(reading), reading.at - self._told_at
         self._account = self._account.steps(position.step, reading.at, position.epoch)
@@ -239,7 +214,7 @@ class TrainingRecord:
             yield _told(generation.number, known)
 
     def _rank_pace(
-        self, generation: _GenerationSteps, reading: Reading, rank: int | None
+        self, generation: GenerationSteps, reading: Reading, rank: int | None
     ) -> Iterator[Event]:
         """Which rank is slower than the others, where each tells how long its steps take."""
         if reading.seconds is None or reading.step is None or rank is None:
@@ -259,7 +234,7 @@ class TrainingRecord:
     def _told_at(self) -> float:
         return 0.0 if self._progress is None else self._progress.step_at
 
-    def _after(self, generation: _GenerationSteps, reading: Reading) -> KnownProgress:
+    def _after(self, generation: GenerationSteps, reading: Reading) -> KnownProgress:
         before, step = self._progress, reading.step or 0
         return KnownProgress(
             step=step,
@@ -274,7 +249,7 @@ class TrainingRecord:
             resumed_step=generation.resumed,
         )
 
-    def _started(self, generation: _GenerationSteps, reading: Reading) -> TrainingStarted:
+    def _started(self, generation: GenerationSteps, reading: Reading) -> TrainingStarted:
         step = reading.step or 0
         generation.told_at = reading.at
         return TrainingStarted(
@@ -286,7 +261,7 @@ class TrainingRecord:
             resumed_step=generation.resumed,
         )
 
-    def _paced(self, generation: _GenerationSteps, before: Slow | None) -> Iterator[Event]:
+    def _paced(self, generation: GenerationSteps, before: Slow | None) -> Iterator[Event]:
         now, step = self._times.slow, self.step or 0
         if now is not None and before is None:
             yield TrainingSlow(generation.number, step, _seconds(now.now), _seconds(now.usual))
@@ -294,7 +269,7 @@ class TrainingRecord:
             pace = self._times.seconds_per_step or before.usual
             yield TrainingNormal(generation.number, step, _seconds(pace), _seconds(before.usual))
 
-    def _saved(self, generation: _GenerationSteps, reading: Reading) -> Iterator[Event]:
+    def _saved(self, generation: GenerationSteps, reading: Reading) -> Iterator[Event]:
         saved = reading.checkpoint
         if saved is None or saved == generation.checkpoint:
             return
@@ -309,34 +284,11 @@ class TrainingRecord:
         return self._account.kept(now)
 
     def status(self, now: float, day: datetime) -> ProgressStatus | None:
-        """What is known ``now``, at this time of ``day`` (UTC); None before the first step."""
-        known = self._progress
-        return None if known is None else status_of(known, self._account.kept(now), now, day)
-
-
-def rfc3339(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _is_next(generation: _GenerationSteps, reading: Reading, rank: int | None) -> bool:
-    """Whether it is a new step of the format that is believed.
-
-    A lower one may be a bar that is drawn again, or of a rank that is late (one look may find the
-    steps of several); lower ones in several looks are another count.
-    """
-    position, last = position_of(reading), generation.reached
-    if generation.format not in ("", reading.format):
-        return _preference(reading.format) > _preference(generation.format)
-    if last is None or position > last:
-        return True
-    if position < last and rank == generation.rank:
-        generation.below.add(reading.at)
-    return position < last and len(generation.below) >= NEW_COUNT
-
-
-def _preference(name: str) -> int:
-    """What a rank says on purpose counts more than what its lines look like."""
-    return PREFERRED.index(name) if name in PREFERRED else -1
+        """What is known ``now``, at this time of ``day`` (UTC); None before any step."""
+        known, account = self._progress, self._account.kept(now)
+        if known is None and account.best_step is None:
+            return None
+        return status_of(known, account, now, day)
 
 
 def _told(generation: int, known: KnownProgress) -> TrainingProgress:

@@ -68,9 +68,9 @@ def training_line(
         checkpoint_step=known.checkpoint_step,
         checkpoint_age=_age(known.checkpoint_time, now),
     )
-    if known.percent_training is None:
-        return words
-    return f"{words}; {known.percent_training:g} % of the time was training"
+    percent = known.percent_training
+    trained = "" if percent is None else f"{percent:g} % of the time was training"
+    return "; ".join(filter(None, (words, trained)))
 
 
 def _age(time: str | None, now: datetime | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import TypeVar
 
 import anyio
@@ -14,10 +15,11 @@ from ascend_supervisor.events.hangs import HangNoticed
 from ascend_supervisor.events.training import (
     TrainingProgress,
     TrainingResumed,
+    TrainingSlow,
     TrainingStalled,
     TrainingStarted,
 )
-from ascend_supervisor.life import Life
+from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.outcome import Completed, Fault, Outcome
 from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.probes.training import (
@@ -253,3 +255,32 @@ async def test_ranks_that_share_a_pipe_and_tell_the_same_steps_one_after_the_oth
 )
 def test_looks_take_a_small_part_of_the_time(spent, read, rest):
     assert rest_after(spent, read) == pytest.approx(rest)
+
+
+async def test_a_message_without_a_new_step_is_no_new_sample_of_its_time():
+    stage = Stage(ranks=2)
+    stage.probe.begin(stage.life)
+    for beat in range(10):
+        stage.life.notified[0] = Notified(float(beat), step=3, step_at=1.0, step_seconds=9.0)
+        stage.life.notified[1] = Notified(
+            float(beat), step=3 + beat, step_at=float(beat), step_seconds=1.0
+        )
+        stage.probe.end(stage.life)
+    assert stage.told(TrainingSlow) == []
+
+
+async def test_a_checkpoint_alone_has_the_time_of_its_message():
+    stage = Stage()
+    stage.probe.begin(stage.life)
+    stage.clock.time = 50.0
+    stage.life.notified[0] = Notified(10.0, step=3, step_at=10.0)
+    stage.probe.end(stage.life)
+    stage.life.notified[0] = Notified(40.0, step=3, step_at=10.0, checkpoint=3)
+    stage.probe.begin(stage.life)
+    stage.life.notified[0] = Notified(10.0, step=3, step_at=10.0)
+    stage.probe.end(stage.life)
+    stage.life.notified[0] = Notified(40.0, step=3, step_at=10.0, checkpoint=3)
+    stage.probe.end(stage.life)
+    known = stage.record.status(50.0, datetime(2026, 11, 25, tzinfo=timezone.utc))
+    assert known is not None
+    assert known.checkpoint_time == "2026-11-24T23:59:50.000Z"

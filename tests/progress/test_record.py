@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timezone
+
+import msgspec
+import pytest
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.training import (
@@ -13,10 +17,13 @@ from ascend_supervisor.events.training import (
     TrainingStarted,
 )
 from ascend_supervisor.outcome import Reached
+from ascend_supervisor.progress.account import KeptAccount
+from ascend_supervisor.progress.progress import ProgressStatus, SharedSteps
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
 
 KNOWN = "megatron"
+DAY = datetime(2026, 11, 25, tzinfo=timezone.utc)
 
 
 def record(interval: float = 1e9) -> TrainingRecord:
@@ -104,3 +111,77 @@ def test_a_generation_is_stuck_that_does_not_pass_the_best_step_before_it():
         Reached(step=None, best=20, lost=10, is_stuck=True),
         Reached(step=21, best=20, lost=11),
     ]
+
+
+def test_what_another_format_counts_changes_neither_the_total_nor_the_limit():
+    job = record()
+    job.take([Reading(1.0, "notify", step=500, steps=5000)], 0)
+    for at in range(2, 13):
+        job.take([Reading(float(at), "notify", step=498 + at)], 0)
+    job.take([Reading(13.0, "tqdm", step=3, steps=100, seconds=9.0)], 1)
+    job.take([Reading(14.0, "notify", step=511)], 0)
+    known = job.status(15.0, DAY)
+    assert known is not None
+    assert (known.step, known.steps) == (511, 5000)
+    assert job.limit(told_here=True) == 60.0
+
+
+def test_a_total_that_a_banner_tells_counts():
+    job = record()
+    job.take([Reading(1.0, "banner", steps=420)], 0)
+    job.take([Reading(2.0, KNOWN, step=1)], 3)
+    known = job.status(3.0, DAY)
+    assert known is not None
+    assert known.steps == 420
+
+
+def test_after_a_generation_that_was_complete_a_first_step_is_expected_again():
+    job = record()
+    job.take([Reading(1.0, KNOWN, step=10, steps=10)], 0)
+    assert job.limit(told_here=True) is None
+    job.stop(2.0, hung=False)
+    job.end(3.0)
+    job.begin(1, 4.0)
+    assert job.limit(told_here=True) == FIRST_STEP_SECONDS
+
+
+def test_a_start_without_a_step_keeps_what_earlier_starts_have_left():
+    earlier = KeptAccount({"training": 3600.0}, 90.0, 1000, 0, 3, 1)
+    job = TrainingRecord(60.0, 0.0, earlier, 5.0)
+    job.begin(0, 6.0)
+    job.stop(20.0, hung=False)
+    job.end(21.0)
+    known = job.status(22.0, DAY)
+    assert known is not None
+    assert (known.step, known.best_step) == (None, 1000)
+    assert known.kept == job.account(22.0)
+    assert known.kept.account["training"] == 3600.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"step": 2**80},
+        {"step": -1},
+        {"account": {"training": 1e308}},
+        {"account": {"training": -5.0}},
+        {"format": "\x1b[2J"},
+        {"hangs": -1},
+    ],
+)
+def test_a_forged_status_is_none(changes):
+    job = record()
+    told(job, range(1, 5), 1.0)
+    known = msgspec.to_builtins(job.status(9.0, DAY))
+    assert msgspec.convert(known, ProgressStatus) == job.status(9.0, DAY)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**known, **changes}, ProgressStatus)
+
+
+@pytest.mark.parametrize("changes", [{"step": 2**80}, {"steps": -3}, {"format": "\x1b[2Jx"}])
+def test_a_forged_record_of_other_servers_is_none(changes):
+    shared = {"generation": 0, "rank": 0, "age": 1.0, "reading": {"at": 0.0, "format": "tqdm"}}
+    assert msgspec.convert(shared, SharedSteps).reading.format == "tqdm"
+    reading = {"at": 0.0, "format": "tqdm", **changes}
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**shared, "reading": reading}, SharedSteps)
