@@ -232,6 +232,7 @@ async def test_a_failure_while_etcd_is_away_is_told_when_it_is_back(etcd):
     servers = Servers(etcd, RestartBudget(1))
 
     async def kill_etcd_then_crash(life: Life) -> Outcome:
+        await servers.all_have_started(life)
         etcd.kill()
         for stage in servers.stages:
             await told(stage, "peers.unreachable")
