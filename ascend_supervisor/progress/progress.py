@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.outcome import Seconds
 from ascend_supervisor.progress.account import KeptAccount, Position
-from ascend_supervisor.progress.reading import FormatName, Reading, StepNumber
-
-Spent = Annotated[float, Meta(ge=0, le=1e10)]
-"""Seconds, up to 300 years."""
+from ascend_supervisor.progress.reading import FormatName, Lasting, Reading, StepNumber
 
 
 class KnownProgress(Struct, frozen=True):
@@ -64,15 +59,15 @@ class ProgressStatus(Struct, frozen=True, kw_only=True):
     step: StepNumber | None = None
     steps: StepNumber | None = None
     epoch: StepNumber | None = None
-    seconds_per_step: Seconds | None = None
+    seconds_per_step: Lasting | None = None
     last_step_time: str | None = None
     checkpoint_step: StepNumber | None = None
     checkpoint_time: str | None = None
     resumed_step: StepNumber | None = None
     rank: StepNumber | None = None
     format: FormatName | None = None
-    account: Mapping[str, Spent]
-    percent_training: Seconds | None
+    account: Mapping[str, Lasting]
+    percent_training: Lasting | None
     best_step: StepNumber | None
     best_epoch: StepNumber
     generations: StepNumber
@@ -99,7 +94,7 @@ class SharedSteps(Struct, frozen=True):
 
     generation: StepNumber
     rank: StepNumber | None
-    age: Spent
+    age: Lasting
     reading: Reading
 
 

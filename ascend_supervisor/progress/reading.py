@@ -10,6 +10,8 @@ from ascend_supervisor.outcome import Seconds
 
 MOST_STEPS = 10**12
 StepNumber = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
+Lasting = Annotated[float, Meta(ge=0, le=1e10)]
+"""Seconds, up to 300 years."""
 FormatName = Annotated[str, Meta(pattern="^[ -~]{1,100}$")]
 
 
@@ -28,7 +30,7 @@ class Reading(Struct, frozen=True):
     step: StepNumber | None = None
     steps: StepNumber | None = None
     epoch: StepNumber | None = None
-    seconds: Seconds | None = None
+    seconds: Lasting | None = None
     checkpoint: StepNumber | None = None
     resumed: StepNumber | None = None
     is_within_epoch: bool = False

@@ -143,7 +143,7 @@ class TrainingRecord:
         for reading in readings:
             if not generation.believes(reading):
                 continue
-            if reading.steps is not None and (reading.step is not None or not generation.steps):
+            if reading.steps and (reading.step is not None or not generation.steps):
                 generation.steps = reading.steps
             if reading.resumed is not None:
                 generation.resumed = reading.resumed

@@ -185,3 +185,9 @@ def test_a_forged_record_of_other_servers_is_none(changes):
     reading = {"at": 0.0, "format": "tqdm", **changes}
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({**shared, "reading": reading}, SharedSteps)
+
+
+def test_a_total_of_no_steps_is_no_total():
+    job = record(interval=0.0)
+    events = job.take([Reading(1.0, "notify", step=1, steps=0)], 0)
+    assert [event.msg for event in events if isinstance(event, TrainingProgress)] == ["step 1"]
