@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import datetime, timezone
 from pathlib import Path, PurePath
 from typing import Any
@@ -18,6 +19,7 @@ from ascend_supervisor.program.earlier_start import (
     EarlierStart,
     earlier_start,
 )
+from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters.state_file import Status, as_json
@@ -46,9 +48,7 @@ def place(folder: Path, **variables: str) -> Place:
 def found(folder: Path, **changes: Any) -> EarlierStart:
     here = place(folder)
     Path(here.state_file).write_bytes(as_json(replace(ENDED, **changes)))
-    told = earlier_start(here)
-    assert 0.0 <= told.pause < 30.0
-    return replace(told, pause=0.0)
+    return earlier_start(here)
 
 
 def test_a_failure_is_told_with_its_root_cause(tmp_path):
@@ -155,19 +155,46 @@ def test_words_are_cut_and_steer_no_terminal(tmp_path):
     assert len(told.sentence) == SENTENCE_CHARACTERS
 
 
-def test_the_account_of_the_time_goes_on(tmp_path):
+def trained() -> TrainingRecord:
+    """Of a generation that has ended."""
     record = TrainingRecord(60.0, 0.0)
     record.begin(0, 10.0)
     record.take([Reading(12.0, "megatron", step=1)], 0)
     record.take([Reading(20.0, "megatron", step=5)], 0)
     record.stop(21.0, hung=False)
     record.end(22.0)
-    told = found(
-        tmp_path, progress=record.status(25.0, datetime(2026, 11, 25, tzinfo=timezone.utc))
-    )
-    assert told.account == record.account(25.0)
-    later = TrainingRecord(60.0, 100.0, told.account, pause=5.0)
-    account = later.account(110.0)
-    assert account.account["training"] == 9.0
-    assert sum(account.account.values()) == 25.0 + 5.0 + 10.0
-    assert account.best_step == 5
+    return record
+
+
+def account_after(folder: Path, age: float, **changes: Any) -> KeptAccount:
+    """What a start goes on with that comes ``age`` seconds after the file was written."""
+    here = place(folder)
+    known = trained().status(25.0, datetime(2026, 11, 25, tzinfo=timezone.utc))
+    Path(here.state_file).write_bytes(as_json(replace(ENDED, progress=known, **changes)))
+    written = time.time() - age
+    os.utime(here.state_file, (written, written))
+    account = earlier_start(here).account
+    assert account is not None
+    return account
+
+
+def test_the_account_of_the_time_goes_on(tmp_path):
+    before = account_after(tmp_path, 5.0)
+    assert before.account["restarting"] == pytest.approx(3.0 + 5.0, abs=2.0)
+    later = TrainingRecord(60.0, 100.0, before).account(110.0)
+    assert later.account["training"] == 9.0
+    assert sum(later.account.values()) == pytest.approx(25.0 + 5.0 + 10.0, abs=2.0)
+    assert later.best_step == 5
+
+
+def test_what_a_supervisor_did_after_its_last_word_is_unknown_if_it_was_killed(tmp_path):
+    account = account_after(tmp_path, 50.0, phase="running", exit_code=None).account
+    assert account["unknown"] == pytest.approx(50.0, abs=2.0)
+    assert account["restarting"] == 3.0
+
+
+@pytest.mark.parametrize("age", [-86400.0, 8 * 3600.0], ids=["set back", "set forward"])
+@pytest.mark.parametrize("phase", ["ended", "running"])
+def test_a_clock_that_was_set_between_two_starts_adds_nothing(tmp_path, age, phase):
+    before = account_after(tmp_path, age, phase=phase)
+    assert before == trained().account(25.0)

@@ -23,6 +23,9 @@ from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call
 from ascend_supervisor.untrusted_text import clipped, printable
 
+MOST_PAUSE_SECONDS = 3600.0
+"""A platform starts again sooner: if more seems to lie between, the clock was set, or it is a run
+of another day."""
 CAUSE_CHARACTERS = 3000
 SENTENCE_CHARACTERS = 400
 
@@ -30,14 +33,12 @@ SENTENCE_CHARACTERS = 400
 class EarlierStart(Struct, frozen=True):
     """``sentence`` says how it ended, and ``root_cause`` why; None if it is unknown.
 
-    ``account`` is that of the time of all starts here, the last of which ended ``pause`` seconds
-    ago; None if no step was seen.
+    ``account`` is that of the time of all starts here, up to now; None if no step was seen.
     """
 
     sentence: str | None = None
     root_cause: str | None = None
     account: KeptAccount | None = None
-    pause: float = 0.0
 
 
 def earlier_start(place: Place) -> EarlierStart:
@@ -72,8 +73,15 @@ def _told(state: State, age: float, place: Place) -> EarlierStart:
         return EarlierStart()
     cause = clipped(harmless_text(status.root_cause or ""), CAUSE_CHARACTERS) or None
     sentence = clipped(printable(_sentence(status, cause)), SENTENCE_CHARACTERS)
-    account = None if status.progress is None else status.progress.kept
-    return EarlierStart(sentence, cause, account, age)
+    return EarlierStart(sentence, cause, _account(status, age))
+
+
+def _account(status: Status, age: float) -> KeptAccount | None:
+    """The account up to now; what a supervisor did after its last word, if killed, is unknown."""
+    if status.progress is None:
+        return None
+    pause = age if age <= MOST_PAUSE_SECONDS else 0.0
+    return status.progress.kept.after(pause, "restarting" if status.phase == "ended" else "unknown")
 
 
 def _sentence(status: Status, cause: str | None) -> str:

@@ -80,7 +80,7 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
     reserve = Reserve()  # only now: it may take the last descriptor
     clock = MonotonicClock()
     interval, began = settings.progress_interval, clock.elapsed()
-    training = TrainingRecord(interval, began, earlier.account, earlier.pause)
+    training = TrainingRecord(interval, began, earlier.account)
     chronicle = Chronicle(first_status(place, ourselves.start_time), training, clock)
     termination_log = settings.termination_log
     records = Records(place, chronicle.so_far, termination_log, outlets, reserve)

@@ -53,6 +53,11 @@ class KeptAccount(Struct, frozen=True):
     generations: int = 0
     hangs: int = 0
 
+    def after(self, seconds: float, category: Category) -> KeptAccount:
+        """The same, when further ``seconds`` have passed."""
+        spent = self.account.get(category, 0.0) + seconds
+        return replace(self, account={**self.account, category: spent})
+
 
 class Account(Struct, frozen=True):
     """The account at one moment; each method gives the account after something has happened.
@@ -162,11 +167,8 @@ class Account(Struct, frozen=True):
         )
 
 
-def beginning(now: float, earlier: KeptAccount | None = None, pause: float = 0.0) -> Account:
-    """The account when the supervisor begins.
-
-    ``earlier`` is that of an earlier start in the same place, which ended ``pause`` seconds ago.
-    """
+def beginning(now: float, earlier: KeptAccount | None = None) -> Account:
+    """The account when the supervisor begins; ``earlier`` is that of earlier starts here."""
     account = Account(_nanoseconds(now))
     if earlier is None:
         return account
@@ -176,14 +178,13 @@ def beginning(now: float, earlier: KeptAccount | None = None, pause: float = 0.0
         stepless = spent.pop("unknown")
     else:
         account = replace(account, best=Position(earlier.best_epoch, earlier.best_step))
-    account = replace(
+    return replace(
         account,
         spent=spent,
         stepless=stepless,
         generations=earlier.generations,
         hangs=earlier.hangs,
     )
-    return _added(account, "restarting", _nanoseconds(pause))
 
 
 def _turned(account: Account, doing: Doing, now: float) -> Account:

@@ -33,6 +33,7 @@ class GenerationSteps(Struct):
     reached: Position | None = None
     resumed: int | None = None
     checkpoint: int | None = None
+    checkpoint_at: float | None = None
     below: set[float] = field(default_factory=set)
     is_heard: bool = False
     told_at: float = 0.0

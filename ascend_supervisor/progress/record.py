@@ -44,15 +44,12 @@ class TrainingRecord:
 
     The rest of its methods say what the job does: ``wait``, ``begin``, ``stop`` and ``end`` of a
     generation. Moments are seconds of ``Clock.elapsed``; ``interval`` is that of
-    ``training.progress``. ``earlier`` is the account of earlier starts in this place, the last of
-    which ended ``pause`` seconds ago.
+    ``training.progress``. ``earlier`` is the account of earlier starts in this place.
     """
 
-    def __init__(
-        self, interval: float, now: float, earlier: KeptAccount | None = None, pause: float = 0.0
-    ) -> None:
+    def __init__(self, interval: float, now: float, earlier: KeptAccount | None = None) -> None:
         self._interval = interval
-        self._account: Account = beginning(now, earlier, pause)
+        self._account: Account = beginning(now, earlier)
         self._times = StepTimes()
         self._progress: KnownProgress | None = None
         self._generation: GenerationSteps | None = None
@@ -245,7 +242,7 @@ class TrainingRecord:
             epoch=reading.epoch,
             seconds_per_step=reading.seconds or self._times.seconds_per_step,
             checkpoint_step=before.checkpoint_step if before else generation.checkpoint,
-            checkpoint_at=before.checkpoint_at if before else None,
+            checkpoint_at=before.checkpoint_at if before else generation.checkpoint_at,
             resumed_step=generation.resumed,
         )
 
@@ -273,7 +270,7 @@ class TrainingRecord:
         saved = reading.checkpoint
         if saved is None or saved == generation.checkpoint:
             return
-        generation.checkpoint = saved
+        generation.checkpoint, generation.checkpoint_at = saved, reading.at
         if self._progress is not None:
             known = self._progress
             self._progress = replace(known, checkpoint_step=saved, checkpoint_at=reading.at)

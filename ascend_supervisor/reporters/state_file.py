@@ -52,7 +52,7 @@ TELL_PROGRESS = (
     GenerationEnded,
     SupervisorExited,
 )
-"""The events with which the progress in the status changes: not each step writes the file."""
+"""The events that tell a new progress: not each step writes the file."""
 
 StatusPhase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
 
@@ -158,12 +158,13 @@ def after(
     """
     if status.phase == "ended":
         return status
+    changed = _changed(status, event)
     if at is not None:
         known = _generations_after(status.generations, event, at)
-        status = replace(status, generations=known)
-    if isinstance(event, TELL_PROGRESS):
-        status = replace(status, progress=progress)
-    return _changed(status, event)
+        changed = replace(changed, generations=known)
+    if isinstance(event, TELL_PROGRESS) or changed != status:
+        return replace(changed, progress=progress)  # whatever is written has it up to then
+    return status
 
 
 def _generations_after(

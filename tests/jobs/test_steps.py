@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 
 import pytest
 
@@ -150,3 +152,22 @@ def test_the_termination_log_has_the_account(supervised, tmp_path):
     job = supervised("--standalone", "2", "--termination-log", str(log), *python(FAILS_ONCE))
     assert job.end() == 3
     assert log.read_text().splitlines()[-1] == job.events[-1]["trained"]
+
+
+def test_a_start_after_one_that_was_killed_tells_all_the_time_of_both(supervised):
+    source = f"""{RANK}
+for step in range(1, 1000):
+    line(step)
+    time.sleep(0.02)
+"""
+    began = time.time()
+    killed = supervised("--standalone", "1", *python(source))
+    killed.wait_for("training.started")
+    time.sleep(1.0)
+    killed.send(signal.SIGKILL)
+    killed.end()
+    again = supervised("--standalone", "1", *python(source.replace("1000", "11")))
+    assert again.end() == 0
+    account = again.events[-1]["account"]
+    assert sums(account) == pytest.approx(time.time() - began, abs=1.0)
+    assert account["unknown"] > 1.0

@@ -188,7 +188,7 @@ def test_a_later_start_goes_on_with_the_account():
     kept = running().steps(2, 17.0).stops(18.0).stopped(20.0).kept(20.0)
     kept = msgspec.json.decode(msgspec.json.encode(kept), type=KeptAccount)
     assert (kept.best_step, kept.generations) == (2, 1)
-    account = beginning(1000.0, kept, pause=60.0).waits(1000.0).starts(1001.0)
+    account = beginning(1000.0, kept.after(60.0, "restarting")).waits(1000.0).starts(1001.0)
     account = account.steps(1, 1002.0).steps(2, 1003.0).steps(3, 1004.0)
     assert seconds(account, 1004.0) == {
         "waiting": 6.0,
@@ -245,7 +245,7 @@ def after(account: Account, what: str, step: int, now: float) -> Account:
 )
 def test_every_nanosecond_is_in_one_category(begin, happenings, earlier):
     kept = None if earlier is None else KeptAccount(earlier, best_step=30)
-    account = beginning(begin, kept, pause=1.5 if kept else 0.0)
+    account = beginning(begin, kept)
     before = sum(account.nanoseconds(begin).values())
     now = begin
     for what, step, pause in happenings:

@@ -76,6 +76,15 @@ def test_a_checkpoint_is_told_once_in_a_generation():
     assert job.take([saved], 5) == []
 
 
+def test_a_checkpoint_before_the_first_step_has_its_time():
+    job = record()
+    job.take([Reading(20.0, KNOWN, checkpoint=0)], 0)
+    told(job, [1], 30.0)
+    known = job.status(40.0, DAY)
+    assert known is not None
+    assert (known.checkpoint_step, known.checkpoint_time) == (0, "2026-11-24T23:59:40.000Z")
+
+
 def test_messages_come_before_a_pattern_and_a_pattern_before_known_formats():
     job = record()
     for at, (name, step) in enumerate([(KNOWN, 500), ("pattern", 50), ("notify", 5)]):
@@ -147,7 +156,7 @@ def test_after_a_generation_that_was_complete_a_first_step_is_expected_again():
 
 def test_a_start_without_a_step_keeps_what_earlier_starts_have_left():
     earlier = KeptAccount({"training": 3600.0}, 90.0, 1000, 0, 3, 1)
-    job = TrainingRecord(60.0, 0.0, earlier, 5.0)
+    job = TrainingRecord(60.0, 0.0, earlier)
     job.begin(0, 6.0)
     job.stop(20.0, hung=False)
     job.end(21.0)

@@ -31,6 +31,7 @@ from ascend_supervisor.events.supervisor import (
     SupervisorExited,
     SupervisorStarted,
 )
+from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.reporters.state_file import (
     MOST_GENERATIONS,
     PastGeneration,
@@ -246,6 +247,20 @@ def test_the_beginning_and_every_change_are_put_and_no_other_event():
     changes = [new for old, new in pairwise([INITIAL, *states]) if new != old]
     assert len(changes) < len(HISTORY)
     assert put_by(*HISTORY) == [INITIAL, *changes]
+
+
+def test_whatever_is_put_has_the_progress_up_to_then():
+    known = [
+        ProgressStatus(
+            account={}, percent_training=None, best_step=step, best_epoch=0, generations=1, hangs=0
+        )
+        for step in range(5)
+    ]
+    states: list[Status] = []
+    report = status_file(states.append, SoFar(INITIAL, progress=iter(known).__next__))
+    for event in (*begun(0), OutputDropped(0, 5, "slow"), died(0, 0, None, "SIGKILL")):
+        report(event)
+    assert [state.progress for state in states[1:]] == [known[at] for at in (0, 1, 2, 4)]
 
 
 @pytest.mark.parametrize("length", range(len(HISTORY) + 1))
