@@ -1,20 +1,18 @@
 """What reading steps costs the pump, --progress auto over off: scripts/bench progress.
 
 Ranks write as fast as they can; all goes to files in memory, and a reader counts what comes to the
-console. The two of a pair run side by side, so that other work on the machine takes the same from
-both; with the JSON console in turn, because two of them drop lines for want of the other's CPU.
+console. The two of a pair run in turn: side by side each takes CPU from the other, by chance.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
@@ -71,16 +69,23 @@ def speed(progress: str, kind: str, console: str, ranks: int) -> float:
 
 
 def pair(kind: str, console: str, ranks: int, order: tuple[str, str]) -> tuple[float, float]:
-    """The speeds with auto and with off."""
-    one = partial(speed, kind=kind, console=console, ranks=ranks)
-    with ThreadPoolExecutor(1 if console == "json" else 2) as pool:
-        speeds = dict(zip(order, pool.map(one, order), strict=True))
+    """The speeds with auto and with off, measured one after the other."""
+    speeds = {progress: speed(progress, kind, console, ranks) for progress in order}
     return speeds["auto"], speeds["off"]
+
+
+def mean_ratio(ratios: list[float]) -> tuple[float, float]:
+    """The geometric mean, and its standard error."""
+    logarithms = [math.log(ratio) for ratio in ratios]
+    mean = math.exp(statistics.fmean(logarithms))
+    if len(ratios) == 1:
+        return mean, math.nan
+    return mean, mean * statistics.stdev(logarithms) / math.sqrt(len(ratios))
 
 
 def print_progress(runs: int) -> None:
     """The ratios of the pairs, auto over off; each is started first in every other pair."""
-    print(f"{'--progress auto over off':24} {'ratio':>7} {'lowest':>7} {'highest':>7}")
+    print(f"{'--progress auto over off':24} {'mean':>7} {'error':>7} {'lowest':>7} {'highest':>7}")
     for console in ("json", "none"):
         for ranks in (8, 1):
             for kind in ("noise", "steps"):
@@ -91,7 +96,7 @@ def print_progress(runs: int) -> None:
 
 def print_row(console: str, ranks: int, kind: str, pairs: list[tuple[float, float]]) -> None:
     ratios = [auto / off for auto, off in pairs]
-    row = (statistics.median(ratios), min(ratios), max(ratios))
+    row = (*mean_ratio(ratios), min(ratios), max(ratios))
     unit = "k lines/s" if console == "json" else "MB/s"
     label = f"{'JSON' if console == 'json' else 'raw'}, {ranks} rank{'s' * (ranks > 1)}, {kind}"
     figures = " ".join(f"{figure:7.3f}" for figure in row)
