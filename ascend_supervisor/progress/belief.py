@@ -6,6 +6,8 @@ after three growing values of the same total.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec import Struct
 
 from ascend_supervisor.progress.step_format import Numbers
@@ -31,8 +33,23 @@ class Count(Struct, frozen=True, eq=False):
     is_plain: bool = False
 
 
+class Found(NamedTuple):
+    """``numbers`` that were read ``at`` so many seconds."""
+
+    numbers: Numbers
+    at: float
+
+
+class _Candidate(Struct, frozen=True):
+    """A count of which ``times`` values have grown, from the ``first`` one to ``last``."""
+
+    first: Found
+    last: int
+    times: int = 1
+
+
 class Belief:
-    """``holds`` says of each number, in its order, whether it is a step.
+    """``steps`` says of each number, in its order, whether it is a step.
 
     ``announced`` is how many steps there are to be.
     """
@@ -41,8 +58,7 @@ class Belief:
         self.announced: int | None = None
         self._believed: dict[str, int | None] = {}
         """The total that was believed of each format that is not unmistakable."""
-        self._candidates: dict[tuple[str, str, int | None], tuple[int, int]] = {}
-        """The last value of each such count, and how many have grown."""
+        self._candidates: dict[tuple[str, str, int | None], _Candidate] = {}
         self._has_inner = False
         """A bar was drawn below another: if it is each time, the outer one counts epochs."""
         self._is_confirmed = False
@@ -59,12 +75,19 @@ class Belief:
         """A bar was drawn below another one."""
         self._has_inner = True
 
-    def holds(self, count: Count, found: Numbers) -> bool:
+    def steps(self, count: Count, found: Found) -> tuple[Found, ...]:
+        """``found`` if it is a step; if its count is believed from now on, its first value, too."""
+        if self._holds(count, found.numbers):
+            return (found,)
+        first = self._first(count, found)
+        return () if first is None else (first, found)
+
+    def _holds(self, count: Count, found: Numbers) -> bool:
         if self._has_users or count.is_users:
             self._has_users = True
             return count.is_users
         if not count.is_sure:
-            return self._is_step(count, found)
+            return self._is_believed(count, found)
         self._has_sure = True
         if count.is_of_epoch and found.steps is None:
             return self._global in {"", count.name}
@@ -73,33 +96,44 @@ class Belief:
             self.announced = found.steps or self.announced
         return True
 
-    def _is_step(self, count: Count, found: Numbers) -> bool:
+    def _is_believed(self, count: Count, found: Numbers) -> bool:
         """Of a count that may be something else."""
-        believed = self._believed.get(count.name)
         if self.announced is not None and self.announced == found.steps:
             return True
         if self.announced is not None and (count.is_plain or self._has_sure):
             return False
-        if believed is not None and believed == found.steps:
-            return True
-        if self._has_sure or (believed is not None and self._is_other(believed, found)):
-            return False
-        if found.is_fast or not self._has_grown(count, found):
-            return False
-        self._believed[count.name] = found.steps
-        return True
+        believed = self._believed.get(count.name)
+        return believed is not None and believed == found.steps
+
+    def _first(self, count: Count, found: Found) -> Found | None:
+        """The first value of a count that is believed from now on; None if it is not."""
+        numbers, believed = found.numbers, self._believed.get(count.name)
+        if count.is_sure or count.is_users or self._has_users or self._has_sure:
+            return None
+        if self.announced is not None and count.is_plain:
+            return None
+        if numbers.is_fast or (believed is not None and self._is_other(believed, numbers)):
+            return None
+        candidate = self._grown(count, found)
+        if candidate.times < GROWING:
+            return None
+        self._believed[count.name] = numbers.steps
+        return candidate.first
 
     def _is_other(self, believed: int, found: Numbers) -> bool:
         """Whether it is an evaluation after the training; one may have come before it, too."""
         return self._is_confirmed or (found.steps or 0) < believed
 
-    def _has_grown(self, count: Count, found: Numbers) -> bool:
-        key, step = (count.name, count.mark, found.steps), found.step or 0
-        last, times = self._candidates.pop(key, (0, 0))
-        if step != last:
-            times = times + 1 if step > last and not self._has_inner else 1
+    def _grown(self, count: Count, found: Found) -> _Candidate:
+        key, step = (count.name, count.mark, found.numbers.steps), found.numbers.step or 0
+        candidate = self._candidates.pop(key, None)
+        if candidate is None or step != candidate.last:
+            if candidate is None or step < candidate.last or self._has_inner:
+                candidate = _Candidate(found, step)
+            else:
+                candidate = _Candidate(candidate.first, step, candidate.times + 1)
             self._has_inner = False
-        self._candidates[key] = step, times
+        self._candidates[key] = candidate
         if len(self._candidates) > MOST_CANDIDATES:
             del self._candidates[next(iter(self._candidates))]
-        return times >= GROWING
+        return candidate

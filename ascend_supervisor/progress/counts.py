@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.progress.belief import Belief, Count
+from ascend_supervisor.progress.belief import Belief, Count, Found
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.step_format import LARGEST, Numbers, Tells
 
@@ -90,8 +90,12 @@ class Counts:
     def _step(self, count: Count, found: Numbers, at: float) -> list[Reading]:
         if count.has_heading:
             found = self._below_heading(found)
-        if not found.step or not self._belief.holds(count, found):
+        if not found.step:
             return []
+        steps = self._belief.steps(count, Found(found, at))
+        return [reading for one in steps for reading in self._believed(count, *one)]
+
+    def _believed(self, count: Count, found: Numbers, at: float) -> list[Reading]:
         reading = self._reading(count, found, at)
         if reading is None or not self._is_new(count, reading):
             return []

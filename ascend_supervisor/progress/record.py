@@ -130,7 +130,7 @@ class TrainingRecord:
     def take(self, readings: Sequence[Reading], rank: int | None) -> list[Event]:
         """What follows from ``readings`` of one look at the output of ``rank`` (None: of several).
 
-        How long their steps took is known of the last one only.
+        How long their steps took is known of the last one of each moment only.
         """
         generation = self._generation
         if generation is None:
@@ -146,6 +146,8 @@ class TrainingRecord:
                 generation.resumed = reading.resumed
                 self._account = self._account.resumes(reading.resumed)
             if reading.step is not None and generation.is_next(reading, rank):
+                if last is not None and last.at != reading.at:
+                    events += self._timed(generation, last)
                 events += self._accepted(generation, reading, rank)
                 last = reading
             events += self._rank_pace(generation, reading, rank)

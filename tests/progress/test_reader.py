@@ -36,12 +36,17 @@ def test_a_bar_is_read_as_it_is_drawn_but_not_before_it_is_whole():
         assert reader.read(bar(count, 420), 0.0) == []
     drawn = bar(3, 420)
     assert reader.read(drawn[:-4], 1.0) == []
-    assert [one.step for one in reader.read(drawn[-4:], 2.0)] == [3]
+    assert [(one.step, one.at) for one in reader.read(drawn[-4:], 2.0)] == [(1, 0.0), (3, 2.0)]
 
 
 def test_a_plain_bar_is_believed_after_three_growing_values_of_one_total():
     counts = [bar(0, 420), bar(1, 420), bar(1, 420), bar(2, 421), bar(2, 420), bar(5, 420)]
-    assert steps_of(*counts, bar(9, 420), bar(9, 420)) == [(5, 420), (9, 420)]
+    assert steps_of(*counts, bar(9, 420), bar(9, 420)) == [(1, 420), (5, 420), (9, 420)]
+
+
+def test_what_had_grown_before_a_count_fell_back_is_not_where_it_began():
+    counts = [bar(7, 420), bar(8, 420), bar(2, 420), bar(3, 420), bar(4, 420)]
+    assert steps_of(*counts) == [(2, 420), (4, 420)]
 
 
 def test_a_bar_of_other_work_is_never_believed():
@@ -58,7 +63,7 @@ def test_a_bar_without_a_rate_is_where_the_training_resumed_and_no_step_of_it():
 def test_a_plain_bar_below_another_is_an_evaluation():
     training = b"".join(bar(count, 9) for count in range(5))
     evaluation = b"".join(b"\n" + bar(count, 4) + b"\x1b[A" for count in range(5))
-    assert steps_of(training, evaluation, bar(5, 9)) == [(3, 9), (4, 9), (5, 9)]
+    assert steps_of(training, evaluation, bar(5, 9)) == [(1, 9), (3, 9), (4, 9), (5, 9)]
 
 
 def test_a_bar_with_another_below_it_each_time_counts_epochs_and_no_steps():

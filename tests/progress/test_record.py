@@ -76,6 +76,18 @@ def test_a_checkpoint_is_told_once_in_a_generation():
     assert job.take([saved], 5) == []
 
 
+def test_a_start_ends_with_the_first_step_of_a_count_that_is_believed_later():
+    job = record()
+    (started,) = job.take([Reading(10.0, KNOWN, 1, 1000), Reading(12.0, KNOWN, 3, 1000)], 0)
+    assert isinstance(started, TrainingStarted)
+    assert (started.step, started.start_seconds) == (1, 10.0)
+    account = job.account(13.0).account
+    assert (account["start"], account["training"]) == (10.0, 3.0)
+    known = job.status(13.0, DAY)
+    assert known is not None
+    assert (known.step, known.seconds_per_step) == (3, 1.0)
+
+
 def test_a_checkpoint_before_the_first_step_has_its_time():
     job = record()
     job.take([Reading(20.0, KNOWN, checkpoint=0)], 0)
