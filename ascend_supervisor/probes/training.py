@@ -6,6 +6,7 @@ It is asleep while the ranks are quiet, and looks at their output at most LOOKS_
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 
@@ -22,14 +23,14 @@ from ascend_supervisor.output.last_lines import Activity, to_nobody
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.hang import Hang, SilentRank
 from ascend_supervisor.probes.signs_of_life import voices
-from ascend_supervisor.progress.pattern_format import LIMIT_SECONDS, PatternFormat
+from ascend_supervisor.progress.pattern_format import PatternFormat
 from ascend_supervisor.progress.progress import SharedSteps
 from ascend_supervisor.progress.reader import Reader
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.record import TrainingRecord
+from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.untrusted_text import shown
 
 LOOKS_A_SECOND = 20
 REST = 40.0
@@ -105,7 +106,8 @@ class Training(Probe):
         self._step_at = 0.0
         self._is_told = False
         self._fault: Fault | None = None
-        self._slow_patterns: list[PatternFormat] = []
+        self._is_broken = False
+        self._told_patterns: dict[PatternFormat, str] = {}
 
     async def released(self) -> None:
         """A generation is being prepared: the time from now on goes to waiting."""
@@ -115,6 +117,7 @@ class Training(Probe):
         """To be called before the first process of ``life``."""
         self._life, self._sources, self._notified = life, {}, {}
         self._step_at, self._is_told, self._fault = self._clock.now(), False, None
+        self._is_broken = False
         self._record.begin(life.generation, self._clock.elapsed())
 
     def announcing(
@@ -125,15 +128,17 @@ class Training(Probe):
         async def told(outcome: Outcome, uptime: float) -> None:
             is_hang = isinstance(outcome, Fault) and outcome.exit_code == HANG
             completed = isinstance(outcome, Completed)
-            self._record.stop(self._clock.elapsed(), hung=is_hang, completed=completed)
+            with self._harmless():
+                self._record.stop(self._clock.elapsed(), hung=is_hang, completed=completed)
             await announce(outcome, uptime)
 
         return told
 
     def end(self, life: Life) -> Reached:
         """How far ``life`` came; to be called when all its output has been read."""
-        if self._attention.is_on:
-            self._finish(life)
+        if self._attention.is_on and not self._is_broken:
+            with self._harmless():
+                self._finish(life)
         return self._record.end(self._clock.elapsed())
 
     def _finish(self, life: Life) -> None:
@@ -143,13 +148,28 @@ class Training(Probe):
             self._take(source.rank, source.read(now))
             self._take(source.rank, source.reader.end(now))
         self._hear(life)
+        self._tell_slow_patterns()
 
     async def must_end(self, life: Life) -> Fault:
         """A hang that is noticed by the steps, with --hang-timeout auto."""
         if self._fault is not None:
             return self._fault
-        if not self._attention.is_on:
-            await anyio.sleep_forever()
+        if self._attention.is_on and not self._is_broken:
+            with self._harmless():
+                return await self._hang(life)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    @contextmanager
+    def _harmless(self) -> Iterator[None]:
+        """A defect of ours in here is reported; no further step of this generation is read then."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  (the ranks do not need their steps read)
+            self._is_broken = True
+            self._report(defect(error))
+
+    async def _hang(self, life: Life) -> Fault:
         while True:
             await self._news(life)
             began = self._clock.elapsed()
@@ -187,7 +207,6 @@ class Training(Probe):
 
         Gives the number of bytes that were read.
         """
-        self._tell_slow_patterns()
         read, now, teller = 0, self._clock.elapsed(), self._record.teller
         for source in self._sources.values():
             is_other = teller is not None and source.rank != teller
@@ -196,6 +215,7 @@ class Training(Probe):
             read += min(source.activity.bytes - source.seen, LOOK_BYTES)
             self._take(source.rank, source.read(now, LOOK_BYTES))
         self._hear(life)
+        self._tell_slow_patterns()
         return read
 
     def told(self) -> SharedSteps | None:
@@ -210,20 +230,17 @@ class Training(Probe):
     def hear(self, steps: SharedSteps) -> None:
         """Take in what another server has told."""
         before = self._record.steps_told
-        for event in self._record.hear(steps, self._clock.elapsed()):
-            self._report(event)
+        with self._harmless():
+            for event in self._record.hear(steps, self._clock.elapsed()):
+                self._report(event)
         if self._record.steps_told != before:
             self._step_at, self._is_told = self._clock.now(), False
 
     def _tell_slow_patterns(self) -> None:
         for pattern in self._attention.patterns:
-            if pattern.is_slow and pattern not in self._slow_patterns:
-                self._slow_patterns.append(pattern)
-                text = (
-                    f"{shown(pattern.expression)} took more than {LIMIT_SECONDS:g} s for one line "
-                    "and is no longer used: write it so that it cannot backtrack"
-                )
-                self._report(Diagnostic("--progress-pattern", text, None))
+            if pattern.slowness != self._told_patterns.get(pattern, ""):
+                self._told_patterns[pattern] = pattern.slowness
+                self._report(Diagnostic("--progress-pattern", pattern.slowness, None))
 
     def _find_sources(self, life: Life) -> None:
         for rank, activity in _outputs(life):

@@ -114,11 +114,12 @@ async def _main(given: Premises, earlier: EarlierStart, listen: Listen, leave: L
         claim, job = partial(_claim, ourselves, place, parts), partial(job_of, given, parts)
         end = await exited(claim, job, parts.runtime)
         end = end.with_retryable_code(settings.retryable_exit_code)
-        end = end.with_account(parts.chronicle.training.account(parts.runtime.clock.elapsed()))
         await parts.notify.remove_file()
+        clock, training = parts.runtime.clock, parts.chronicle.training
         if end.is_retryable and ends_last(end.start, environ):
+            training.wait(clock.elapsed())
             await linger(parts, end.event, settings.exit_linger)
-        await last_words(parts, end)
+        await last_words(parts, end.with_account(training.account(clock.elapsed())))
         tasks.cancel_scope.cancel()
     leave(end.event.exit_code)
 

@@ -265,8 +265,11 @@ def _runner(
         parts.notify.attend(life)
         training.begin(life)
         company = replace(company, announce=training.announcing(company.announce))
-        ended = await run_generation(life, parts.runtime, parts.interrupts, patience, company)
-        ended = replace(ended, reached=training.end(life))
+        try:
+            ended = await run_generation(life, parts.runtime, parts.interrupts, patience, company)
+        finally:  # after a defect, too: a later start goes on with the account
+            reached = training.end(life)
+        ended = replace(ended, reached=reached)
         return ended.of_all_ranks if is_alone(life.plan.start) else ended
 
     return run

@@ -33,7 +33,7 @@ class Count(Struct, frozen=True, eq=False):
     is_plain: bool = False
 
 
-class Found(NamedTuple):
+class CountedValue(NamedTuple):
     """``numbers`` that were read ``at`` so many seconds."""
 
     numbers: Numbers
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 class _Candidate(Struct, frozen=True):
     """A count of which ``times`` values have grown, from the ``first`` one to ``last``."""
 
-    first: Found
+    first: CountedValue
     last: int
     times: int = 1
 
@@ -75,7 +75,7 @@ class Belief:
         """A bar was drawn below another one."""
         self._has_inner = True
 
-    def steps(self, count: Count, found: Found) -> tuple[Found, ...]:
+    def steps(self, count: Count, found: CountedValue) -> tuple[CountedValue, ...]:
         """``found`` if it is a step; if its count is believed from now on, its first value, too."""
         if self._holds(count, found.numbers):
             return (found,)
@@ -105,7 +105,7 @@ class Belief:
         believed = self._believed.get(count.name)
         return believed is not None and believed == found.steps
 
-    def _first(self, count: Count, found: Found) -> Found | None:
+    def _first(self, count: Count, found: CountedValue) -> CountedValue | None:
         """The first value of a count that is believed from now on; None if it is not."""
         numbers, believed = found.numbers, self._believed.get(count.name)
         if count.is_sure or count.is_users or self._has_users or self._has_sure:
@@ -124,7 +124,7 @@ class Belief:
         """Whether it is an evaluation after the training; one may have come before it, too."""
         return self._is_confirmed or (found.steps or 0) < believed
 
-    def _grown(self, count: Count, found: Found) -> _Candidate:
+    def _grown(self, count: Count, found: CountedValue) -> _Candidate:
         key, step = (count.name, count.mark, found.numbers.steps), found.numbers.step or 0
         candidate = self._candidates.pop(key, None)
         if candidate is None or step != candidate.last:

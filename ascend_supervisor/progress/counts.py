@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.progress.belief import Belief, Count, Found
+from ascend_supervisor.progress.belief import Belief, Count, CountedValue
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.step_format import LARGEST, Numbers, Tells
 
@@ -92,7 +92,7 @@ class Counts:
             found = self._below_heading(found)
         if not found.step:
             return []
-        steps = self._belief.steps(count, Found(found, at))
+        steps = self._belief.steps(count, CountedValue(found, at))
         return [reading for one in steps for reading in self._believed(count, *one)]
 
     def _believed(self, count: Count, found: Numbers, at: float) -> list[Reading]:

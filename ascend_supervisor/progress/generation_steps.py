@@ -21,7 +21,7 @@ class GenerationSteps(Struct):
     """What the ranks of one generation have told, in the ``format`` that is believed.
 
     ``best`` is the best position before it. ``below``: when steps below the last one were seen.
-    ``is_heard``: another server has told them.
+    ``is_heard``: another server has told them. ``has_ended``: no process of it is left here.
     """
 
     number: int
@@ -36,6 +36,7 @@ class GenerationSteps(Struct):
     checkpoint_at: float | None = None
     below: set[float] = field(default_factory=set)
     is_heard: bool = False
+    has_ended: bool = False
     told_at: float = 0.0
     is_stalled: bool = False
     paces: dict[int, deque[float]] = field(default_factory=dict)

@@ -31,9 +31,23 @@ class PatternFormat:
     def __init__(self, expression: str, compiled: Any, cpu_seconds: Callable[[], float]) -> None:
         self.expression = expression
         self.is_slow = False
+        self._is_behind = False
         self._compiled = compiled
         self._cpu_seconds = cpu_seconds
         self._left = LIMIT_SECONDS
+
+    @property
+    def slowness(self) -> str:
+        """What is to be told of it; empty while it is fast enough."""
+        took = f"{shown(self.expression)} took more than {LIMIT_SECONDS:g} s for"
+        if self.is_slow:
+            return f"{took} one line and is no longer used: write it so that it cannot backtrack"
+        if self._is_behind:
+            return (
+                f"{took} the lines that were read at once, so that some were not searched: "
+                "begin it with words that only the lines with steps have"
+            )
+        return ""
 
     def begin(self) -> None:
         """To be called before the records of one read: they have LIMIT_SECONDS in all."""
@@ -42,6 +56,7 @@ class PatternFormat:
     def find(self, text: str) -> Numbers | None:
         """What ``text`` says; None if it does not match, says no step, or there is no time left."""
         if self.is_slow or self._left <= 0:
+            self._is_behind = True
             return None
         began = self._cpu_seconds()
         try:

@@ -74,6 +74,8 @@ class TrainingRecord:
 
     def begin(self, generation: int, now: float) -> None:
         """The first process of a generation is about to start."""
+        if self._generation is not None:  # only now: other servers may tell more after its end
+            self._best = self._furthest(self._generation)
         self._generation = GenerationSteps(generation, now, self._best)
         self._account, self._times = self._account.starts(now), self._times.starts()
 
@@ -86,11 +88,10 @@ class TrainingRecord:
 
     def end(self, now: float) -> Reached:
         """No process is left: how far the generation came."""
-        reached = self.reached
         self._account = self._account.stopped(now)
         if self._generation is not None:
-            self._best = self._furthest(self._generation)
-        return reached
+            self._generation.has_ended = True
+        return self.reached
 
     @property
     def reached(self) -> Reached:
@@ -174,7 +175,10 @@ class TrainingRecord:
         return SharedSteps(generation.number, generation.rank, now - known.step_at, reading)
 
     def hear(self, told: SharedSteps, now: float) -> list[Event]:
-        """What follows from the steps of another server; nothing if ranks here tell theirs."""
+        """What follows from the steps of another server; nothing if ranks here tell theirs.
+
+        Of a generation that has ended here only its best step counts.
+        """
         generation = self._generation
         if generation is None or told.generation != generation.number:
             return []
@@ -183,7 +187,7 @@ class TrainingRecord:
         at = max(now - max(told.age, 0.0), generation.began, self._told_at)
         events = self.take([replace(told.reading, at=at)], told.rank)
         generation.is_heard = True
-        return events
+        return [] if generation.has_ended else events
 
     def _accepted(
         self, generation: GenerationSteps, reading: Reading, rank: int | None

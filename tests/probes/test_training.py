@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timezone
+from time import thread_time
 from typing import TypeVar
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 from ascend_supervisor.errors import HANG
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.hangs import HangNoticed
+from ascend_supervisor.events.supervisor import Defect, Diagnostic
 from ascend_supervisor.events.training import (
     TrainingProgress,
     TrainingResumed,
@@ -20,7 +22,7 @@ from ascend_supervisor.events.training import (
     TrainingStarted,
 )
 from ascend_supervisor.life import Life, Notified
-from ascend_supervisor.outcome import Completed, Fault, Outcome
+from ascend_supervisor.outcome import Completed, Fault, Outcome, Reached
 from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.probes.training import (
     LOOK_BYTES,
@@ -29,6 +31,7 @@ from ascend_supervisor.probes.training import (
     Training,
     rest_after,
 )
+from ascend_supervisor.progress.pattern_format import format_of_pattern
 from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
 from tests.clocks import LeapingClock
 from tests.probes.lives import life, rank, scheduler
@@ -60,11 +63,14 @@ class Script(LeapingClock):
 class Stage:
     """One job with ranks that write what a test says."""
 
-    def __init__(self, attention: Attention = USUAL, ranks: int = 1, servers: int = 1) -> None:
+    def __init__(
+        self, attention: Attention = USUAL, ranks: int = 1, servers: int = 1, *, sees: bool = True
+    ) -> None:
         self.clock = Script()
         self.events: list[Event] = []
         self.record = TrainingRecord(60.0, 0.0)
         self.looks = 0
+        self.sees = sees
         self.probe = Training(self.record, attention, self._look, self.clock, self.events.append)
         self.outputs = [Activity(0.0) for _ in range(ranks)]
         lives = (rank(number, output) for number, output in enumerate(self.outputs))
@@ -73,6 +79,8 @@ class Stage:
     async def _look(self, lived: Life) -> str:
         assert lived is self.life
         self.looks += 1
+        if not self.sees:
+            raise RuntimeError("no eyes")
         return "rank 0 waits in all_reduce"
 
     def write(self, at: float, text: str, number: int = 0) -> None:
@@ -284,3 +292,57 @@ async def test_a_checkpoint_alone_has_the_time_of_its_message():
     known = stage.record.status(50.0, datetime(2026, 11, 25, tzinfo=timezone.utc))
     assert known is not None
     assert known.checkpoint_time == "2026-11-24T23:59:50.000Z"
+
+
+def of_broken_pattern() -> Attention:
+    """Reads every line with a defect."""
+
+    def cpu_seconds() -> float:
+        raise RuntimeError("no clock")
+
+    return Attention(patterns=(format_of_pattern("(?P<step>x)", cpu_seconds),))
+
+
+async def is_ended(stage: Stage) -> bool:
+    """Whether it is ended because of its steps; waits for a moment."""
+    with anyio.move_on_after(0.5):
+        return await stage.run() is not None
+    return False
+
+
+async def test_a_defect_in_reading_steps_ends_nothing_and_is_told_once_in_a_generation():
+    stage = Stage(of_broken_pattern())
+    stage.steps(range(1, 31), at=10.0)
+    assert not await is_ended(stage)
+    (told,) = stage.told(Defect)
+    assert "no clock" in told.msg
+    assert stage.probe.end(stage.life) == Reached()
+    assert len(stage.told(Defect)) == 1
+
+
+async def test_a_defect_in_the_look_at_the_end_changes_nothing():
+    stage = Stage(of_broken_pattern())
+    stage.probe.begin(stage.life)
+    stage.outputs[0].take(b"step 5\n", 1.0)
+    assert stage.probe.end(stage.life) == Reached()
+    assert len(stage.told(Defect)) == 1
+    assert stage.record.account(9.0).account["stopping"] == 0.0
+
+
+async def test_a_defect_in_the_look_at_ranks_that_stand_still_ends_nothing():
+    stage = Stage(sees=False)
+    stage.steps(range(1, 31), at=10.0)
+    assert not await is_ended(stage)
+    assert stage.looks == 1
+    assert len(stage.told(Defect)) == 1
+
+
+async def test_lines_that_are_quick_but_slow_together_are_told_once():
+    pattern = format_of_pattern(r"^(?:(?P<step>\d+)|(([a-z])+.)+[A-Z])$", thread_time)
+    stage = Stage(Attention(patterns=(pattern,)))
+    for at in (1.0, 5.0, 9.0):
+        stage.write(at, ("a" * 18 + "\n") * 1700)
+    await stage.run()
+    (told,) = stage.told(Diagnostic)
+    assert told.source == "--progress-pattern"
+    assert "some were not searched" in told.message

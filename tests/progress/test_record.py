@@ -134,6 +134,21 @@ def test_a_generation_is_stuck_that_does_not_pass_the_best_step_before_it():
     ]
 
 
+def test_steps_that_are_heard_of_after_the_end_count_as_the_best_ones_and_are_no_news():
+    job = record()
+    job.stop(9.0, hung=False)
+    assert job.end(9.5) == Reached()
+    before = job.account(20.0).account
+    late = SharedSteps(0, 7, 2.0, Reading(0.0, KNOWN, 30, 1000))
+    assert job.hear(late, 12.0) == []
+    assert job.account(20.0).account == {**before, "start": 9.0, "unknown": 0.0}
+    job.begin(1, 20.0)
+    job.take([Reading(21.0, KNOWN, 20)], 0)
+    assert job.end(22.0) == Reached(step=20, best=30, is_stuck=True)
+    account = job.account(22.0).account
+    assert (account["trained_again"], account["training"]) == (1.0, 0.0)
+
+
 def test_what_another_format_counts_changes_neither_the_total_nor_the_limit():
     job = record()
     job.take([Reading(1.0, "notify", step=500, steps=5000)], 0)
