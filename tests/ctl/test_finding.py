@@ -71,12 +71,14 @@ def test_state_files_in_the_usual_places_are_told_with_the_state_of_their_superv
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path) -> Iterator[Path]:
     """The current directory, which is somebody's own."""
     found = tmp_path / "here"
     found.mkdir(mode=0o755)
-    monkeypatch.chdir(found)
-    return found
+    before = Path.cwd()
+    os.chdir(found)
+    yield found
+    os.chdir(before)
 
 
 def logs_at(directory: Path, mode: int = 0o755) -> str:
