@@ -2,7 +2,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-cluster check test lint types tests parts
-.PHONY: frameworks test-e2e test-mindspore test-faults test-pythons
+.PHONY: every-test frameworks test-e2e test-mindspore test-faults test-pythons
+.PHONY: what-tests-need what-frameworks-need what-faults-need
 .PHONY: house bench compare pictures recordings terminals
 .PHONY: wheel portable requirements
 .PHONY: environment clean
@@ -12,7 +13,7 @@ PYTHON := .venv/bin/python
 PROGRAMS := $(shell grep -ls '^\#!.*python' $(filter-out %.py,$(wildcard scripts/*)))
 # `make test E2E=no` leaves the end-to-end tests out, and so PyTorch and TensorFlow.
 E2E := yes
-EVERY_PART := lint types tests frameworks test-faults
+EVERY_PART := lint types every-test
 # Its tests wait more than they compute, and lint and types are done long before them.
 SIDE_BY_SIDE := lint types parts
 # A real etcd, where several servers of a job meet.
@@ -26,10 +27,12 @@ MINDSPORE_SECONDS :=
 MACHINE := $(shell dpkg --print-architecture 2>/dev/null)
 # Tests start hundreds of interpreters, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests wait more than they compute. Those with frameworks keep both cores busy: one at a time.
-AT_ONCE := 4
+# Tests wait more than they compute.
+AT_ONCE := 6
 PYTEST := $(PYTHON) -m pytest
 IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
+# Frameworks compute, and wait for each other: more of them at once only delay one another.
+FEW_AT_ONCE := -n 2 --dist worksteal
 # Without bad days and frameworks; those that start one where it is installed are marked, too.
 BAD_DAYS := --ignore=tests/faults --ignore=tests/e2e
 FRAMEWORKS := not e2e and not e2e_mindspore
@@ -50,7 +53,7 @@ demo-cluster: environment ## three servers train and agree through etcd, two fai
 	@$(PYTHON) scripts/demo-cluster
 
 check: environment ## lint, types and the tests that need no whole job, side by side: a minute
-	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target AT_ONCE=6 $(SIDE_BY_SIDE)
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target $(SIDE_BY_SIDE)
 
 test: environment ## lint, types and every test; what fails keeps nothing else from being tried
 	@failed=; for part in $(EVERY_PART); do \
@@ -66,15 +69,25 @@ types: environment
 	$(PYTHON) -m mypy
 	MYPYPATH=scripts $(PYTHON) -m mypy --scripts-are-modules $(PROGRAMS)
 
-tests: environment
+# One run for all: those that wait fill the time of those that compute, which come first
+# (tests/conftest.py).
+every-test: what-tests-need what-frameworks-need what-faults-need
+	$(PYTEST) $(IN_PARALLEL) -m '$(if $(filter no,$(E2E)),$(FRAMEWORKS),not e2e_mindspore)'
+
+tests: what-tests-need
+	$(PYTEST) $(IN_PARALLEL) $(HERE)
+
+what-tests-need: environment
 	@scripts/debian-packages groff iproute2 openmpi-bin openssh-client openssh-server zsh $(ETCD)
 	@scripts/unpacked-packages .venvs/shippers rsyslog syslog-ng-core
-	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 parts: environment
 	$(PYTEST) $(IN_PARALLEL) $(PARTS)
 
-frameworks: environment ## only the end-to-end tests with PyTorch and TensorFlow
+frameworks: what-frameworks-need ## only the end-to-end tests with PyTorch and TensorFlow
+	$(if $(filter no,$(E2E)),,$(PYTEST) $(FEW_AT_ONCE) -m e2e)
+
+what-frameworks-need: environment
 ifeq ($(E2E),no)
 	@echo 'left out (E2E=no): the end-to-end tests with PyTorch and TensorFlow'
 else
@@ -86,7 +99,6 @@ else
 	@scripts/environment .venv e2e_tensorflow || \
 		echo 'TensorFlow could not be installed here (why is above): its end-to-end tests are skipped'
 	@scripts/debian-packages iproute2 busybox-static debian-archive-keyring $(ETCD)
-	$(PYTEST) -m e2e
 endif
 
 test-e2e: frameworks test-mindspore ## only the end-to-end tests: PyTorch, TensorFlow and MindSpore
@@ -94,9 +106,11 @@ test-e2e: frameworks test-mindspore ## only the end-to-end tests: PyTorch, Tenso
 test-mindspore: environment ## only those with msrun and MindSpore, in an environment of 3 GB
 	@scripts/test-mindspore $(MINDSPORE_SECONDS)
 
-test-faults: environment ## only the fault suite: bad days of all kinds, 4 minutes
-	@scripts/debian-packages $(PACKAGES)
+test-faults: what-faults-need ## only the fault suite: bad days of all kinds
 	$(PYTEST) $(IN_PARALLEL) tests/faults
+
+what-faults-need: environment
+	@scripts/debian-packages $(PACKAGES)
 
 test-pythons: environment ## the tests with every other Python of this machine
 	@scripts/test-pythons

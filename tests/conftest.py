@@ -34,10 +34,14 @@ LONG = frozenset({"supervised", "etcd_server"})
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks who uses one of LONG, before the marks decide who runs."""
+    """Marks who uses one of LONG, before the marks decide who runs; frameworks come first.
+
+    They compute much, so one worker begins with them, and the waits of others fill that time.
+    """
     for item in items:
         if isinstance(item, pytest.Function) and not LONG.isdisjoint(item.fixturenames):
             item.add_marker("long")
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
 
 
 @pytest.fixture
