@@ -7,8 +7,9 @@ import shutil
 import signal
 from pathlib import Path
 
-from ascend_supervisor.errors import HANG
-from tests.e2e.test_torch_ddp import begun, digests, ended, pytestmark, train
+from tests.e2e.test_torch_ddp import pytestmark
+from tests.e2e.training import begun, digests, ended, train
+from tests.running import Running
 
 __all__ = ["pytestmark"]
 
@@ -17,31 +18,26 @@ LIMITS = ("--startup-timeout", "200", "--hang-timeout", "20")
 """Seconds; importing torch takes long and says nothing, a step takes a hundredth of a second."""
 
 
-def test_a_hung_training_is_restarted_and_ends_bit_identical(supervised, tmp_path):
-    alone = train(supervised, tmp_path / "undisturbed", options=LIMITS)
-    assert ended(alone) == 0
-    assert not alone.all("hang.noticed")
-
+def test_a_hung_training_is_restarted_ends_bit_identical_and_shows_who_waited(
+    undisturbed_digests, supervised, tmp_path
+):
     stopped = (str(VICTIM), "6", str(int(signal.SIGSTOP)))
-    job = train(supervised, tmp_path / "disturbed", *stopped, options=LIMITS)
+    job = train(supervised, tmp_path, *stopped, options=LIMITS)
     assert ended(job) == 0
-    assert digests(job, 1) == digests(alone, 0)
+    assert digests(job, 1) == undisturbed_digests
     assert begun(job, 1) == ["generation 1 of 4 ranks begins at step 4"] * 4
     assert [event["next"] for event in job.all("generation.ended")] == ["restart", "stop"]
 
-    (hang,) = job.all("hang.noticed")
+    (hang,) = job.all("hang.noticed")  # none of the training that came to its end
     assert (hang["source"], hang["limit_seconds"]) == ("silence", 20)
     assert sorted(hang["ranks"]) == [0, 1, 2, 3]
     lines = dict(zip(hang["ranks"], hang["last_lines"], strict=True))
     assert lines[VICTIM] == "SIGSTOP in step 6"
+    assert_that_stacks_show_who_waits(job)
     assert not job.survivors()
 
 
-def test_the_stacks_of_a_hang_show_who_waits_and_who_was_stopped(supervised, tmp_path):
-    stopped = (str(VICTIM), "6", str(int(signal.SIGSTOP)))
-    job = train(supervised, tmp_path, *stopped, options=(*LIMITS, "--restarts", "0"))
-    assert ended(job) == HANG
-
+def assert_that_stacks_show_who_waits(job: Running) -> None:
     (seen,) = job.all("stacks.taken")
     assert seen["files"] == [f"rank-{rank}.txt" for rank in range(4)]
     written = [Path(seen["directory"], name).read_text() for name in seen["files"]]
@@ -49,5 +45,4 @@ def test_the_stacks_of_a_hang_show_who_waits_and_who_was_stopped(supervised, tmp
         assert all("train_ddp.py" in text for text in written)
         assert re.search(r"3 of 4 ranks wait in \w+ \(train_ddp\.py:\d+\)", seen["summary"])
     assert f"rank {VICTIM} is stopped" in seen["summary"]
-    assert seen["summary"] in job.all("supervisor.exited")[0]["root_cause"]
-    assert not job.survivors()
+    assert seen["summary"] in job.all("generation.ended")[0]["cause"]

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from tests.e2e import __file__ as here
-from tests.ports import free_port
-from tests.running import Running
+from tests.e2e.training import begun, digests, ended, train
 
 pytestmark = [
     pytest.mark.e2e,
@@ -23,22 +17,13 @@ pytestmark = [
     ),
 ]
 
-SCRIPT = Path(here).with_name("train_ddp.py")
-RANKS = range(4)
-POD = "jobe2e-job-trainjob-0"
-RUN_SECONDS = 240.0
-"""Importing torch four times takes most of it: 6 s with two idle cores."""
 
-
-def test_training_that_lost_a_rank_ends_bit_identical_to_one_that_did_not(supervised, tmp_path):
-    alone = train(supervised, tmp_path / "undisturbed")
-    assert ended(alone) == 0
-    assert begun(alone, 0) == ["generation 0 of 4 ranks begins at step 0"] * 4
-
-    job = train(supervised, tmp_path / "disturbed", "2", "6")
+def test_training_that_lost_a_rank_ends_bit_identical_to_one_that_did_not(
+    undisturbed_digests, supervised, tmp_path
+):
+    job = train(supervised, tmp_path, "2", "6")
     assert ended(job) == 0
-    assert digests(job, 1) == digests(alone, 0)
-    assert len(set(digests(job, 1))) == 1
+    assert digests(job, 1) == undisturbed_digests
 
     assert "SIGKILL in step 6" in job.said(2)
     deaths = job.all("process.exited", generation=0, first_failure=True)
@@ -46,65 +31,3 @@ def test_training_that_lost_a_rank_ends_bit_identical_to_one_that_did_not(superv
     assert begun(job, 1) == ["generation 1 of 4 ranks begins at step 4"] * 4
     assert [event["next"] for event in job.all("generation.ended")] == ["restart", "stop"]
     assert not job.survivors()
-    assert not alone.survivors()
-
-
-def train(supervised, root: Path, *victim: str, options: Sequence[str] = ()) -> Running:
-    """The training on a cluster of one pod with four devices, as ModelArts describes it."""
-    config = root / "user" / "config"
-    config.mkdir(parents=True)
-    (config / "jobstart_hccl.json").write_text(json.dumps(rank_table()))
-    job: Running = supervised(
-        *("--restarts", "1", "--restart-delay", "0", "--release-delay", "0", *options),
-        *("--", sys.executable, str(SCRIPT), str(root / "checkpoint.pt"), *victim),
-        root=root,
-        environ={
-            "MA_CURRENT_INSTANCE_NAME": POD,
-            "MA_NUM_HOSTS": "1",
-            "MA_NUM_GPUS": "4",
-            "VC_TASK_INDEX": "0",
-            "VC_WORKER_HOSTS": "127.0.0.1",
-            "RANK_TABLE_FILE": str(config),
-            "MASTER_PORT": str(free_port()),
-            # Where the ranks talk to each other is not left to what this machine's name means.
-            "GLOO_SOCKET_IFNAME": "lo",
-            "OMP_NUM_THREADS": "1",
-        },
-    )
-    return job
-
-
-def rank_table() -> dict[str, object]:
-    """A template 2 table; the devices' ids are physical, those of a pod that has the upper half."""
-    devices = [{"device_id": str(4 + rank), "device_ip": f"192.1.10.{rank}"} for rank in RANKS]
-    instance = {"pod_name": POD, "server_id": "192.168.0.25", "devices": devices}
-    group = {
-        "group_name": "job-trainjob",
-        "device_count": "4",
-        "instance_count": "1",
-        "instance_list": [instance],
-    }
-    return {"status": "completed", "group_count": "1", "group_list": [group]}
-
-
-def ended(job: Running) -> int:
-    """Its exit code; on a loaded machine it needs longer than other tests."""
-    job.process.wait(RUN_SECONDS)
-    return job.end()
-
-
-def begun(job: Running, generation: int) -> list[str]:
-    """Where every rank began."""
-    return [line_of(job, rank, generation, "generation ") for rank in RANKS]
-
-
-def digests(job: Running, generation: int) -> list[str]:
-    """What every rank's parameters were in the end."""
-    return [line_of(job, rank, generation, "parameters ") for rank in RANKS]
-
-
-def line_of(job: Running, rank: int, generation: int, beginning: str) -> str:
-    """The line among those of a rank, which torch adds warnings to."""
-    said = job.said(rank, generation)
-    (line,) = (line for line in said if line.startswith(beginning))
-    return line
