@@ -23,6 +23,7 @@ from ascend_supervisor.output.last_lines import Activity, to_nobody
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.hang import Hang, SilentRank
 from ascend_supervisor.probes.signs_of_life import voices
+from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.pattern_format import PatternFormat
 from ascend_supervisor.progress.progress import SharedSteps
 from ascend_supervisor.progress.reader import Reader
@@ -226,6 +227,10 @@ class Training(Probe):
     def reached(self) -> Reached:
         """How far this generation has come, by all that is known here."""
         return self._record.reached
+
+    def go_on(self, account: KeptAccount) -> None:
+        """Go on with the account of the job, which was there before this server."""
+        self._record.go_on(account, self._clock.elapsed())
 
     def hear(self, steps: SharedSteps) -> None:
         """Take in what another server has told."""

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ascend_supervisor.progress.reading import Lasting, StepNumber
+
 Category = Literal[
     "waiting",
     "start",
@@ -22,6 +24,9 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 Doing = Literal["waiting", "starting", "stepping", "stopping", "restarting"]
 NANOSECONDS = 10**9
+MOST_PAUSE_SECONDS = 3600.0
+"""A platform starts again sooner: if more seems to lie between, the clock was set, or it is a run
+of another day."""
 EPOCH = 1 << 40
 """More steps than an epoch has."""
 
@@ -39,19 +44,21 @@ class Position(NamedTuple):
 
 
 class KeptAccount(Struct, frozen=True):
-    """What the state file keeps of an account, and a later start in the same place goes on with.
+    """What is kept of an account: a later start in the same place goes on with it.
+
+    So does a server that joins the job later.
 
     ``account`` are seconds by category, to the millisecond: their sum is the whole time.
     ``percent_training`` is None while no step was seen. ``best_step`` is the furthest one, in the
     epoch ``best_epoch`` if steps are counted within epochs.
     """
 
-    account: Mapping[str, float]
-    percent_training: float | None = None
-    best_step: int | None = None
-    best_epoch: int = 0
-    generations: int = 0
-    hangs: int = 0
+    account: Mapping[str, Lasting]
+    percent_training: Lasting | None = None
+    best_step: StepNumber | None = None
+    best_epoch: StepNumber = 0
+    generations: StepNumber = 0
+    hangs: StepNumber = 0
 
     def after(self, seconds: float, category: Category) -> KeptAccount:
         """The same, when further ``seconds`` have passed."""

@@ -90,12 +90,15 @@ class SharedSteps(Struct, frozen=True):
     """What the ranks of one server have told in a generation, for the other servers.
 
     ``reading`` came ``age`` seconds before this was written; its own moment means nothing there.
+    ``account`` is that of the job when this was ``written`` (seconds since 1970, on that server).
     """
 
     generation: StepNumber
     rank: StepNumber | None
     age: Lasting
     reading: Reading
+    account: KeptAccount | None = None
+    written: Lasting = 0.0
 
 
 def position_of(reading: Reading) -> Position:

@@ -68,6 +68,12 @@ class TrainingRecord:
         """The rank that tells the steps; None if it is unknown."""
         return None if self._generation is None else self._generation.rank
 
+    def go_on(self, account: KeptAccount, now: float) -> None:
+        """Go on with the account of the job, if it has more generations than are known here."""
+        if account.generations > self._account.generations:
+            self._account = beginning(now, account)
+            self._best = self._account.best
+
     def wait(self, now: float) -> None:
         """A generation is being prepared."""
         self._account = self._account.waits(now)
@@ -172,7 +178,8 @@ class TrainingRecord:
             resumed=generation.resumed,
             is_within_epoch=epoch > 0,
         )
-        return SharedSteps(generation.number, generation.rank, now - known.step_at, reading)
+        age = now - known.step_at
+        return SharedSteps(generation.number, generation.rank, age, reading, self.account(now))
 
     def hear(self, told: SharedSteps, now: float) -> list[Event]:
         """What follows from the steps of another server; nothing if ranks here tell theirs.

@@ -134,6 +134,34 @@ def test_a_generation_is_stuck_that_does_not_pass_the_best_step_before_it():
     ]
 
 
+def test_a_server_that_joins_later_goes_on_with_the_account_of_the_job_and_its_best_step():
+    old = record()
+    told(old, range(1, 41), 5.0)
+    old.stop(50.0, hung=True)
+    old.end(52.0)
+    shared = old.told(60.0)
+    assert shared is not None
+    shared = msgspec.json.decode(msgspec.json.encode(shared), type=SharedSteps)
+    assert shared.account == old.account(60.0)
+    new = TrainingRecord(1e9, 1000.0)
+    new.go_on(shared.account, 1036.0)
+    assert new.account(1036.0) == old.account(60.0)
+    new.wait(1036.0)
+    new.begin(1, 1040.0)
+    told(new, range(21, 31), 1045.0)
+    assert new.end(1055.0) == Reached(step=30, best=40, is_stuck=True)
+    account = new.account(1055.0)
+    assert (account.generations, account.hangs, account.account["waiting"]) == (2, 1, 4.0)
+    assert (account.account["trained_again"], account.account["training"]) == (10.0, 39.0)
+
+
+def test_who_knows_as_many_generations_keeps_an_account_of_its_own():
+    job = record()
+    before = job.account(9.0)
+    job.go_on(KeptAccount({"training": 3600.0}, 90.0, 1000, 0, 1), 9.0)
+    assert job.account(9.0) == before
+
+
 def test_steps_that_are_heard_of_after_the_end_count_as_the_best_ones_and_are_no_news():
     job = record()
     job.stop(9.0, hung=False)

@@ -21,8 +21,6 @@ from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, Stat
 
 EPOCH_KEY = "epoch"
 ABOUT_KEY = "about"
-STEPS = "steps"
-"""How far the training is: nothing is decided by it."""
 SERVER, READY, DONE, ALIVE = "server", "ready", "done", "alive"
 """The first words of the keys of a member."""
 
@@ -47,6 +45,14 @@ def lease_of(word: str) -> int:
     is for its ``alive``, and lives for one TTL.
     """
     return int.from_bytes(sha256(word.encode()).digest()[:8], "big") % MOST_LEASE + 1
+
+
+def steps_key(lease: int) -> str:
+    """How far the training is, in the job with this ``lease``; nothing is decided by it.
+
+    A job of the same name may have left its own within the last hour.
+    """
+    return f"steps/{lease}"
 
 
 def server_key(index: int) -> str:

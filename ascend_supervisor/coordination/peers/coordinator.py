@@ -27,7 +27,7 @@ from ascend_supervisor.coordination.peers.ends import (
 from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.requests import Troubles, boot_time, first_answer
 from ascend_supervisor.coordination.peers.session import Session
-from ascend_supervisor.coordination.peers.shared_steps import SHARE_SECONDS, share_steps
+from ascend_supervisor.coordination.peers.shared_steps import SHARE_SECONDS, share_steps, take_over
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.tables import Tables, place_beside
 from ascend_supervisor.coordination.peers.waiting import telling_waits
@@ -181,6 +181,8 @@ class Peers:
             async with telling_waits(session, self._clock, self._report):
                 order = await self._ordered(session, tables.stay_ready)
         if isinstance(order, StartRanks):
+            if order.generation and not self._servers and self._meeting.steps is not None:
+                await take_over(self._store, self._meeting.steps)
             at = tables.agreed(session, order.roster)
             now = boot_time()
             left = budget_at(session.memory, self._meeting.budget, now).left(now)

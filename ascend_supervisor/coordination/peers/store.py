@@ -214,13 +214,16 @@ class Store:
 
     async def steps(self) -> bytes:
         """What a server has told of the steps of the job; empty if none has."""
-        answer = await self._etcd.read(Get(Key(records.STEPS)))
+        if self._job is None:
+            return b""
+        answer = await self._etcd.read(Get(Key(records.steps_key(self._job))))
         return next(iter(values_of(answer.got).values()), b"")
 
     async def write_steps(self, told: bytes) -> None:
         """Not before the job has begun: they live as long as its other records."""
         if self._job is not None:
-            await self._etcd.transact(Transaction(then=(Put(records.STEPS, told, self._job),)))
+            put = Put(records.steps_key(self._job), told, self._job)
+            await self._etcd.transact(Transaction(then=(put,)))
 
     @asynccontextmanager
     async def watch(self, revision: int, near: Near | None = None) -> AsyncIterator[Watch]:
