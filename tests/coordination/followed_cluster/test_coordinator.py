@@ -124,6 +124,7 @@ async def test_another_table_is_a_free_restart_with_the_new_ranks(cluster: Clust
 
 
 @pytest.mark.long
+@pytest.mark.long
 async def test_a_table_without_us_ends_this_server(cluster: Cluster) -> None:
     async def we_are_left_out(_: Life) -> Outcome:
         cluster.table.write_bytes(table(PEER, OTHER))
