@@ -68,7 +68,8 @@ def begun(job: Running, generation: int) -> list[str]:
 
 def digests(job: Running, generation: int) -> list[str]:
     """What every rank's parameters were in the end."""
-    return [line_of(job, rank, generation, "parameters ") for rank in RANKS]
+    told = "parameters "
+    return [line_of(job, rank, generation, told).removeprefix(told) for rank in RANKS]
 
 
 def line_of(job: Running, rank: int, generation: int, beginning: str) -> str:
