@@ -71,9 +71,9 @@ def test_a_job_tells_its_steps_what_was_lost_and_what_its_time_went_to(supervise
     assert sums(end["account"]) == pytest.approx(duration(job), abs=0.3)
 
 
-def duration(job: Running) -> float:
-    """Seconds from its first event to its last, by its own time stamps."""
-    stamps = [event["ts"] for event in (job.events[0], job.events[-1])]
+def duration(job: Running, last: Running | None = None) -> float:
+    """Seconds from its first event to its last, or that of a later one, by their time stamps."""
+    stamps = [event["ts"] for event in (job.events[0], (last or job).events[-1])]
     hours = [stamp[11:].rstrip("Z").split(":") for stamp in stamps]
     began, ended = (int(h) * 3600 + int(m) * 60 + float(s) for h, m, s in hours)
     return (ended - began) % 86400
@@ -160,7 +160,6 @@ for step in range(1, 1000):
     line(step)
     time.sleep(0.02)
 """
-    began = time.time()
     killed = supervised("--standalone", "1", *python(source))
     killed.wait_for("training.started")
     time.sleep(1.0)
@@ -169,5 +168,44 @@ for step in range(1, 1000):
     again = supervised("--standalone", "1", *python(source.replace("1000", "11")))
     assert again.end() == 0
     account = again.events[-1]["account"]
-    assert sums(account) == pytest.approx(time.time() - began, abs=1.0)
+    assert sums(account) == pytest.approx(duration(killed, again), abs=1.5)
     assert account["unknown"] > 1.0
+
+
+def test_a_stop_during_the_back_off_leaves_no_time_out(supervised):
+    fails = f"""{RANK}
+for step in range(1, 20):
+    line(step)
+    time.sleep(0.02)
+sys.exit(3)
+"""
+    backs_off = supervised(
+        *("--standalone", "1", "--restarts", "1", "--restart-delay", "30"), *python(fails)
+    )
+    backs_off.wait_for("restart.scheduled")
+    time.sleep(1.0)
+    backs_off.send(signal.SIGTERM)
+    assert backs_off.end() == 143
+    account = backs_off.events[-1]["account"]
+    assert account["restarting"] == pytest.approx(1.0, abs=0.5)
+    assert sums(account) == pytest.approx(duration(backs_off), abs=0.3)
+
+
+def test_a_second_signal_to_stop_changes_no_category(supervised):
+    deaf = f"""{RANK}
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for step in range(1, 1000):
+    line(step)
+    time.sleep(0.02)
+"""
+    job = supervised("--standalone", "1", "--grace", "2", *python(deaf))
+    job.wait_for("training.started")
+    for _ in range(2):
+        job.send(signal.SIGTERM)
+        job.wait_for("signal.received")
+        time.sleep(0.5)
+    assert job.end() == 143
+    account = job.events[-1]["account"]
+    assert account["stopping"] == pytest.approx(2.0, abs=1.0)
+    assert sums(account) == pytest.approx(duration(job), abs=0.3)

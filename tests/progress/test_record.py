@@ -155,6 +155,33 @@ def test_a_server_that_joins_later_goes_on_with_the_account_of_the_job_and_its_b
     assert (account.account["trained_again"], account.account["training"]) == (10.0, 39.0)
 
 
+@pytest.mark.parametrize("steps", [range(0), range(30, 45)], ids=["before a step", "in steps"])
+def test_a_generation_that_is_withdrawn_costs_its_time_once(steps):
+    job = record()
+    told(job, range(1, 41), 5.0)
+    job.stop(45.0, hung=False)
+    job.end(46.0)
+    job.wait(46.0)
+    job.begin(1, 50.0)
+    told(job, steps, 52.0)
+    job.stop(70.0, hung=False)
+    job.end(71.0)
+    job.wait(71.0)  # one that is withdrawn before it starts only waits
+    job.wait(75.0)
+    job.begin(3, 80.0)
+    told(job, range(20, 51), 82.0)
+    account = job.account(112.0)
+    assert sum(account.account.values()) == 112.0
+    assert account.generations == 3
+    assert account.account["waiting"] == 13.0
+    assert account.account["stopping"] == 2.0
+    assert account.best_step == 50
+    # In generation 3 the steps up to the best one before it were trained already.
+    again = 20.0 if not steps else 24.0
+    assert account.account["trained_again"] >= again
+    assert account.account["start"] == (27.0 if not steps else 9.0)
+
+
 def test_who_knows_as_many_generations_keeps_an_account_of_its_own():
     job = record()
     before = job.account(9.0)
