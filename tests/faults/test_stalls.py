@@ -1,0 +1,92 @@
+"""Training that stands still, in whole jobs: the usual limit of a minute, by a clock that is fast.
+
+The supervisor sees a clock that is FAST times as fast as ours, so that the minute takes 3 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.running import Running, python
+
+FAST = 20
+LIMIT = 60.0
+NOISE = 20.0
+"""Seconds of the fast clock that a busy machine may take for anything: 1 s of ours."""
+STEPS, STANDS_AT = 24, 16
+
+pytestmark = [
+    # It is the same code for all users.
+    pytest.mark.parametrize("way", ["ordinary"], indirect=True),
+]
+
+RANK = f"""
+import os, sys, time
+generation, pause = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), float(sys.argv[1])
+for step in range(1, {STEPS + 1}) if generation == 0 else range({STANDS_AT - 3}, {STEPS + 1}):
+    time.sleep(0.02)
+    line = f" iteration {{step:8d}}/{STEPS:8d} | consumed samples: 16 | lm loss: 2.382640E+00 |"
+    os.write(1, f"{{line}}\\n".encode())
+    if generation == 0 and step == {STANDS_AT}:
+        time.sleep(pause)
+"""
+
+
+@pytest.fixture
+def fast(bad_day) -> Callable[..., Running]:
+    """``fast(*options, pause=...)``: a job that stands still once, for so many seconds of ours."""
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not found:
+        pytest.skip("libfaketime is missing (Debian's package libfaketime)")
+    clock = {"LD_PRELOAD": str(found[0]), "FAKETIME": f"+0 x{FAST}", "NO_FAKE_STAT": "1"}
+
+    def start(*options: str, pause: float) -> Running:
+        dashes, *command = python(RANK)
+        words = (dashes, "env", "-u", "LD_PRELOAD", *command, str(pause))
+        job: Running = bad_day("--standalone", "1", *options, *words, environ=clock)
+        return job
+
+    return start
+
+
+def test_a_hang_by_the_steps_ends_the_generation_and_is_in_the_account(fast):
+    options = ("--restarts", "1", "--restart-delay", "0", "--release-delay", "0")
+    job = fast("--hang-timeout", "auto", *options, pause=600)
+    assert job.end() == 0
+    (hang,) = job.all("hang.noticed")
+    assert (hang["source"], hang["limit_seconds"], hang["ranks"]) == ("steps", LIMIT, [0])
+    assert LIMIT <= hang["silent_seconds"] < LIMIT + NOISE
+    hung, done = job.all("generation.ended")
+    assert (hung["outcome"], hung["step"]) == ("fault", STANDS_AT)
+    assert (done["outcome"], done["step"]) == ("completed", STEPS)
+    assert job.all("training.stalled") == []
+    end = job.events[-1]
+    assert LIMIT <= end["account"]["stalled"] < LIMIT + NOISE
+    assert "until hangs were noticed" in end["msg"]
+    assert "a restart and a hang took the rest" in end["msg"]
+
+
+def test_a_stall_is_told_and_ends_nothing(fast):
+    job = fast(pause=(LIMIT + 10) / FAST)
+    assert job.end() == 0
+    (stalled,) = job.all("training.stalled")
+    assert (stalled["step"], stalled["limit_seconds"]) == (STANDS_AT, LIMIT)
+    assert LIMIT <= stalled["silent_seconds"] < LIMIT + 10
+    assert "rank 0 waits in <string>:" in stalled["msg"]
+    (resumed,) = job.all("training.resumed")
+    assert resumed["step"] == STANDS_AT + 1
+    assert resumed["silent_seconds"] >= LIMIT + 10
+    assert resumed["limit_seconds"] == pytest.approx(5 * resumed["silent_seconds"], abs=0.01)
+    assert job.all("hang.noticed") == []
+    assert job.events[-1]["account"]["stalled"] == 0.0
+    assert job.events[-1]["account"]["training"] > LIMIT
+
+
+def test_a_stall_is_not_told_with_stall_notice_off(fast):
+    job = fast("--stall-notice", "off", pause=(LIMIT + 10) / FAST)
+    assert job.end() == 0
+    assert [event["event"] for event in job.events if "stall" in event["event"]] == []
+    assert job.all("training.resumed") == []
