@@ -243,6 +243,20 @@ async def test_a_generation_that_completes_long_after_its_last_step_did_not_hang
         assert stage.record.account(stage.clock.elapsed()).hangs == hangs
 
 
+async def test_steps_that_were_not_looked_at_before_a_failure_are_no_silence():
+    async def announce(outcome: Outcome, uptime: float) -> None:
+        pass
+
+    stage = Stage()
+    last = stage.steps(range(1, 31), at=10.0)
+    await stage.run()
+    stage.clock.time = last + 2.5
+    stage.outputs[0].take(b" iteration       31/    1000 | consumed samples: 1 |\n", last + 1.0)
+    await stage.probe.announcing(announce)(Fault("a device failed", 1), 1.0)
+    assert stage.record.step == 31
+    assert stage.record.account(stage.clock.elapsed()).hangs == 0
+
+
 async def test_ranks_that_share_a_pipe_and_tell_the_same_steps_one_after_the_other():
     stage = Stage()
     said = "".join(f"step {step}/90 | loss 1.0\n" for step in range(1, 11))
