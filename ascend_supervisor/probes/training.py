@@ -70,15 +70,15 @@ class _Source(Struct):
     seen: int = 0
     looked_at: float = -inf
 
-    def read(self, now: float, most: int | None = None) -> list[Reading]:
-        """What it has said since; of a long output only the last ``most`` bytes are read."""
+    def read(self, at: float, most: int | None = None) -> list[Reading]:
+        """What it has said since, the last of it ``at``; the last ``most`` bytes of much."""
         chunk = self.activity.since(self.seen)
         has_gap = most is not None and len(chunk) > most
-        self.seen, self.looked_at = self.activity.bytes, now
+        self.seen = self.activity.bytes
         if has_gap:
             self.reader.skip()
-            return self.reader.read(chunk[-(most or 0) :], now)
-        return self.reader.read(chunk, now)
+            return self.reader.read(chunk[-(most or 0) :], at)
+        return self.reader.read(chunk, at)
 
 
 LOOK_SECONDS = 20.0
@@ -147,9 +147,9 @@ class Training(Probe):
     def _finish(self, life: Life) -> None:
         self._find_sources(life)
         for source in self._sources.values():
-            now = self._clock.elapsed()
-            self._take(source.rank, source.read(now))
-            self._take(source.rank, source.reader.end(now))
+            at = self._heard_at(source)
+            self._take(source.rank, source.read(at))
+            self._take(source.rank, source.reader.end(at))
         self._hear(life)
         self._tell_slow_patterns()
 
@@ -216,10 +216,16 @@ class Training(Probe):
             if is_other and now - source.looked_at < OTHERS_SECONDS:
                 continue
             read += min(source.activity.bytes - source.seen, LOOK_BYTES)
-            self._take(source.rank, source.read(now, LOOK_BYTES))
+            source.looked_at = now
+            self._take(source.rank, source.read(self._heard_at(source), LOOK_BYTES))
         self._hear(life)
         self._tell_slow_patterns()
         return read
+
+    def _heard_at(self, source: _Source) -> float:
+        """When its latest output came, by ``elapsed``: a look may be half a second later."""
+        age = max(self._clock.now() - source.activity.spoke_at, 0.0)
+        return self._clock.elapsed() - age
 
     def told(self) -> SharedSteps | None:
         """What the ranks of this server have told, for the other servers."""
