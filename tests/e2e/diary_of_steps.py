@@ -18,6 +18,8 @@ DRAWN_SECONDS = 0.15
 """tqdm draws at most ten times a second, and then only after the next step."""
 DRAWN_STEPS = 6
 """When steps become slower, tqdm still draws only every so many as it did before."""
+BELIEVED = 3
+"""A bar that may count anything is believed after so many drawings."""
 LOOK_SECONDS = 0.5
 """A look may come as late on a loaded machine."""
 MOMENT = 0.002
@@ -70,7 +72,8 @@ Event = dict[str, Any]
 def false_steps(events: list[Event], lives: list[Life]) -> Iterator[str]:
     """What the events say of steps that is not what the training did.
 
-    Each must be one that was made in this generation, and the last one as far as a bar tells it.
+    Each must be one that was made in this generation, and the last one as far as a bar tells it,
+    or where a bar began that was believed a few drawings later.
     When a generation has ended, everything has been read.
     """
     for event in events:
@@ -87,7 +90,7 @@ def false_steps(events: list[Event], lives: list[Life]) -> Iterator[str]:
 
 
 TOLD_LATE = {
-    "training.started": LOOK_SECONDS,
+    "training.started": BELIEVED * DRAWN_SECONDS + LOOK_SECONDS,  # the first of them is told
     "training.progress": DRAWN_SECONDS + LOOK_SECONDS,
     "generation.ended": DRAWN_SECONDS,
 }
