@@ -92,7 +92,7 @@ class Living(Struct, frozen=True):
 
     ``activity_of_workers`` belongs to a launcher's workers that write logs of their own, in the
     order of its ``worker_logs``. ``ranks_of_workers`` maps the pids of a launcher's workers to
-    ranks, as they are seen.
+    ranks, as they are seen. ``is_warm``: it had been a standby.
     """
 
     spec: ProcessSpec
@@ -100,6 +100,7 @@ class Living(Struct, frozen=True):
     activity: Activity
     activity_of_workers: tuple[Activity, ...] = ()
     ranks_of_workers: Mapping[int, int] = field(default_factory=dict)
+    is_warm: bool = False
 
 
 class Life(Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import counted, restarts_words, who
+from ascend_supervisor.events.words import counted, duration, restarts_words, who
 
 
 class GenerationStarted(Event, frozen=True):
@@ -34,11 +34,29 @@ class ProcessStarted(Event, frozen=True):
     child_pid: int
     log: str
     program: str | None = None
+    warm: bool = False
 
     @property
     def sentence(self) -> str:
         subject = who(self.rank, self.program)
-        return f"{subject} runs as process {self.child_pid}, its log is {self.log}"
+        warm = ", which had made its imports" if self.warm else ""
+        return f"{subject} runs as process {self.child_pid}{warm}, its log is {self.log}"
+
+
+class StandbysReady(Event, frozen=True):
+    """So many ``standbys`` have made their imports, in ``seconds``; they hold ``memory_bytes``."""
+
+    name: ClassVar[str] = "standbys.ready"
+    standbys: int
+    seconds: float
+    memory_bytes: int
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{counted(self.standbys, 'standby')} ready after {duration(self.seconds)}: the next "
+            f"generation starts warm; they take {self.memory_bytes / 1e9:.1f} GB of memory"
+        )
 
 
 class ProcessExited(Event, frozen=True):

@@ -12,7 +12,8 @@ class TrainingStarted(Event, frozen=True):
     """The first step of a generation, ``start_seconds`` after its first process.
 
     ``rank`` and ``format`` say who told it, and in which of the known formats. ``resumed_step`` is
-    where the ranks say that they went on; null if they do not.
+    where the ranks say that they went on; null if they do not. ``warm``: all ranks of this server
+    had been standbys.
     """
 
     name: ClassVar[str] = "training.started"
@@ -22,13 +23,14 @@ class TrainingStarted(Event, frozen=True):
     rank: int | None
     format: str
     resumed_step: int | None = None
+    warm: bool = False
 
     @property
     def sentence(self) -> str:
         resumed = "" if self.resumed_step is None else f", resumed at step {self.resumed_step:,}"
         return (
             f"generation {self.generation} trains: step {self.step:,} came "
-            f"{self.start_seconds:.1f} s after the start{resumed}"
+            f"{self.start_seconds:.1f} s after the {'warm ' * self.warm}start{resumed}"
         )
 
 

@@ -12,11 +12,12 @@ from math import inf
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.errors import HANG
-from ascend_supervisor.events import Report
+from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.events.training import TrainingStalled
+from ascend_supervisor.events.training import TrainingStalled, TrainingStarted
 from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.outcome import Completed, Fault, Outcome, Reached
 from ascend_supervisor.output.last_lines import Activity, to_nobody
@@ -232,6 +233,11 @@ class Training(Probe):
         return self._record.told(self._clock.elapsed())
 
     @property
+    def makes_steps(self) -> bool:
+        """Whether this generation has told a step."""
+        return self._record.step is not None
+
+    @property
     def reached(self) -> Reached:
         """How far this generation has come, by all that is known here."""
         return self._record.reached
@@ -274,9 +280,16 @@ class Training(Probe):
     def _take(self, rank: int | None, readings: list[Reading]) -> None:
         before = self._record.steps_told
         for event in self._record.take(readings, rank):
-            self._report(event)
+            self._report(self._completed(event))
         if self._record.steps_told != before:
             self._step_at, self._is_told = self._clock.now(), False
+
+    def _completed(self, event: Event) -> Event:
+        """With what only the processes show."""
+        if not isinstance(event, TrainingStarted) or self._life is None:
+            return event
+        ranks = [living for living in self._life.processes if living.spec.significant]
+        return replace(event, warm=bool(ranks) and all(living.is_warm for living in ranks))
 
     def _overdue(self, life: Life) -> float:
         """In how many seconds a step is overdue; inf if nobody is to be told.

@@ -132,6 +132,10 @@ class Children:
         if child.returncode is None:
             self._kept.add(child.pid)
 
+    def keep_no_longer(self, child: Child) -> None:
+        """It serves one generation from now on, and a sweep may end it."""
+        self._kept.discard(child.pid)
+
     def spawn(
         self,
         argv: Sequence[str],

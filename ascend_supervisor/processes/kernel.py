@@ -146,6 +146,40 @@ def memory(proc_cgroup: Path, root: Path) -> CgroupMemory | None:
     return None
 
 
+def free_memory(proc_cgroup: Path, root: Path, meminfo: Path) -> int | None:
+    """Bytes that processes here may still take before memory runs out; None if it is unknown.
+
+    What the machine has to spare, or less, if our cgroup allows less; its file cache can be
+    dropped, apart from what is in use. ``meminfo`` is /proc/meminfo.
+    """
+    rooms = [_machine_room(meminfo)]
+    for folder, is_v1 in _places(proc_cgroup, root):
+        for place in (folder, *_outer(folder, root)):
+            limit = _number(place / ("memory.limit_in_bytes" if is_v1 else "memory.max"))
+            used = _number(place / ("memory.usage_in_bytes" if is_v1 else "memory.current"))
+            if limit is not None and used is not None:
+                rooms.append(limit - used + _droppable(place, is_v1=is_v1))
+    return min((room for room in rooms if room is not None), default=None)
+
+
+def _machine_room(meminfo: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _droppable(place: Path, *, is_v1: bool) -> int:
+    name = "total_inactive_file" if is_v1 else "inactive_file"
+    with suppress(OSError, ValueError):
+        for line in (place / "memory.stat").read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key == name:
+                return int(value)
+    return 0
+
+
 def _number(path: Path) -> int | None:
     """None if it cannot be read, is no number ("max"), or is unlimited."""
     with suppress(OSError, ValueError):

@@ -30,9 +30,26 @@ def port_holder(address: str, port: int, root: Path = proc.PROC) -> str | None:
     return None
 
 
+def listening_ports(files: frozenset[str], root: Path = proc.PROC) -> list[int]:
+    """The TCP ports at which a process listens that has these open ``files``."""
+    sockets = {one for one in files if one.startswith("socket:[")}
+    if not sockets:
+        return []
+    return sorted({port for _, port, inode in _listeners(root) if f"socket:[{inode}]" in sockets})
+
+
 def _listening(address: str, port: int, root: Path) -> Iterator[str]:
     """The inodes of the sockets that listen there, of IPv4 and IPv6."""
     wanted = ip_address(address)
+    for host, number, inode in _listeners(root):
+        found = _address(host)
+        is_there = found == wanted or found.is_unspecified or wanted.is_unspecified
+        if number == port and is_there:
+            yield inode
+
+
+def _listeners(root: Path) -> Iterator[tuple[str, int, str]]:
+    """The address, as the kernel writes it, the port and the inode of each socket that listens."""
     for name in ("tcp", "tcp6"):
         try:
             lines = (root / "self" / "net" / name).read_text().splitlines()[1:]
@@ -41,10 +58,8 @@ def _listening(address: str, port: int, root: Path) -> Iterator[str]:
         for line in lines:
             fields = line.split()
             host, _, number = fields[1].rpartition(":")
-            found = _address(host)
-            is_there = found == wanted or found.is_unspecified or wanted.is_unspecified
-            if fields[3] == LISTENS and int(number, 16) == port and is_there:
-                yield fields[9]
+            if fields[3] == LISTENS:
+                yield host, int(number, 16), fields[9]
 
 
 def _address(digits: str) -> IPv4Address | IPv6Address:

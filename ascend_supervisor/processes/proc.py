@@ -136,6 +136,12 @@ def listed(directory: str) -> list[str]:
         return []
 
 
+def resident_bytes(pid: int, proc: Path = PROC) -> int:
+    """The memory that a process has, with what it shares; 0 if it is gone."""
+    fields = _stat_fields(f"{proc}/{pid}")
+    return int(fields[21]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
+
+
 class Resident(Struct, frozen=True):
     """A process and the memory that it has, in bytes."""
 

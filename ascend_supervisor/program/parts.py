@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.operations import Operations
@@ -26,6 +27,7 @@ from ascend_supervisor.output.terminal import terminal_of
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import (
     become_subreaper,
+    free_memory,
     memory,
     parent_death_prefix,
     start_guardian,
@@ -42,6 +44,7 @@ from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
 from ascend_supervisor.settings.peers_options import without_password
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.user_variables import OWNER
+from ascend_supervisor.standbys.pool import Room, Standbys
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
@@ -98,6 +101,8 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
         report=report,
         guardian=guardian,
     )
+    if settings.warm:
+        runtime = replace(runtime, standbys=_standbys(settings, runtime))
     interrupts = Interrupts(report, logs.reopen, clock, given.patience.grace)
     removals = Removals()
     notify = _listener(settings, runtime, removals)
@@ -120,6 +125,20 @@ def _logs(settings: Settings, place: Place, report: Report) -> RankLogs:
     about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
     rotation = Rotation(settings.log_max_size, settings.log_keep, place.start.label)
     return RankLogs(rotation, about, report)
+
+
+def _standbys(settings: Settings, runtime: Runtime) -> Standbys:
+    root = Path("/sys/fs/cgroup")
+    free = partial(free_memory, Path("/proc/self/cgroup"), root, Path("/proc/meminfo"))
+    return Standbys(
+        runtime.children,
+        runtime.guardian,
+        runtime.environ,
+        settings.warm_import,
+        Room.beside_ranks(free),
+        runtime.clock,
+        runtime.report,
+    )
 
 
 def _listener(settings: Settings, runtime: Runtime, removals: Removals) -> Listener:

@@ -113,6 +113,8 @@ async def _main(given: Premises, earlier: EarlierStart, listen: Listen, leave: L
         _start_side_tasks(tasks, parts)
         claim, job = partial(_claim, ourselves, place, parts), partial(job_of, given, parts)
         end = await exited(claim, job, parts.runtime)
+        if parts.runtime.standbys is not None:
+            await parts.runtime.standbys.end()
         end = end.with_retryable_code(settings.retryable_exit_code)
         await parts.notify.remove_file()
         clock, training = parts.runtime.clock, parts.chronicle.training
@@ -139,6 +141,8 @@ def _start_side_tasks(tasks: TaskGroup, parts: Parts) -> None:
     tasks.start_soon(parts.control.serve)
     tasks.start_soon(parts.runtime.outputs.logs.watch)
     tasks.start_soon(parts.notify.listen)
+    if parts.runtime.standbys is not None:
+        tasks.start_soon(parts.runtime.standbys.keep)
 
 
 async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:

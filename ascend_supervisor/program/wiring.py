@@ -28,6 +28,7 @@ from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.probes.training import Attention, Training
+from ascend_supervisor.probes.warming import Warming
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes
@@ -205,6 +206,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
             # Also without limits: a rank may say itself that it hangs.
             Silence(given.limits, runtime.clock, runtime.report),
             training,
+            *_warming(runtime, training),
             operations.requests,
         ],
         sweep=partial(_end_leftovers, runtime),
@@ -291,6 +293,12 @@ def _looks(given: Premises, parts: Parts) -> tuple[LastLook, Dump]:
         return await stacks().take(life, "dump")
 
     return look, dump
+
+
+def _warming(runtime: Runtime, training: Training) -> Sequence[Probe]:
+    if runtime.standbys is None:
+        return []
+    return [Warming(runtime.standbys, lambda: training.makes_steps, runtime.clock)]
 
 
 def _for_devices(devices: Sequence[str], runtime: Runtime) -> Sequence[Probe]:

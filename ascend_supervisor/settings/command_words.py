@@ -208,6 +208,34 @@ def shell_script_of(command: Sequence[str]) -> str | None:
     return first if name and "/" in first and not PYTHON.fullmatch(name) else None
 
 
+class PythonProgram(Struct, frozen=True):
+    """A command that begins with Python: the ``interpreter`` with its options, then its ``words``.
+
+    ``words`` are a script and its arguments, or ``-m``, a module and its arguments.
+    """
+
+    interpreter: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+_KEEP_NO_STANDBY = frozenset("ix")
+"""Python's options after which it does not just run a script from its first line to its last."""
+
+
+def python_program(command: Sequence[str]) -> PythonProgram | None:
+    """None if the command does not begin with Python and a script or a module."""
+    if not PYTHON.fullmatch(PurePath(command[0]).name):
+        return None
+    run = _run_by_python(command[1:])
+    if not run.module and not run.script:
+        return None
+    words = ("-m", run.module, *run.arguments) if run.module else (run.script, *run.arguments)
+    options = tuple(command[: len(command) - len(words)])
+    is_split = options + words == tuple(command)
+    letters = {letter for word in options[1:] if word[:2] != "--" for letter in word[1:2]}
+    return PythonProgram(options, words) if is_split and not letters & _KEEP_NO_STANDBY else None
+
+
 class _RunByPython(Struct, frozen=True):
     """A module or a script; both are empty for code in the command itself, or from stdin."""
 

@@ -103,6 +103,8 @@ class Settings(Struct, frozen=True):
     progress_pattern: tuple[str, ...]
     progress_interval: float
     stall_notice: StallNotice
+    warm: bool
+    warm_import: tuple[str, ...]
     hang_timeout: float | Literal["auto"] | None  # None, of these four: off
     rank_hang_timeout: float | None
     watchdog: float | None

@@ -161,6 +161,15 @@ def read_paths(found: object) -> tuple[Path, ...]:
     return tuple(map(read_path, found if isinstance(found, list) else [found]))
 
 
+def read_modules(found: object) -> tuple[str, ...]:
+    """Names of Python modules, such as ``transformers.models.gpt2``; one, or several in a list."""
+    names = tuple(found if isinstance(found, list) else [found])
+    for name in names:
+        if not isinstance(name, str) or not all(map(str.isidentifier, name.split("."))):
+            raise ValueError("the name of a Python module")
+    return names
+
+
 def read_progress_patterns(found: object) -> tuple[str, ...]:
     """One, or several in a list."""
     from ascend_supervisor.progress.pattern_format import (  # noqa: PLC0415  (seldom)

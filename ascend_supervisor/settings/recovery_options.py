@@ -22,6 +22,7 @@ from ascend_supervisor.settings.readers import (
     StallNotice,
     read_hang_dump,
     read_hang_timeout,
+    read_modules,
     read_progress_patterns,
 )
 
@@ -66,6 +67,19 @@ RESTARTS: Group = (
             "end the job after N charged generations in a row that came no further than the best "
             "step before them; 0 is no limit",
             default="3",
+        ),
+        Option(
+            "warm",
+            FLAG,
+            "keep a standby for each rank that has made its imports, so that the next generation "
+            "trains sooner (COMMAND: python and a script or -m; it costs memory)",
+            default="false",
+        ),
+        Option(
+            "warm-import",
+            Kind("NAME", read_modules, repeats=True),
+            "a further module that standbys import, of an installed package; may be repeated",
+            needs="warm",
         ),
     ),
 )

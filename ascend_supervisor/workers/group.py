@@ -79,11 +79,14 @@ class WorkerGroup:
 
     def _start(self, spec: ProcessSpec, output: RankOutput, tasks: TaskGroup) -> None:
         runtime = self._runtime
-        process = start(spec, output, runtime.children, runtime.environ, runtime.clock.elapsed())
+        now, standbys = runtime.clock.elapsed(), runtime.standbys
+        process = start(spec, output, runtime.children, runtime.environ, now, standbys)
         self._processes.append(process)
         launched = LaunchedWorkers(process, runtime)
         activity, of_workers = output.activity, output.activity_of_workers
-        living = Living(spec, process.pid, activity, of_workers, launched.ranks)
+        living = Living(
+            spec, process.pid, activity, of_workers, launched.ranks, process.is_warm
+        )
         self._life.processes.append(living)
         runtime.guardian.watch(process.identity)
         tasks.start_soon(self._watch, process)
@@ -93,7 +96,9 @@ class WorkerGroup:
             tasks.start_soon(launched.take_the_census)
         rank, local_rank, log = spec.rank, spec.local_rank, str(spec.log)
         runtime.report(
-            ProcessStarted(rank, local_rank, self.generation, process.pid, log, spec.program)
+            ProcessStarted(
+                rank, local_rank, self.generation, process.pid, log, spec.program, process.is_warm
+            )
         )
 
     async def verdict(self) -> Completed | Crashed | Fault:

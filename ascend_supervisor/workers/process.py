@@ -23,6 +23,7 @@ from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import Stat, catches, environ
 from ascend_supervisor.processes.process_groups import ProcessGroups, leading_children
 from ascend_supervisor.scarcity import scarcity
+from ascend_supervisor.standbys.pool import Standbys
 
 FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGCONT})
 """The others go to the leader only: helpers have no handler, and the default action ends them."""
@@ -32,9 +33,16 @@ class Process:
     """A started process. Its session, and so its process group, has its pid."""
 
     def __init__(
-        self, spec: ProcessSpec, child: Child, output: RankOutput, started_at: float
+        self,
+        spec: ProcessSpec,
+        child: Child,
+        output: RankOutput,
+        started_at: float,
+        *,
+        is_warm: bool = False,
     ) -> None:
         self.spec = spec
+        self.is_warm = is_warm
         self.output = output
         self.started_at = started_at
         self.identity = _identity(child.pid)
@@ -199,8 +207,9 @@ def start(
     parent: Children,
     inherited: Mapping[str, str],
     now: float,
+    standbys: Standbys | None = None,
 ) -> Process:
-    """Start ``spec`` with ``inherited`` as its environment, changed as the spec says.
+    """Start ``spec``, from one of the ``standbys`` if one suits, with ``inherited`` as its environment, changed as the spec says.
 
     Raises CommandNotFound, CannotExecute, CannotWrite (its working directory) or Unavailable (the
     machine has no room for another process). What ``prepare`` has checked may have changed since.
@@ -208,7 +217,8 @@ def start(
     environ = changed(inherited, spec.environ)
     try:
         with output.write_end() as write_end:
-            child = parent.spawn(
+            warm = standbys.become(spec, environ, write_end) if standbys else None
+            child = warm or parent.spawn(
                 spec.argv,
                 environ=environ,
                 cwd=str(spec.cwd),
@@ -219,7 +229,7 @@ def start(
     except OSError as error:
         raise _refusal(spec, error) from error
     with parent.spare_descriptor():
-        return Process(spec, child, output, now)
+        return Process(spec, child, output, now, is_warm=warm is not None)
 
 
 def _refusal(

@@ -12,6 +12,7 @@ from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.processes.kernel import CgroupMemory
 from ascend_supervisor.processes.ownership import Ownership
+from ascend_supervisor.standbys.pool import Standbys
 from ascend_supervisor.tasks.clock import Clock
 
 
@@ -24,3 +25,4 @@ class Runtime(Struct, frozen=True):
     clock: Clock
     report: Report
     guardian: Guardian = field(default_factory=Guardian)
+    standbys: Standbys | None = None

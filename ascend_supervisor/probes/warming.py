@@ -1,0 +1,45 @@
+"""Has standbys made (--warm) once a generation trains: before, they would slow its start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+
+from ascend_supervisor.life import Life, Plan
+from ascend_supervisor.outcome import Fault
+from ascend_supervisor.probes import Probe
+from ascend_supervisor.standbys.pool import Standbys
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import first
+
+LATEST_SECONDS = 60.0
+"""After which standbys are started although no step was told."""
+LOOK_SECONDS = 0.5
+
+
+class Warming(Probe):
+    """``makes_steps`` tells whether the generation has made its first step."""
+
+    def __init__(self, standbys: Standbys, makes_steps: Callable[[], bool], clock: Clock) -> None:
+        self._standbys = standbys
+        self._makes_steps = makes_steps
+        self._clock = clock
+
+    async def ready(self, plan: Plan) -> None:  # noqa: ARG002
+        """The CPU time is for the ranks now."""
+        self._standbys.halt()
+
+    async def must_end(self, life: Life) -> Fault:
+        """Never: it has no reason to."""
+        start = life.plan.start
+        if start.restarts_left or start.cluster is not None:
+            await first(self._first_step, partial(self._clock.sleep, LATEST_SECONDS))
+            if not life.is_ending:
+                self._standbys.want(life.plan.specs)
+        return await super().must_end(life)
+
+    async def _first_step(self) -> None:
+        while not self._makes_steps():
+            await self._clock.sleep(LOOK_SECONDS)

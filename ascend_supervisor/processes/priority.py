@@ -1,0 +1,64 @@
+"""How much a process gives way to others: CPU time, the disk, and memory when it runs out."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+from ascend_supervisor.processes import proc
+
+MOST_NICE = 19
+CAP_SYS_NICE = 23
+"""linux/capability.h."""
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+"""The numbers of the system call."""
+WHO_PROCESS, CLASS_SHIFT, CLASS_IDLE, CLASS_NONE = 1, 13, 3, 0
+"""linux/ioprio.h."""
+FIRST_VICTIM = 1000
+"""Of oom_score_adj(5): the kernel kills such a process before all others."""
+
+
+def give_way(pid: int) -> None:
+    """From now on it runs when nobody else wants to, as far as ``take_part`` can undo that."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text(f"{FIRST_VICTIM}")
+    if _may_undo():
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, pid, MOST_NICE)
+    _set_io(pid, CLASS_IDLE)
+
+
+def take_part(pid: int) -> bool:
+    """All its threads are as this process is; False if that could not be done."""
+    try:
+        own = Path("/proc/self/oom_score_adj").read_text()
+        Path(f"/proc/{pid}/oom_score_adj").write_text(own)
+        for thread in map(int, proc.listed(f"/proc/{pid}/task")):
+            nice = os.getpriority(os.PRIO_PROCESS, 0)
+            if os.getpriority(os.PRIO_PROCESS, thread) != nice:
+                os.setpriority(os.PRIO_PROCESS, thread, nice)
+            _set_io(thread, CLASS_NONE)
+    except OSError:
+        return False
+    return True
+
+
+def _may_undo() -> bool:
+    """Whether a nice value may be lowered again (see setpriority(2))."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NICE)
+    if 20 - soft <= os.getpriority(os.PRIO_PROCESS, 0):
+        return True
+    for line in proc.read("/proc/self/status").splitlines():
+        if line.startswith(b"CapEff:"):
+            return bool(int(line.split()[1], 16) >> CAP_SYS_NICE & 1)
+    return False
+
+
+def _set_io(thread: int, io_class: int) -> None:
+    number = IOPRIO_SET.get(platform.machine())
+    if number is not None:
+        ctypes.CDLL(None).syscall(number, WHO_PROCESS, thread, io_class << CLASS_SHIFT)

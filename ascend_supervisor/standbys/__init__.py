@@ -1,0 +1,1 @@
+"""Standbys (--warm): processes that have imported what a rank imports, and wait to become one."""

@@ -1,0 +1,235 @@
+"""The standbys of this server: started one after another, watched, and given to the next ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NoReturn
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.generations import StandbysReady
+from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
+from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.children import Child, Children
+from ascend_supervisor.processes.guardian_link import Guardian
+from ascend_supervisor.settings.command_words import PythonProgram
+from ascend_supervisor.standbys.fitness import obstacle
+from ascend_supervisor.standbys.standby import Standby, Warmed, Word
+from ascend_supervisor.standbys.warm_command import read_too_early, warm_program
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import first
+
+ROOM_SECONDS, WARMING_ROOM_SECONDS = 5.0, 0.1
+"""How often the free memory is looked at: while standbys wait, and while one makes its imports."""
+WARM_SECONDS = 600.0
+"""How long the imports of one may take."""
+SPARE_PART, LEAST_SPARE, MOST_SPARE = 16, 64 << 20, 1 << 30
+"""Standbys leave a sixteenth of the memory free, between 64 MiB and 1 GiB (bytes)."""
+END_SECONDS = 5.0
+
+
+class Room(Struct, frozen=True):
+    """``free`` tells how many bytes processes here may still take; None: unknown."""
+
+    free: Callable[[], int | None]
+    spare: int
+
+    @classmethod
+    def beside_ranks(cls, free: Callable[[], int | None]) -> Room:
+        """A sixteenth of what is free now stays free."""
+        part = (free() or 0) // SPARE_PART
+        return cls(free, min(max(part, LEAST_SPARE), MOST_SPARE))
+
+    @property
+    def is_short(self) -> bool:
+        free = self.free()
+        return free is not None and free < self.spare
+
+
+class Standbys:
+    """None are started before ``want``; ``keep`` runs beside the job, until ``end``.
+
+    They inherit ``environ``, changed as the spec of a rank says, and import ``imports``, too.
+    """
+
+    def __init__(
+        self,
+        children: Children,
+        guardian: Guardian,
+        environ: Mapping[str, str],
+        imports: Sequence[str],
+        room: Room,
+        clock: Clock,
+        report: Report,
+    ) -> None:
+        self._children = children
+        self._guardian = guardian
+        self._environ = environ
+        self._imports = imports
+        self._room = room
+        self._clock = clock
+        self._report = report
+        self._standbys: list[Standby] = []
+        self._wanted: tuple[ProcessSpec, ...] = ()
+        self._change = anyio.Event()
+        self._told: set[str] = set()
+
+    def want(self, specs: Sequence[ProcessSpec]) -> None:
+        """One standby for each of ``specs`` that is a rank is to be ready."""
+        self._told = set()
+        self._wanted = tuple(spec for spec in specs if spec.rank is not None)
+        ranks = {spec.rank for spec in self._wanted}
+        for standby in tuple(self._standbys):
+            if standby.spec.rank not in ranks:
+                self._drop(standby)
+        self._changed()
+
+    def halt(self) -> None:
+        """A generation is about to start: those that are not ready would take its CPU time."""
+        self._wanted = ()
+        for standby in self._standbys:
+            if not standby.is_ready:
+                self._drop(standby)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._change.set()
+        self._change = anyio.Event()
+
+    def become(
+        self, spec: ProcessSpec, environ: Mapping[str, str], output: int
+    ) -> Child | None:
+        """The process of a standby that now is the rank of ``spec``; None if none can be it."""
+        program = warm_program(spec)
+        if isinstance(program, str):
+            return None
+        for standby in sorted(self._standbys, key=lambda one: one.spec.rank != spec.rank):
+            if not self._suits(standby, spec, program, environ):
+                continue
+            self._standbys.remove(standby)
+            try:
+                standby.become(Word(environ, program.words, str(spec.cwd)), output)
+            except OSError as error:
+                self._tell(spec, f"it cannot be told to go on: {error.strerror}")
+                self._forget(standby)
+                continue
+            return standby.child
+        return None
+
+    def _suits(
+        self,
+        standby: Standby,
+        spec: ProcessSpec,
+        program: PythonProgram,
+        environ: Mapping[str, str],
+    ) -> bool:
+        if not standby.is_ready or not standby.lives:
+            return False
+        if standby.interpreter != program.interpreter:
+            return False
+        if others := read_too_early(standby.environ, environ):
+            self._tell(spec, f"it was started with another {others[0]}, which is read only once")
+            return False
+        return True
+
+    async def keep(self) -> NoReturn:
+        """Start what is wanted, and end what is of no use; for ever."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                change = self._change
+                await first(partial(self._warm, tasks), change.wait)
+        raise AssertionError
+
+    async def _warm(self, tasks: TaskGroup) -> None:
+        """Have one for each rank that is wanted, then watch the memory."""
+        wanted, began = self._wanted, self._clock.elapsed()
+        for spec in wanted:
+            has_one = any(standby.spec.rank == spec.rank for standby in self._standbys)
+            if not has_one and not await self._warmed(spec, tasks):
+                break
+        if wanted and self._standbys:
+            taken = sum(proc.resident_bytes(one.child.pid) for one in self._standbys)
+            seconds = round(self._clock.elapsed() - began, 3)
+            self._report(StandbysReady(len(self._standbys), seconds, taken))
+        while self._standbys:
+            await self._clock.sleep(ROOM_SECONDS)
+            if self._room.is_short:
+                self._refuse(self._standbys[-1], SHORT)
+        await anyio.sleep_forever()
+
+    async def _warmed(self, spec: ProcessSpec, tasks: TaskGroup) -> bool:
+        """Whether the standby of ``spec`` is ready, so that another one may follow."""
+        program = warm_program(spec)
+        if isinstance(program, str):
+            self._tell(spec, program)
+            return False
+        if self._room.is_short:
+            self._tell(spec, SHORT)
+            return False
+        environ = changed(self._environ, spec.environ)
+        try:
+            standby = Standby(spec, program, environ, self._imports, self._children)
+        except OSError as error:
+            self._tell(spec, f"it cannot be started: {error.strerror}")
+            return False
+        self._standbys.append(standby)
+        self._guardian.watch(standby.identity)
+        tasks.start_soon(self._watch, standby)
+        told = await first(standby.warmed, self._out_of_room, self._too_slow)
+        if standby not in self._standbys:  # a generation starts
+            return False
+        refused = told.refused or obstacle(standby.child.pid)
+        if refused:
+            self._refuse(standby, refused)
+        return not refused
+
+    async def _watch(self, standby: Standby) -> None:
+        await standby.live()
+        if standby in self._standbys and standby.is_ready:
+            self._refuse(standby, "it has ended by itself")
+
+    async def _out_of_room(self) -> Warmed:
+        while not self._room.is_short:
+            await self._clock.sleep(WARMING_ROOM_SECONDS)
+        return Warmed(refused=SHORT)
+
+    async def _too_slow(self) -> Warmed:
+        await self._clock.sleep(WARM_SECONDS)
+        return Warmed(refused=f"its imports take more than {WARM_SECONDS:g} s")
+
+    def _refuse(self, standby: Standby, why: str) -> None:
+        self._tell(standby.spec, why)
+        self._drop(standby)
+
+    def _tell(self, spec: ProcessSpec, why: str) -> None:
+        """One sentence for all ranks that have no standby for the same reason."""
+        if why not in self._told:
+            self._told.add(why)
+            self._report(Diagnostic("--warm", f"{spec.name} has no standby: {why}", None))
+
+    def _drop(self, standby: Standby) -> None:
+        self._standbys.remove(standby)
+        self._forget(standby)
+
+    def _forget(self, standby: Standby) -> None:
+        self._guardian.ended(standby.identity)
+        standby.end()
+
+    async def end(self) -> None:
+        """The job is over: none is left when this returns, or after END_SECONDS."""
+        children = [standby.child for standby in self._standbys]
+        self._wanted = ()
+        for standby in tuple(self._standbys):
+            self._drop(standby)
+        self._changed()
+        with anyio.move_on_after(END_SECONDS):
+            for child in children:
+                await child.ended()
+
+
+SHORT = "there is too little memory beside the ranks"
