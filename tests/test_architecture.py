@@ -67,7 +67,9 @@ BEFORE_ALL = frozenset(
 
 The Python that a plan asks for a module is the last process of a program that starts no job.
 """
-BESIDE_US = frozenset({f"programs.{name}" for name in ("guardian", "mpirun_head", "mpirun_node")})
+BESIDE_US = frozenset(
+    {f"programs.{name}" for name in ("guardian", "mpirun_head", "mpirun_node", "warm_rank")}
+)
 """Programs of their own, which import nothing of ours."""
 
 GENERAL = ("processes/", "files/", "tasks/", "etcd/")

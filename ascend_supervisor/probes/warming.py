@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-import anyio
-
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Plan
 from ascend_supervisor.outcome import Fault
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.standbys.pool import Standbys
+from ascend_supervisor.standbys.pool import Standbys, Wish
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 
 LATEST_SECONDS = 60.0
 """After which standbys are started although no step was told."""
 LOOK_SECONDS = 0.5
+WAIT_SECONDS = 0.5
+"""A table that is complete is found sooner."""
 
 
 class Warming(Probe):
-    """``makes_steps`` tells whether the generation has made its first step."""
+    """``makes_steps`` tells whether the generation has made its first step.
 
-    def __init__(self, standbys: Standbys, makes_steps: Callable[[], bool], clock: Clock) -> None:
+    ``foreseen`` are the ranks of the first one, as far as they can be known before the cluster has
+    said who is where.
+    """
+
+    def __init__(
+        self,
+        standbys: Standbys,
+        foreseen: Sequence[ProcessSpec],
+        makes_steps: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
         self._standbys = standbys
+        self._foreseen = _ranks(foreseen)
         self._makes_steps = makes_steps
         self._clock = clock
 
+    async def released(self) -> None:
+        """While the cluster is waited for, nobody else needs the CPU time."""
+        if self._foreseen:
+            self._standbys.want(Wish(self._foreseen, WAIT_SECONDS, at_once=True))
+
     async def ready(self, plan: Plan) -> None:  # noqa: ARG002
         """The CPU time is for the ranks now."""
+        self._foreseen = ()
         self._standbys.halt()
 
     async def must_end(self, life: Life) -> Fault:
@@ -37,9 +55,13 @@ class Warming(Probe):
         if start.restarts_left or start.cluster is not None:
             await first(self._first_step, partial(self._clock.sleep, LATEST_SECONDS))
             if not life.is_ending:
-                self._standbys.want(life.plan.specs)
+                self._standbys.want(Wish(_ranks(life.plan.specs)))
         return await super().must_end(life)
 
     async def _first_step(self) -> None:
         while not self._makes_steps():
             await self._clock.sleep(LOOK_SECONDS)
+
+
+def _ranks(specs: Sequence[ProcessSpec]) -> tuple[ProcessSpec, ...]:
+    return tuple(spec for spec in specs if spec.rank is not None)

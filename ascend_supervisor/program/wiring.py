@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from time import thread_time
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.control.operations import Dump, Run
-from ascend_supervisor.errors import SettingsRefused, Unavailable
+from ascend_supervisor.errors import Refusal, SettingsRefused, Unavailable
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
@@ -206,7 +208,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
             # Also without limits: a rank may say itself that it hangs.
             Silence(given.limits, runtime.clock, runtime.report),
             training,
-            *_warming(runtime, training),
+            *_warming(given, runtime, plan, training),
             operations.requests,
         ],
         sweep=partial(_end_leftovers, runtime),
@@ -295,10 +297,27 @@ def _looks(given: Premises, parts: Parts) -> tuple[LastLook, Dump]:
     return look, dump
 
 
-def _warming(runtime: Runtime, training: Training) -> Sequence[Probe]:
+def _warming(
+    given: Premises, runtime: Runtime, plan: Planner, training: Training
+) -> Sequence[Probe]:
     if runtime.standbys is None:
         return []
-    return [Warming(runtime.standbys, lambda: training.makes_steps, runtime.clock)]
+    foreseen = _foreseen(given, plan)
+    return [Warming(runtime.standbys, foreseen, lambda: training.makes_steps, runtime.clock)]
+
+
+def _foreseen(given: Premises, plan: Planner) -> Sequence[ProcessSpec]:
+    """The ranks of the first generation if this server holds the first ranks, one for each NPU."""
+    found = given.cluster.given
+    if found is None:
+        if not (count := len(npus(DEVICES))):
+            return ()
+        found = standalone_table(count)
+    node_rank = given.cluster.node_rank or 0
+    start = Start(0, found, node_rank, found.table.entries[node_rank], 0)
+    with suppress(Refusal):
+        return plan(start).specs
+    return ()
 
 
 def _for_devices(devices: Sequence[str], runtime: Runtime) -> Sequence[Probe]:

@@ -1,11 +1,18 @@
 """Imports what a script imports, waits for the word, and runs the script; a program of its own.
 
-    python [OPTIONS] warm_rank.py FD SCRIPT
+    python [OPTIONS] warm_rank.py FD [--import NAME]... SCRIPT [ARGUMENT]...
+    python [OPTIONS] warm_rank.py FD [--import NAME]... -m MODULE [ARGUMENT]...
 
-It runs in the user's interpreter (3.7 and later) and imports nothing of ours. The top-level imports
-of SCRIPT that lie in site-packages are made at once; the script's own modules are left to it. Then
-it reads the word from FD to its end: JSON with environ, argv and cwd, where argv[0] is the script.
-An end without a word ends it.
+It runs in the user's interpreter (3.7 and later) and imports nothing of ours. The imports at the
+top of the script that lie in installed packages are made at once, as the script would make them;
+its own modules are left to it. What comes behind a statement that may change how something is
+imported is left to it, too.
+
+Then it says so at FD, a socket, in a line of JSON: ``warm`` (seconds), and ``refused`` (half a
+sentence) if it would not be what the script is without it. The word is one byte with two
+descriptors: the output of the rank, and a file of JSON with its environ, argv and cwd. An end
+without a word ends it. A word to one that has refused, or has not asked yet, starts the script cold
+in its place.
 """
 
 from __future__ import annotations
@@ -13,149 +20,314 @@ from __future__ import annotations
 import array
 import ast
 import builtins
-import importlib
 import importlib.machinery
 import json
 import os
+import runpy
 import socket
+import stat
 import sys
 import time
 import types
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+HERE = os.path.abspath(__file__)
+INSTALLED = ("site-packages", "dist-packages")
+DESCRIPTORS = 2
 
 
-def top_imports(path: str) -> list[str]:
-    """Names of the modules that the file imports at its top, in order; none if unreadable."""
+class Program(NamedTuple):
+    """What is to run: ``words`` begin with a script, or with ``-m`` and a module."""
+
+    words: list[str]
+
+    @property
+    def module(self) -> str | None:
+        """The module after -m, if that is what runs."""
+        return self.words[1] if self.words[0] == "-m" else None
+
+    @property
+    def first_path(self) -> str | None:
+        """What the interpreter puts first on sys.path; None: nothing (-I, -P)."""
+        if self.module is None and os.path.isdir(self.words[0]):
+            return self.words[0]
+        if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
+            return None
+        if self.module is not None:
+            return os.getcwd()
+        return os.path.dirname(os.path.realpath(self.words[0]))
+
+    @property
+    def file(self) -> str | None:
+        """Where its source is; None if it is not found."""
+        if self.module is None:
+            inside = os.path.join(self.words[0], "__main__.py")
+            return inside if os.path.isdir(self.words[0]) else self.words[0]
+        for name in (self.module + ".__main__", self.module):
+            found = find(name)
+            if found is not None and found.origin and found.origin.endswith(".py"):
+                return found.origin
+        return None
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it can only be started by the interpreter itself."""
+        if self.module is not None:
+            return None
+        script = self.words[0]
+        try:
+            mode = os.stat(script).st_mode
+        except OSError as error:
+            return f"{script} cannot be read: {error.strerror}"
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            return f"{script} is no file"
+        if script.endswith(".pyc"):
+            return f"{script} is compiled"
+        return None
+
+    def run(self) -> None:
+        """As the interpreter runs it; with what it raises."""
+        sys.argv[:] = self.words if self.module is None else ["-m", *self.words[2:]]
+        main = fresh_main()
+        if self.module is not None:
+            runpy._run_module_as_main(self.module)  # type: ignore[attr-defined]  # noqa: SLF001
+        elif is_package(self.words[0]):
+            runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]  # noqa: FBT003, SLF001
+        else:
+            main.__file__ = self.words[0]
+            main.__loader__ = importlib.machinery.SourceFileLoader("__main__", self.words[0])
+            with open(self.words[0], "rb") as file:
+                code = compile(file.read(), self.words[0], "exec", dont_inherit=True)
+            exec(code, main.__dict__)  # noqa: S102  (the user's own script)
+
+
+def find(name: str) -> importlib.machinery.ModuleSpec | None:
+    """Where a module is, without importing the packages around it; None if that is unknown."""
+    path: list[str] | None = None
+    found = None
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        found = importlib.machinery.PathFinder.find_spec(".".join(parts[:end]), path)
+        if found is None:
+            return None
+        path = list(found.submodule_search_locations or ())
+    return found
+
+
+def is_package(script: str) -> bool:
+    """Whether the interpreter takes it for a directory or archive with a __main__."""
+    return os.path.isdir(script) or (not script.endswith(".py") and is_archive(script))
+
+
+def is_archive(path: str) -> bool:
+    """Whether zipimport would find modules in it."""
+    import zipfile  # noqa: PLC0415  (seldom)
+
+    return zipfile.is_zipfile(path)
+
+
+class Import(NamedTuple):
+    """One import: of a module, and of the names behind ``from``."""
+
+    module: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the module comes from an installed package, and from nowhere before it."""
+        found = find(self.module.partition(".")[0])
+        if found is None:
+            return False
+        places = [found.origin or "", *(found.submodule_search_locations or ())]
+        return any(part in place.split(os.sep) for place in places for part in INSTALLED)
+
+    def make(self) -> None:
+        """What it raises is left to the script, which meets it again."""
+        try:
+            __import__(self.module, fromlist=list(self.names))
+        except BaseException:  # noqa: BLE001  (SystemExit, too)
+            return
+
+
+def imports_at_top(source: bytes) -> Iterator[Import]:
+    """Those before the first statement that may change how the next ones go; none if unreadable."""
     try:
-        body = ast.parse(Path(path).read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
-        return []
-    names: list[str] = []
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return
     for node in body:
+        if isinstance(node, ast.Try) and all(map(is_import, node.body)):
+            yield from imports_of(node.body)
+        elif is_import(node):
+            yield from imports_of([node])
+        elif not is_harmless(node):
+            return
+
+
+def is_import(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Import, ast.ImportFrom))
+
+
+def imports_of(nodes: list[ast.stmt]) -> Iterator[Import]:
+    for node in nodes:
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            for alias in node.names:
+                yield Import(alias.name)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.append(node.module)
-    return names
+            yield Import(node.module, tuple(alias.name for alias in node.names))
 
 
-def is_installed(name: str, folder: str) -> bool:
-    """Whether the module is found in site-packages and the script's folder has none of the name."""
-    top = name.partition(".")[0]
-    if importlib.machinery.PathFinder.find_spec(top, [folder]):
+def is_harmless(node: ast.stmt) -> bool:
+    """Definitions, names for values, texts, and what runs only in __main__ or for type checkers."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return True
+    if isinstance(node, ast.If):
+        test = ast.dump(node.test)
+        return "TYPE_CHECKING" in test or ("__name__" in test and "__main__" in test)
+    if isinstance(node, ast.Assign) and not all(isinstance(one, ast.Name) for one in node.targets):
         return False
-    spec = importlib.machinery.PathFinder.find_spec(top)
-    places = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
-    return any("site-packages" in place or "dist-packages" in place for place in places)
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
+        return not any(isinstance(one, (ast.Call, ast.Await)) for one in ast.walk(node))
+    return isinstance(node, ast.Pass)
 
 
-def folder_of(script: str) -> str:
-    """What the interpreter puts first on sys.path for the script."""
-    return os.path.dirname(os.path.realpath(script))  # noqa: PTH120 - as the interpreter does it
+def warm(program: Program, names: list[str]) -> None:
+    """Make the imports; ``names`` are of modules, or of what a module holds."""
+    source = b""
+    path = program.file
+    if path is not None:
+        try:
+            with open(path, "rb") as file:
+                source = file.read()
+        except OSError:
+            pass
+    for one in [*imports_at_top(source), *map(Import, names)]:
+        if one.is_installed:
+            one.make()
 
 
-def warm(script: str) -> None:
-    """Make the imports; one that fails is left to the script, which tells it as it would cold."""
-    folder = folder_of(script)
-    for name in top_imports(script):
-        if is_installed(name, folder):
-            try_import(name)
+def own_module(program: Program) -> str | None:
+    """A file beside the script that an installed package has imported; None if there is none.
+
+    What stands there may read the rank, or be another by the time of the word.
+    """
+    first = program.first_path
+    if first is None:
+        return None
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if "." in name or not isinstance(path, str) or path == HERE:
+            continue
+        folder, file = os.path.split(path)
+        if first == (os.path.dirname(folder) if file == "__init__.py" else folder):
+            return path
+    return None
 
 
-def try_import(name: str) -> None:
-    """One that fails is left to the script."""
-    try:
-        importlib.import_module(name)
-    except Exception:  # noqa: BLE001, S110 - the script meets it again
-        pass
-
-
-def take(word: dict[str, Any]) -> None:
-    """Become the process of the word: its directory, environment and arguments."""
-    os.chdir(word["cwd"])
-    for name in set(os.environ) - set(word["environ"]):
-        del os.environ[name]
-    os.environ.update(word["environ"])
-    sys.argv[:] = word["argv"]
-    sys.path[0] = folder_of(sys.argv[0])
-
-
-def fresh_main(script: str) -> types.ModuleType:
-    """A new __main__ as the interpreter makes it for a script."""
+def fresh_main() -> types.ModuleType:
+    """A new __main__ as the interpreter makes it."""
     main = types.ModuleType("__main__")
-    main.__file__ = script
     vars(main)["__builtins__"] = builtins
-    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", script)
-    main.__annotations__ = {}
-    if hasattr(sys.modules["__main__"], "__cached__"):
-        vars(main)["__cached__"] = None
+    main.__loader__ = importlib.machinery.BuiltinImporter
+    for name in ("__annotations__", "__cached__"):
+        if name in vars(sys.modules["__main__"]):
+            vars(main)[name] = {} if name == "__annotations__" else None
     sys.modules["__main__"] = main
     return main
 
 
-def run(script: str) -> None:
-    """Run the script; what it raises is told without our frames."""
-    main = fresh_main(script)
+def receive(link: socket.socket) -> dict[str, Any]:
+    """The word; the output that comes with it takes the place of ours. Ends without a word."""
+    numbers = array.array("i")
+    data, ancillary, _, _ = link.recvmsg(1, socket.CMSG_SPACE(DESCRIPTORS * numbers.itemsize))
+    for _, _, content in ancillary:
+        numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
+    link.close()
+    if not data or len(numbers) != DESCRIPTORS:
+        os._exit(0)
+    output, word = numbers
+    for number in (1, 2):
+        os.dup2(output, number)
+    os.close(output)
+    with open(word, "rb") as file:
+        return dict(json.loads(file.read().decode()))
+
+
+def take(environ: dict[str, str]) -> None:
+    """The environment of the word, in os.environ and for C."""
+    for name in set(os.environ) - set(environ):
+        del os.environ[name]
+    os.environ.update(environ)
+
+
+def original_words() -> list[str]:
+    """The words of this process: the interpreter, its options, this program and its arguments."""
+    with open("/proc/self/cmdline", "rb") as file:
+        return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+
+
+def interpreter() -> list[str]:
+    words = original_words()
+    return words[: words.index(sys.argv[0])]
+
+
+def run(program: Program) -> None:
+    """Run it; what it raises is told without our frames."""
     try:
-        code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
-        exec(code, main.__dict__)  # noqa: S102 - the user's own script
+        program.run()
     except SystemExit:
         raise
     except BaseException as error:
-        traceback = error.__traceback__
-        hide_our_frames(traceback.tb_next if traceback else None)
+        hide_our_frames(error)
         raise
 
 
-def hide_our_frames(frames: types.TracebackType | None) -> None:
-    """Have the interpreter tell the exception with these frames; the exit status stays its own."""
-    told = sys.excepthook
+def hide_our_frames(error: BaseException) -> None:
+    """Have the interpreter tell the exception without them; the exit status stays its own."""
+    frames, told = error.__traceback__, sys.excepthook
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
 
-    def tell(
-        kind: type[BaseException], error: BaseException, _: types.TracebackType | None
-    ) -> None:
+    def tell(kind: Any, error: BaseException, _: Any) -> None:
         sys.excepthook = told
         told(kind, error.with_traceback(frames), frames)
 
     sys.excepthook = tell
 
 
-def receive(link: socket.socket) -> bytes:
-    """The word; the output that comes with it takes the place of ours."""
-    data, ancillary, _, _ = link.recvmsg(1, socket.CMSG_SPACE(8))
-    numbers = array.array("i")
-    for _, _, content in ancillary:
-        numbers.frombytes(content[:8])
-    if not data or len(numbers) != 2:
-        os._exit(0)
-    output, word = numbers
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
-    with open(word, "rb") as file:
-        return file.read()
-
-
-def start(number: int, words: list[str]) -> None:
-    """Be warm before the word, and the script after it."""
+def main(number: int, words: list[str]) -> None:
+    """Be warm before the word, and the program after it."""
     names = []
     while words[0] == "--import":
         names.append(words[1])
         del words[:2]
-    sys.path.pop(0)
-    began = time.monotonic()
-    warm(words[0])
-    for name in names:
-        try_import(name)
-    sys.path.insert(0, "")
+    start, began = interpreter(), time.monotonic()
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        del sys.path[0]  # the directory of this program
+    program = Program(words)
+    refused = program.obstacle
+    if program.first_path is not None:
+        sys.path.insert(0, program.first_path)
+    if refused is None:
+        warm(program, names)
+        found = own_module(program)
+        refused = found and f"an installed package imports {found} of the script"
     link = socket.socket(fileno=number)
-    link.sendall(json.dumps({"warm": time.monotonic() - began}).encode() + b"\n")
-    text = receive(link)
-    link.close()
-    take(json.loads(text.decode()))
-    run(sys.argv[0])
+    told = {"warm": round(time.monotonic() - began, 3), "refused": refused}
+    link.sendall(json.dumps(told).encode() + b"\n")
+    word = receive(link)
+    take(word["environ"])
+    program = Program(word["argv"])
+    named = 2 if words[0] == "-m" else 1
+    is_other = program.words[:named] != words[:named] or word["cwd"] != os.getcwd()
+    if refused is not None or is_other:
+        os.chdir(word["cwd"])
+        os.execvp(start[0], [*start, *program.words])
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[:] = [*start, *program.words]
+    run(program)
 
 
 if __name__ == "__main__":
-    start(int(sys.argv[1]), sys.argv[2:])
+    main(int(sys.argv[1]), sys.argv[2:])

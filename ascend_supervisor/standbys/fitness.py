@@ -1,4 +1,4 @@
-"""What makes a standby useless: what it holds that only one rank may have. This only reads /proc."""
+"""What makes a standby useless: it holds what only one process may have. This only reads /proc."""
 
 from __future__ import annotations
 

@@ -51,8 +51,20 @@ class Room(Struct, frozen=True):
         return free is not None and free < self.spare
 
 
+class Wish(Struct, frozen=True):
+    """Standbys of these ranks, ``after`` so many seconds; ``at_once``, or one after another."""
+
+    specs: tuple[ProcessSpec, ...] = ()
+    after: float = 0.0
+    at_once: bool = False
+
+    @property
+    def ranks(self) -> frozenset[int | None]:
+        return frozenset(spec.rank for spec in self.specs)
+
+
 class Standbys:
-    """None are started before ``want``; ``keep`` runs beside the job, until ``end``.
+    """None are started before a wish; ``keep`` runs beside the job, until ``end``.
 
     They inherit ``environ``, changed as the spec of a rank says, and import ``imports``, too.
     """
@@ -75,36 +87,34 @@ class Standbys:
         self._clock = clock
         self._report = report
         self._standbys: list[Standby] = []
-        self._wanted: tuple[ProcessSpec, ...] = ()
+        self._wish = Wish()
         self._change = anyio.Event()
         self._told: set[str] = set()
 
-    def want(self, specs: Sequence[ProcessSpec]) -> None:
-        """One standby for each of ``specs`` that is a rank is to be ready."""
+    def want(self, wish: Wish) -> None:
+        """From now on this, and nothing else, is to be ready."""
+        if wish == self._wish:
+            return
         self._told = set()
-        self._wanted = tuple(spec for spec in specs if spec.rank is not None)
-        ranks = {spec.rank for spec in self._wanted}
         for standby in tuple(self._standbys):
-            if standby.spec.rank not in ranks:
+            if standby.spec.rank not in wish.ranks or not standby.is_ready:
                 self._drop(standby)
-        self._changed()
+        self._wish_now(wish)
 
     def halt(self) -> None:
-        """A generation is about to start: those that are not ready would take its CPU time."""
-        self._wanted = ()
-        for standby in self._standbys:
-            if not standby.is_ready:
-                self._drop(standby)
-        self._changed()
+        """A generation is about to start: start no more of them."""
+        self._wish_now(Wish())
 
-    def _changed(self) -> None:
+    def _wish_now(self, wish: Wish) -> None:
+        self._wish = wish
         self._change.set()
         self._change = anyio.Event()
 
-    def become(
-        self, spec: ProcessSpec, environ: Mapping[str, str], output: int
-    ) -> Child | None:
-        """The process of a standby that now is the rank of ``spec``; None if none can be it."""
+    def become(self, spec: ProcessSpec, environ: Mapping[str, str], output: int) -> Child | None:
+        """The process of a standby that now is the rank of ``spec``; None if none can be it.
+
+        One that still makes its imports is ahead of a new process, too.
+        """
         program = warm_program(spec)
         if isinstance(program, str):
             return None
@@ -128,9 +138,9 @@ class Standbys:
         program: PythonProgram,
         environ: Mapping[str, str],
     ) -> bool:
-        if not standby.is_ready or not standby.lives:
+        if not standby.lives or standby.interpreter != program.interpreter:
             return False
-        if standby.interpreter != program.interpreter:
+        if standby.cwd != str(spec.cwd):
             return False
         if others := read_too_early(standby.environ, environ):
             self._tell(spec, f"it was started with another {others[0]}, which is read only once")
@@ -146,43 +156,57 @@ class Standbys:
         raise AssertionError
 
     async def _warm(self, tasks: TaskGroup) -> None:
-        """Have one for each rank that is wanted, then watch the memory."""
-        wanted, began = self._wanted, self._clock.elapsed()
-        for spec in wanted:
-            has_one = any(standby.spec.rank == spec.rank for standby in self._standbys)
-            if not has_one and not await self._warmed(spec, tasks):
-                break
-        if wanted and self._standbys:
-            taken = sum(proc.resident_bytes(one.child.pid) for one in self._standbys)
-            seconds = round(self._clock.elapsed() - began, 3)
-            self._report(StandbysReady(len(self._standbys), seconds, taken))
+        """Fulfil the wish, then watch the memory."""
+        await self._clock.sleep(self._wish.after)
+        if self._wish.specs:
+            await self._fulfil(self._wish, tasks)
         while self._standbys:
             await self._clock.sleep(ROOM_SECONDS)
             if self._room.is_short:
                 self._refuse(self._standbys[-1], SHORT)
         await anyio.sleep_forever()
 
-    async def _warmed(self, spec: ProcessSpec, tasks: TaskGroup) -> bool:
-        """Whether the standby of ``spec`` is ready, so that another one may follow."""
+    async def _fulfil(self, wish: Wish, tasks: TaskGroup) -> None:
+        began = self._clock.elapsed()
+        missing = wish.ranks - {standby.spec.rank for standby in self._standbys}
+        begun = []
+        for spec in wish.specs:
+            if spec.rank in missing:
+                standby = self._begin(spec, tasks)
+                if standby is None or not (wish.at_once or await self._is_fit(standby)):
+                    break
+                begun.append(standby)
+        if wish.at_once:
+            for standby in begun:
+                await self._is_fit(standby)
+        if self._standbys:
+            taken = sum(proc.resident_bytes(one.child.pid) for one in self._standbys)
+            seconds = round(self._clock.elapsed() - began, 3)
+            self._report(StandbysReady(len(self._standbys), seconds, taken))
+
+    def _begin(self, spec: ProcessSpec, tasks: TaskGroup) -> Standby | None:
+        """Start one; None if that cannot be, which is told."""
         program = warm_program(spec)
         if isinstance(program, str):
             self._tell(spec, program)
-            return False
+            return None
         if self._room.is_short:
             self._tell(spec, SHORT)
-            return False
+            return None
         environ = changed(self._environ, spec.environ)
         try:
             standby = Standby(spec, program, environ, self._imports, self._children)
         except OSError as error:
             self._tell(spec, f"it cannot be started: {error.strerror}")
-            return False
+            return None
         self._standbys.append(standby)
         self._guardian.watch(standby.identity)
         tasks.start_soon(self._watch, standby)
+        return standby
+
+    async def _is_fit(self, standby: Standby) -> bool:
+        """Whether it is ready, and may become a rank; else it is ended."""
         told = await first(standby.warmed, self._out_of_room, self._too_slow)
-        if standby not in self._standbys:  # a generation starts
-            return False
         refused = told.refused or obstacle(standby.child.pid)
         if refused:
             self._refuse(standby, refused)
@@ -223,10 +247,9 @@ class Standbys:
     async def end(self) -> None:
         """The job is over: none is left when this returns, or after END_SECONDS."""
         children = [standby.child for standby in self._standbys]
-        self._wanted = ()
         for standby in tuple(self._standbys):
             self._drop(standby)
-        self._changed()
+        self.halt()
         with anyio.move_on_after(END_SECONDS):
             for child in children:
                 await child.ended()

@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from errno import EPERM
 from pathlib import Path
 
 import anyio
@@ -65,8 +66,9 @@ class Standby:
         imports: Sequence[str],
         children: Children,
     ) -> None:
-        """Start it where we are; raises OSError."""
+        """Start it where the rank starts, or else where we are; raises OSError."""
         self.spec = spec
+        self.cwd = str(spec.cwd) if Path(spec.cwd).is_dir() else str(Path.cwd())
         self.environ = environ
         self.interpreter = program.interpreter
         self.is_ready = False
@@ -84,12 +86,12 @@ class Standby:
             self.child: Child = children.spawn(
                 (*program.interpreter, *words),
                 environ=environ,
-                cwd=os.curdir,
+                cwd=self.cwd,
                 output=self._output.write_end,
                 descriptors=(theirs.fileno(),),
             )
             theirs.close()
-            self._link.setblocking(False)
+            self._link.settimeout(0)
             self._open = opened.pop_all()
         children.keep(self.child)
         give_way(self.child.pid)
@@ -139,16 +141,21 @@ class Standby:
         return self._told
 
     def become(self, word: Word, output: int) -> None:
-        """Say the word: from now on it is a rank that writes to the pipe ``output``; raises OSError.
+        """Say the word: from now on it is a rank, and writes to the pipe ``output``.
 
-        What it has printed so far is written there first.
+        Raises OSError. What it has printed so far is written there first.
         """
+        if not self.is_ready and not take_part(self.child.pid):
+            raise PermissionError(EPERM, "it cannot get the priority of a rank")
         self._output.read()
         os.write(output, self._output.content[-MOST_SAID_BYTES:])
-        with open(os.memfd_create("word"), "wb", buffering=0) as file:
-            file.write(json.dumps(msgspec.to_builtins(word)).encode())
-            file.seek(0)
-            socket.send_fds(self._link, [b"\n"], [output, file.fileno()])
+        number = os.memfd_create("word")
+        try:
+            os.write(number, json.dumps(msgspec.to_builtins(word)).encode())
+            os.lseek(number, 0, os.SEEK_SET)
+            socket.send_fds(self._link, [b"\n"], [output, number])
+        finally:
+            os.close(number)
         self._children.keep_no_longer(self.child)
         self._scope.cancel()
 

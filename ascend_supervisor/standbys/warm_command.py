@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.settings.command_words import PythonProgram, python_program
 

@@ -84,9 +84,7 @@ class WorkerGroup:
         self._processes.append(process)
         launched = LaunchedWorkers(process, runtime)
         activity, of_workers = output.activity, output.activity_of_workers
-        living = Living(
-            spec, process.pid, activity, of_workers, launched.ranks, process.is_warm
-        )
+        living = Living(spec, process.pid, activity, of_workers, launched.ranks, process.is_warm)
         self._life.processes.append(living)
         runtime.guardian.watch(process.identity)
         tasks.start_soon(self._watch, process)

@@ -209,8 +209,9 @@ def start(
     now: float,
     standbys: Standbys | None = None,
 ) -> Process:
-    """Start ``spec``, from one of the ``standbys`` if one suits, with ``inherited`` as its environment, changed as the spec says.
+    """Start ``spec`` with ``inherited`` as its environment, changed as the spec says.
 
+    If one of the ``standbys`` suits, that becomes the process.
     Raises CommandNotFound, CannotExecute, CannotWrite (its working directory) or Unavailable (the
     machine has no room for another process). What ``prepare`` has checked may have changed since.
     """
