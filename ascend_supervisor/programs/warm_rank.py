@@ -32,6 +32,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+ABSOLUTE = (3, 9)
+"""From this version on a script has its whole path."""
 HERE = os.path.abspath(__file__)
 INSTALLED = ("site-packages", "dist-packages")
 DESCRIPTORS = 2
@@ -48,10 +50,16 @@ class Program(NamedTuple):
         return self.words[1] if self.words[0] == "-m" else None
 
     @property
+    def script(self) -> str:
+        """As the interpreter names it in __file__ and tracebacks; a path without -m."""
+        word = self.words[0]
+        return os.path.abspath(word) if sys.version_info >= ABSOLUTE else word
+
+    @property
     def first_path(self) -> str | None:
         """What the interpreter puts first on sys.path; None: nothing (-I, -P)."""
-        if self.module is None and os.path.isdir(self.words[0]):
-            return self.words[0]
+        if self.module is None and is_package(self.script):
+            return self.script
         if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
             return None
         if self.module is not None:
@@ -62,8 +70,8 @@ class Program(NamedTuple):
     def file(self) -> str | None:
         """Where its source is; None if it is not found."""
         if self.module is None:
-            inside = os.path.join(self.words[0], "__main__.py")
-            return inside if os.path.isdir(self.words[0]) else self.words[0]
+            inside = os.path.join(self.script, "__main__.py")
+            return inside if os.path.isdir(self.script) else self.script
         for name in (self.module + ".__main__", self.module):
             found = find(name)
             if found is not None and found.origin and found.origin.endswith(".py"):
@@ -77,14 +85,14 @@ class Program(NamedTuple):
             return None
         script = self.words[0]
         try:
-            mode = os.stat(script).st_mode
+            if not stat.S_ISREG(os.stat(script).st_mode):
+                return None if os.path.isdir(script) else f"{script} is no file"
+            source = content(script)
         except OSError as error:
             return f"{script} cannot be read: {error.strerror}"
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            return f"{script} is no file"
         if script.endswith(".pyc"):
             return f"{script} is compiled"
-        return None
+        return None if is_package(script) or is_text(source) else f"{script} is not UTF-8"
 
     def run(self) -> None:
         """As the interpreter runs it; with what it raises."""
@@ -95,10 +103,9 @@ class Program(NamedTuple):
         elif is_package(self.words[0]):
             runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]  # noqa: FBT003, SLF001
         else:
-            main.__file__ = self.words[0]
-            main.__loader__ = importlib.machinery.SourceFileLoader("__main__", self.words[0])
-            with open(self.words[0], "rb") as file:
-                code = compile(file.read(), self.words[0], "exec", dont_inherit=True)
+            main.__file__ = self.script
+            main.__loader__ = importlib.machinery.SourceFileLoader("__main__", self.script)
+            code = compile(content(self.script), self.script, "exec", dont_inherit=True)
             exec(code, main.__dict__)  # noqa: S102  (the user's own script)
 
 
@@ -113,6 +120,20 @@ def find(name: str) -> importlib.machinery.ModuleSpec | None:
             return None
         path = list(found.submodule_search_locations or ())
     return found
+
+
+def content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def is_text(source: bytes) -> bool:
+    """Whether it is UTF-8, or says what else it is; the compiler would not ask."""
+    try:
+        source.decode()
+    except UnicodeDecodeError:
+        return any(b"coding" in line for line in source.splitlines()[:2])
+    return True
 
 
 def is_package(script: str) -> bool:
@@ -198,8 +219,7 @@ def warm(program: Program, names: list[str]) -> None:
     path = program.file
     if path is not None:
         try:
-            with open(path, "rb") as file:
-                source = file.read()
+            source = content(path)
         except OSError:
             pass
     for one in [*imports_at_top(source), *map(Import, names)]:
@@ -315,13 +335,16 @@ def main(number: int, words: list[str]) -> None:
         refused = found and f"an installed package imports {found} of the script"
     link = socket.socket(fileno=number)
     told = {"warm": round(time.monotonic() - began, 3), "refused": refused}
-    link.sendall(json.dumps(told).encode() + b"\n")
+    try:
+        link.sendall(json.dumps(told).encode() + b"\n")
+    except OSError:
+        pass  # the word has come already, and nobody hears us any more
     word = receive(link)
     take(word["environ"])
     program = Program(word["argv"])
     named = 2 if words[0] == "-m" else 1
     is_other = program.words[:named] != words[:named] or word["cwd"] != os.getcwd()
-    if refused is not None or is_other:
+    if refused or is_other or program.obstacle:
         os.chdir(word["cwd"])
         os.execvp(start[0], [*start, *program.words])
     if hasattr(sys, "orig_argv"):

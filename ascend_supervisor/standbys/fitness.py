@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.descriptors import open_files
 from ascend_supervisor.processes.port_holder import listening_ports
 
+CANN = re.compile(rb"/lib(?:ascend\w*|a?log|slog|runtime|hccl\w*)\.so")
 HARMLESS_DEVICES = frozenset(
     f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty")
 )
@@ -32,3 +34,8 @@ def obstacle(pid: int, root: Path = proc.PROC) -> str | None:
 def _is_device(path: str) -> bool:
     is_other = path in HARMLESS_DEVICES or path.startswith((SHARED_MEMORY, "/dev/pts/"))
     return path.startswith("/dev/") and not is_other
+
+
+def has_cann(pid: int, root: Path = proc.PROC) -> bool:
+    """Whether it has loaded a library of CANN, and may have read where that logs."""
+    return CANN.search(proc.read(f"{root}/{pid}/maps")) is not None

@@ -18,7 +18,7 @@ from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.settings.command_words import PythonProgram
-from ascend_supervisor.standbys.fitness import obstacle
+from ascend_supervisor.standbys.fitness import has_cann, obstacle
 from ascend_supervisor.standbys.standby import Standby, Warmed, Word
 from ascend_supervisor.standbys.warm_command import read_too_early, warm_program
 from ascend_supervisor.tasks.clock import Clock
@@ -31,6 +31,8 @@ WARM_SECONDS = 600.0
 SPARE_PART, LEAST_SPARE, MOST_SPARE = 16, 64 << 20, 1 << 30
 """Standbys leave a sixteenth of the memory free, between 64 MiB and 1 GiB (bytes)."""
 END_SECONDS = 5.0
+CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
+"""Differs between ranks, and is read when CANN's own library is loaded."""
 
 
 class Room(Struct, frozen=True):
@@ -59,8 +61,8 @@ class Wish(Struct, frozen=True):
     at_once: bool = False
 
     @property
-    def ranks(self) -> frozenset[int | None]:
-        return frozenset(spec.rank for spec in self.specs)
+    def local_ranks(self) -> frozenset[int | None]:
+        return frozenset(spec.local_rank for spec in self.specs)
 
 
 class Standbys:
@@ -97,7 +99,7 @@ class Standbys:
             return
         self._told = set()
         for standby in tuple(self._standbys):
-            if standby.spec.rank not in wish.ranks or not standby.is_ready:
+            if standby.spec.local_rank not in wish.local_ranks or not standby.is_ready:
                 self._drop(standby)
         self._wish_now(wish)
 
@@ -118,7 +120,9 @@ class Standbys:
         program = warm_program(spec)
         if isinstance(program, str):
             return None
-        for standby in sorted(self._standbys, key=lambda one: one.spec.rank != spec.rank):
+        for standby in sorted(
+            self._standbys, key=lambda one: one.spec.local_rank != spec.local_rank
+        ):
             if not self._suits(standby, spec, program, environ):
                 continue
             self._standbys.remove(standby)
@@ -142,10 +146,13 @@ class Standbys:
             return False
         if standby.cwd != str(spec.cwd):
             return False
-        if others := read_too_early(standby.environ, environ):
-            self._tell(spec, f"it was started with another {others[0]}, which is read only once")
-            return False
-        return True
+        others = set(read_too_early(standby.environ, environ))
+        if CANN_LOGS in others and not has_cann(standby.child.pid):
+            others.discard(CANN_LOGS)
+        if others and standby.spec.local_rank == spec.local_rank:
+            name = min(others)
+            self._tell(spec, f"it was started with another {name}, which is read only once")
+        return not others
 
     async def keep(self) -> NoReturn:
         """Start what is wanted, and end what is of no use; for ever."""
@@ -168,10 +175,10 @@ class Standbys:
 
     async def _fulfil(self, wish: Wish, tasks: TaskGroup) -> None:
         began = self._clock.elapsed()
-        missing = wish.ranks - {standby.spec.rank for standby in self._standbys}
+        missing = wish.local_ranks - {standby.spec.local_rank for standby in self._standbys}
         begun = []
         for spec in wish.specs:
-            if spec.rank in missing:
+            if spec.local_rank in missing:
                 standby = self._begin(spec, tasks)
                 if standby is None or not (wish.at_once or await self._is_fit(standby)):
                     break

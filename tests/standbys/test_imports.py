@@ -1,0 +1,129 @@
+"""Which imports a standby makes, and when it says that it would not be as cold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.standbys.warming import Warm, cold
+
+SHOWS = "import os; print(__name__, 'imported', os.environ['RANK'], flush=True)"
+
+
+@pytest.fixture
+def place(tmp_path):
+    packages = tmp_path / "venv" / "site-packages"
+    packages.mkdir(parents=True)
+    for name in ("large", "lazy", "late"):
+        (packages / f"{name}.py").write_text(SHOWS)
+    (packages / "family").mkdir()
+    (packages / "family" / "__init__.py").write_text(
+        "def __getattr__(name):\n"
+        "    if name != 'Trainer':\n        raise AttributeError(name)\n"
+        "    import lazy\n    return lazy"
+    )
+    (packages / "family" / "child.py").write_text(SHOWS)
+    (packages / "ends.py").write_text("import sys; sys.exit(3)")
+    (packages / "dies.py").write_text("import os; os._exit(4)")
+    (packages / "borrows.py").write_text("import beside")
+    (tmp_path / "beside.py").write_text(SHOWS)
+    return tmp_path
+
+
+def started(place: Path, script: str, names: Sequence[str] = ()) -> tuple[Warm, dict[str, str]]:
+    (place / "script.py").write_text(script)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "RANK": "1",
+        "PYTHONPATH": str(place / "venv" / "site-packages"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return Warm(["script.py"], environ, place, names=names), environ
+
+
+def imported(place: Path, script: str, names: Sequence[str] = ()) -> list[str]:
+    """What was imported before the word, and all that is imported cold."""
+    process, environ = started(place, script, names)
+    told = process.told()
+    assert told["refused"] is None
+    later = {**environ, "RANK": "2"}
+    _, said = process.go(later, place)
+    _, all_said = cold(["script.py"], later, place)
+    assert said.replace("imported 1", "imported 2") == all_said
+    return [line.split()[0] for line in said.splitlines() if line.endswith("imported 1")]
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        ("import large", ["large"]),
+        ("import os, large as x, sys", ["large"]),
+        ("'''Text.'''\nimport late\nN = 3\ndef f(): pass\nimport large", ["late", "large"]),
+        ("from family import Trainer", ["lazy"]),
+        ("from family import child", ["family.child"]),
+        ("import family.child", ["family.child"]),
+        ("try:\n    import large\nexcept ImportError:\n    large = None", ["large"]),
+        ("import beside", []),
+        ("import os\nos.environ['X'] = '1'\nimport large", []),
+        ("import sys\nsys.path.insert(0, '/x')\nimport large", []),
+        ("import warnings\nwarnings.simplefilter('ignore')\nimport large", []),
+        ("import os\nif os.environ.get('X'):\n    import late\nimport large", []),
+        ("def main():\n    import large\nmain()", []),
+        ("import large\nprint(1)\nimport late", ["large"]),
+        ("import no_such_module_here\nimport large", ["large"]),
+    ],
+)
+def test_installed_packages_at_the_top_are_imported_before_the_word(place, script, names):
+    if "no_such" in script:
+        process, environ = started(place, script)
+        assert process.told()["refused"] is None
+        status, said = process.go(environ, place)
+        assert (status, "No module named 'no_such_module_here'" in said) == (1, True)
+        return
+    assert imported(place, script) == names
+
+
+def test_a_module_that_was_asked_for_is_imported_too(place):
+    script = "import os\nos.environ['X'] = '1'\nimport large"
+    assert imported(place, script, ["large"]) == ["large"]
+
+
+def test_an_import_that_exits_is_left_to_the_script(place):
+    process, environ = started(place, "import ends")
+    assert process.told()["refused"] is None
+    assert process.go(environ, place) == (3, "")
+
+
+def test_an_import_that_ends_the_process_ends_it_before_the_word(place):
+    process, _ = started(place, "import dies")
+    assert process.link.recv(10) == b""
+    assert process.end() == (4, "")
+
+
+def test_a_module_beside_the_script_that_a_package_imports_starts_it_cold(place):
+    process, environ = started(place, "import borrows\nprint('on')")
+    refused = process.told()["refused"]
+    assert refused == f"an installed package imports {place / 'beside.py'} of the script"
+    status, said = process.go({**environ, "RANK": "2"}, place)
+    assert (status, said.splitlines()[-2:]) == (0, ["beside imported 2", "on"])
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["absent.py"], "absent.py cannot be read: No such file or directory"),
+        (["/dev/null"], "/dev/null is no file"),
+        (["script.pyc"], "script.pyc is compiled"),
+        (["latin.py"], "latin.py is not UTF-8"),
+    ],
+)
+def test_what_only_the_interpreter_can_start_is_refused_and_starts_cold(place, words, why):
+    (place / "script.pyc").write_bytes(b"no bytecode")
+    (place / "latin.py").write_bytes(b"# \xe9\nprint(1)")
+    environ = {"PATH": os.environ["PATH"]}
+    process = Warm(words, environ, place)
+    assert process.told()["refused"] == why
+    assert process.go(environ, place) == cold(words, environ, place)

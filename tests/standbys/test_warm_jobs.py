@@ -1,0 +1,214 @@
+"""--warm through whole jobs: what starts warm, what does not and why, and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.test_kubeflow_pods import TWO_NPUS
+from tests.running import Running, wait_until
+
+NO_DELAY = ("--restart-delay", "0", "--release-delay", "0", "--min-uptime", "0")
+AS_PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+TRAINS = """
+import large
+import os, sys, time
+def line(step):
+    print(f" iteration {step:8d}/      60 | consumed samples: 16 | elapsed time per iteration "
+        f"(ms): 20.0 | lm loss: 2.382640E+00 |", flush=True)
+print("rank", os.environ["RANK"], sys.argv[1:], *sorted({*sys.modules} & {"large"}), flush=True)
+line(1)
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    while not os.path.exists("fail"):
+        time.sleep(0.02)
+    os._exit(3)
+"""
+LARGE = "import os, time; print('large for', os.environ['RANK'], flush=True); time.sleep(0.3)"
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Where the script is; ``large`` is an installed package."""
+    packages = tmp_path / "env" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "large.py").write_text(LARGE)
+    return tmp_path
+
+
+def train(place: Path) -> list[str]:
+    (place / "train.py").write_text(TRAINS)
+    return ["--", sys.executable, "train.py", "--lr", "1"]
+
+
+def environ(place: Path) -> dict[str, str]:
+    return {"PYTHONPATH": str(place / "env" / "site-packages")}
+
+
+def warm(
+    supervised: Callable[..., Running], place: Path, *options: str, before: Sequence[str] = ()
+) -> Running:
+    return supervised(
+        *("--standalone", "2", "--restarts", "1", "--warm", *NO_DELAY, *options),
+        *train(place),
+        environ=environ(place),
+        before=before,
+    )
+
+
+def fail(place: Path) -> None:
+    (place / "fail").touch()
+
+
+@pytest.mark.parametrize("before", [(), AS_PID_1], ids=["", "1"])
+def test_the_next_generation_starts_from_processes_that_have_made_their_imports(
+    supervised, place, before
+):
+    job = warm(supervised, place, before=before)
+    ready = job.wait_for("standbys.ready")
+    assert ready["standbys"] == 2
+    assert ready["seconds"] >= 0.6  # one after another
+    assert ready["memory_bytes"] > 10_000_000
+    assert "the next generation starts warm" in ready["msg"]
+    fail(place)
+    assert job.end() == 0
+    cold, started = ([e["warm"] for e in job.all("process.started", generation=n)] for n in (0, 1))
+    assert (cold, started) == ([False] * 2, [True] * 2)
+    first, second = job.all("training.started")
+    assert (first["warm"], second["warm"]) == (False, True)
+    assert first["start_seconds"] >= 0.3 > second["start_seconds"]
+    assert f"{second['start_seconds']:.1f} s after the warm start" in second["msg"]
+    for rank in range(2):
+        said = job.said(rank, generation=1)
+        assert said[:2] == [f"large for {rank}", f"rank {rank} ['--lr', '1'] large"]
+        assert f"large for {rank}" in job.log(rank).read_text()
+    assert job.all("diagnostic") == []
+    assert not job.survivors()
+
+
+def test_without_restarts_left_none_is_made(supervised, place):
+    job = warm(supervised, place, "--restarts", "0")
+    job.wait_for("training.started")
+    time.sleep(1.0)
+    fail(place)
+    assert job.end() == 3
+    assert job.all("standbys.ready") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_none_is_left_by_a_supervisor_that_ends_or_is_killed(supervised, place, number):
+    job = warm(supervised, place)
+    job.wait_for("standbys.ready")
+    assert len([one for one in job.survivors() if "warm_rank.py" in one]) == 2
+    job.send(number)
+    job.end()
+    wait_until(lambda: not job.survivors())
+
+
+def test_a_standby_that_is_still_making_its_imports_becomes_the_rank_all_the_same(
+    supervised, place
+):
+    (place / "env" / "site-packages" / "large.py").write_text(f"{LARGE}; time.sleep(1)")
+    job = warm(supervised, place)
+    job.wait_for("training.started")
+    wait_until(lambda: any("warm_rank.py" in one for one in job.survivors()))
+    fail(place)
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=1)] == [True, False]
+    assert job.all("standbys.ready") == []
+    assert not job.all("training.started", generation=1)[0]["warm"]
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import os; f = open('/dev/ptmx')", "its imports have opened /dev/ptmx"),
+        ("import subprocess as s; s.Popen(['sleep', '60'])", "its imports have started "),
+        (
+            "import socket as s; x = s.socket(); x.bind(('127.0.0.1', 0)); x.listen()",
+            "its imports listen at port ",
+        ),
+        (
+            "import os\nif b'warm_rank.py' in open('/proc/self/cmdline', 'rb').read(): os._exit(0)",
+            "its imports have ended it",
+        ),
+    ],
+)
+def test_a_standby_that_holds_what_one_process_may_have_is_ended_and_ranks_start_cold(
+    supervised, place, source, why
+):
+    (place / "env" / "site-packages" / "large.py").write_text(source)
+    job = warm(supervised, place)
+    told = job.wait_for("diagnostic", source="--warm")
+    assert told["message"].startswith(f"rank 0 has no standby: {why}")
+    fail(place)
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started")] == [False] * 4
+    assert not job.survivors()
+
+
+def test_a_command_that_is_not_python_starts_cold_and_says_why(supervised, place):
+    words = train(place)
+    job = supervised(
+        *("--standalone", "1", "--restarts", "1", "--warm", *NO_DELAY),
+        *("--", "sh", "-c", f"exec {words[1]} train.py"),
+        environ=environ(place),
+    )
+    told = job.wait_for("diagnostic", source="--warm")
+    assert told["message"] == (
+        "rank 0 has no standby: COMMAND does not begin with python and a script or a module (-m)"
+    )
+    fail(place)
+    assert job.end() == 0
+
+
+def test_a_variable_that_is_read_once_and_differs_makes_it_useless(supervised, place):
+    job = warm(supervised, place, "--rank-env", "ASCEND_X={generation}")
+    job.wait_for("standbys.ready")
+    fail(place)
+    assert job.end() == 0
+    (told,) = job.all("diagnostic", source="--warm")
+    assert told["message"] == (
+        "rank 0 has no standby: it was started with another ASCEND_X, which is read only once"
+    )
+    assert [e["warm"] for e in job.all("process.started")] == [False] * 4
+
+
+def test_a_standby_that_is_killed_is_told_and_its_rank_starts_cold(supervised, place):
+    job = warm(supervised, place)
+    job.wait_for("standbys.ready")
+    victim = next(int(one.split()[0]) for one in job.survivors() if "warm_rank.py" in one)
+    os.kill(victim, signal.SIGKILL)
+    assert job.wait_for("diagnostic")["message"].endswith("has no standby: it has ended by itself")
+    fail(place)
+    assert job.end() == 0
+    assert sorted(e["warm"] for e in job.all("process.started", generation=1)) == [False, True]
+
+
+def test_while_the_table_is_waited_for_the_first_ranks_warm_already(supervised, place, tmp_path):
+    devices = tmp_path / "devices"
+    devices.mkdir()
+    table = tmp_path / "table.json"
+    before = ("unshare", "--mount", "sh", "-e", "-c", TWO_NPUS, "sh", str(devices))
+    fail(devices)
+    words = [word.replace("train.py", str(place / "train.py")) for word in train(place)]
+    job = supervised(
+        *("--rank-table", str(table), "--warm", "--rank-dir", "same", *NO_DELAY, *words),
+        environ=environ(place),
+        before=before,
+    )
+    assert job.wait_for("standbys.ready")["standbys"] == 2
+    table.write_text(TABLE)
+    job.end()
+    assert [e["warm"] for e in job.all("process.started")] == [True] * 2
+
+
+TABLE = """{"version": "1.0", "status": "completed", "server_count": "1", "server_list": [
+{"server_id": "127.0.0.1", "device": [
+{"device_id": "0", "device_ip": "10.0.0.1", "rank_id": "0"},
+{"device_id": "1", "device_ip": "10.0.0.2", "rank_id": "1"}]}]}"""

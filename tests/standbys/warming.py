@@ -1,0 +1,111 @@
+"""Runs a Python command cold, and warm as the supervisor does, and gives what was seen of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ascend_supervisor
+
+PROGRAM = Path(ascend_supervisor.__file__).parent / "programs" / "warm_rank.py"
+SECONDS = 60
+
+
+Environ = Mapping[str, str]
+
+
+def cold(
+    words: Sequence[str], environ: Environ, cwd: Path, options: Sequence[str] = ()
+) -> tuple[int, str]:
+    """The exit status and the output of a command."""
+    done = subprocess.run(
+        [sys.executable, *options, *words],
+        env=environ,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode()
+
+
+class Warm:
+    """A process that warms; ``go`` is the word."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        environ: Environ,
+        cwd: Path,
+        options: Sequence[str] = (),
+        names: Sequence[str] = (),
+    ) -> None:
+        self.words = words
+        self.link, theirs = socket.socketpair()
+        self.link.settimeout(SECONDS)
+        more = [word for name in names for word in ("--import", name)]
+        self.process = subprocess.Popen(
+            [sys.executable, *options, str(PROGRAM), str(theirs.fileno()), *more, *words],
+            env=environ,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs.fileno(),),
+        )
+        theirs.close()
+
+    def told(self) -> dict[str, Any]:
+        """What it says when it is ready."""
+        said = b""
+        while not said.endswith(b"\n"):
+            chunk = self.link.recv(65536)
+            assert chunk, self.process.communicate()
+            said += chunk
+        return dict(json.loads(said))
+
+    def end(self) -> tuple[int, str]:
+        """Its status, and what it has said."""
+        self.link.close()
+        said, _ = self.process.communicate(timeout=SECONDS)
+        return self.process.returncode, said.decode()
+
+    def go(
+        self, environ: Environ, cwd: Path, words: Sequence[str] | None = None
+    ) -> tuple[int, str]:
+        """The word; then what was seen of the command, with what it said before."""
+        read_end, write_end = os.pipe()
+        word = os.memfd_create("word")
+        text = json.dumps({"environ": environ, "argv": words or self.words, "cwd": str(cwd)})
+        os.write(word, text.encode())
+        os.lseek(word, 0, os.SEEK_SET)
+        socket.send_fds(self.link, [b"\n"], [write_end, word])
+        os.close(write_end)
+        os.close(word)
+        self.link.close()
+        with os.fdopen(read_end, "rb") as output:
+            said = output.read()
+        before, _ = self.process.communicate(timeout=SECONDS)
+        return self.process.returncode, (before + said).decode()
+
+
+def warm(
+    words: Sequence[str],
+    environ: Environ,
+    cwd: Path,
+    options: Sequence[str] = (),
+    names: Sequence[str] = (),
+) -> tuple[int, str]:
+    """As ``cold``, by way of a process that had made its imports."""
+    process = Warm(words, environ, cwd, options, names)
+    told = process.told()
+    assert told["refused"] is None, told
+    return process.go(environ, cwd)
