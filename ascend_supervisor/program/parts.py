@@ -101,8 +101,7 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
         report=report,
         guardian=guardian,
     )
-    if settings.warm:
-        runtime = replace(runtime, standbys=_standbys(settings, runtime))
+    runtime = _with_standbys(settings, runtime)
     interrupts = Interrupts(report, logs.reopen, clock, given.patience.grace)
     removals = Removals()
     notify = _listener(settings, runtime, removals)
@@ -127,10 +126,13 @@ def _logs(settings: Settings, place: Place, report: Report) -> RankLogs:
     return RankLogs(rotation, about, report)
 
 
-def _standbys(settings: Settings, runtime: Runtime) -> Standbys:
+def _with_standbys(settings: Settings, runtime: Runtime) -> Runtime:
+    """With --warm: the standbys are processes like the others, and need the same parts."""
+    if not settings.warm:
+        return runtime
     root = Path("/sys/fs/cgroup")
     free = partial(free_memory, Path("/proc/self/cgroup"), root, Path("/proc/meminfo"))
-    return Standbys(
+    standbys = Standbys(
         runtime.children,
         runtime.guardian,
         runtime.environ,
@@ -139,6 +141,7 @@ def _standbys(settings: Settings, runtime: Runtime) -> Standbys:
         runtime.clock,
         runtime.report,
     )
+    return replace(runtime, standbys=standbys)
 
 
 def _listener(settings: Settings, runtime: Runtime, removals: Removals) -> Listener:

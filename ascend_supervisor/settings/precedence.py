@@ -80,6 +80,8 @@ class Settings(Struct, frozen=True):
     min_uptime: float
     no_restart_on: frozenset[int]
     no_progress_limit: int
+    warm: bool
+    warm_import: tuple[str, ...]
     follow_cluster: bool
     cluster_verdict: float
     reset_file: Path
@@ -103,8 +105,6 @@ class Settings(Struct, frozen=True):
     progress_pattern: tuple[str, ...]
     progress_interval: float
     stall_notice: StallNotice
-    warm: bool
-    warm_import: tuple[str, ...]
     hang_timeout: float | Literal["auto"] | None  # None, of these four: off
     rank_hang_timeout: float | None
     watchdog: float | None

@@ -19,7 +19,7 @@ from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.settings.command_words import PythonProgram
 from ascend_supervisor.standbys.fitness import has_cann, obstacle
-from ascend_supervisor.standbys.standby import Standby, Warmed, Word
+from ascend_supervisor.standbys.standby import Standby, Warmed, WarmStart
 from ascend_supervisor.standbys.warm_command import read_too_early, warm_program
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
@@ -127,7 +127,7 @@ class Standbys:
                 continue
             self._standbys.remove(standby)
             try:
-                standby.become(Word(environ, program.words, str(spec.cwd)), output)
+                standby.become(WarmStart(environ, program.words, str(spec.cwd)), output)
             except OSError as error:
                 self._tell(spec, f"it cannot be told to go on: {error.strerror}")
                 self._forget(standby)

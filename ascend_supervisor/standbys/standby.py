@@ -41,7 +41,7 @@ class Warmed(Struct, frozen=True):
     refused: str | None = None
 
 
-class Word(Struct, frozen=True):
+class WarmStart(Struct, frozen=True):
     """What makes a standby a rank: ``argv`` are its script, or ``-m`` and a module, with arguments.
 
     Text may hold surrogates, as os.environ does.
@@ -140,7 +140,7 @@ class Standby:
         await self._has_told.wait()
         return self._told
 
-    def become(self, word: Word, output: int) -> None:
+    def become(self, start: WarmStart, output: int) -> None:
         """Say the word: from now on it is a rank, and writes to the pipe ``output``.
 
         Raises OSError. What it has printed so far is written there first.
@@ -151,7 +151,7 @@ class Standby:
         os.write(output, self._output.content[-MOST_SAID_BYTES:])
         number = os.memfd_create("word")
         try:
-            os.write(number, json.dumps(msgspec.to_builtins(word)).encode())
+            os.write(number, json.dumps(msgspec.to_builtins(start)).encode())
             os.lseek(number, 0, os.SEEK_SET)
             socket.send_fds(self._link, [b"\n"], [output, number])
         finally:

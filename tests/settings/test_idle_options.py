@@ -14,7 +14,8 @@ RESET_FILE = {"ASCEND_SUPERVISOR_RESET_FILE": "/r/reset.json"}
 def test_an_option_that_needs_another_one_names_it() -> None:
     needed = {option.name: option.needs for option in OPTIONS if option.needs}
     followed = ("cluster-verdict", "reset-file", "reset-grace")
-    assert needed == {**dict.fromkeys(followed, "follow-cluster"), "json": "check"}
+    others = {"json": "check", "warm-import": "warm"}
+    assert needed == {**dict.fromkeys(followed, "follow-cluster"), **others}
     assert {*needed.values()} <= {option.name for option in OPTIONS}
 
 
