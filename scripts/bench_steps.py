@@ -31,7 +31,8 @@ COMMANDS: Mapping[str, Callable[[str, str], tuple[str, ...]]] = {
     "warm": lambda *job: (*SUPERVISOR, "--warm", "--", PYTHON, *job),
     "torchrun": lambda *job: (
         *(PYTHON, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}"),
-        *("--max-restarts=1", "--standalone", "--monitor-interval=0.1", *job),
+        # With --standalone the second life of the Trainer meets the addresses of the first one.
+        *("--max-restarts=1", "--monitor-interval=0.1", *job),
     ),
 }
 JOBS = {"Trainer": "bench_trainer.py", "DDP": "bench_ddp.py"}
