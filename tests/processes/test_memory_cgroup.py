@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.processes.kernel import CgroupMemory, memory
+from ascend_supervisor.processes.kernel import CgroupMemory, free_memory, memory
 
 POD = "/kubepods.slice/pod1/c1"
 V1 = f"11:pids:{POD}\n7:cpu,memory:{POD}\n1:name=systemd:{POD}\n"
@@ -112,3 +112,38 @@ def test_the_limit_and_how_often_it_was_reached(tmp_path, own, files, found):
 def test_on_this_machine_it_is_a_count_or_unknown():
     found = memory(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
     assert found is None or found.kills >= 0
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "free"),
+    [
+        (V2, {"memory.max": "max\n", "memory.current": "900\n"}, 5000 * 1024),
+        (V2, {"memory.max": "1000\n", "memory.current": "900\n"}, 100),
+        (
+            V2,
+            {
+                "memory.max": "1000\n",
+                "memory.current": "900\n",
+                "memory.stat": "anon 500\ninactive_file 300\n",
+            },
+            400,
+        ),
+        (
+            V1,
+            {
+                "memory/memory.limit_in_bytes": "1000\n",
+                "memory/memory.usage_in_bytes": "900\n",
+                "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 50\n",
+            },
+            150,
+        ),
+        ("", {}, 5000 * 1024),
+    ],
+)
+def test_the_free_memory_is_what_the_cgroup_and_the_machine_have_left(tmp_path, own, files, free):
+    counted(tmp_path, own, **files)
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 9000 kB\nMemFree: 100 kB\nMemAvailable: 5000 kB\n")
+    proc, root = tmp_path / "self_cgroup", tmp_path / "cgroup"
+    assert free_memory(proc, root, meminfo) == free
+    assert free_memory(proc, root, tmp_path / "missing") == (free if free < 5000 else None)
