@@ -94,16 +94,23 @@ class Program(NamedTuple):
             return f"{script} is compiled"
         return None if is_package(script) or is_text(source) else f"{script} is not UTF-8"
 
+    def pose(self) -> None:
+        """Show the imports its arguments and its __main__, which it runs in later."""
+        main = fresh_main()
+        file = self.file
+        if file is not None:
+            main.__file__ = file
+        sys.argv[:] = self.words if self.module is None else [file or "-m", *self.words[2:]]
+
     def run(self) -> None:
         """As the interpreter runs it; with what it raises."""
         sys.argv[:] = self.words if self.module is None else ["-m", *self.words[2:]]
-        main = fresh_main()
         if self.module is not None:
             runpy._run_module_as_main(self.module)  # type: ignore[attr-defined]  # noqa: SLF001
         elif is_package(self.words[0]):
             runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]  # noqa: FBT003, SLF001
         else:
-            main.__file__ = self.script
+            main = sys.modules["__main__"]
             main.__loader__ = importlib.machinery.SourceFileLoader("__main__", self.script)
             code = compile(content(self.script), self.script, "exec", dont_inherit=True)
             exec(code, main.__dict__)  # noqa: S102  (the user's own script)
@@ -153,6 +160,7 @@ class Import(NamedTuple):
 
     module: str
     names: tuple[str, ...] = ()
+    line: int = 0
 
     @property
     def is_installed(self) -> bool:
@@ -163,10 +171,14 @@ class Import(NamedTuple):
         places = [found.origin or "", *(found.submodule_search_locations or ())]
         return any(part in place.split(os.sep) for place in places for part in INSTALLED)
 
-    def make(self) -> None:
-        """What it raises is left to the script, which meets it again."""
+    def make(self, file: str) -> None:
+        """As a line of the file, which warnings name; what it raises the script meets again."""
+        names = ", ".join(self.names)
+        text = f"from {self.module} import {names}" if names else f"import {self.module}"
+        text, file = "\n" * (self.line - 1) + text, file if self.line else HERE
         try:
-            __import__(self.module, fromlist=list(self.names))
+            code = compile(text, file, "exec", dont_inherit=True)
+            exec(code, {"__name__": "__main__"})  # noqa: S102  (an import, and nothing else)
         except BaseException:  # noqa: BLE001  (SystemExit, too)
             return
 
@@ -194,9 +206,9 @@ def imports_of(nodes: list[ast.stmt]) -> Iterator[Import]:
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(alias.name)
+                yield Import(alias.name, (), node.lineno)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield Import(node.module, tuple(alias.name for alias in node.names))
+            yield Import(node.module, tuple(alias.name for alias in node.names), node.lineno)
 
 
 def is_harmless(node: ast.stmt) -> bool:
@@ -224,7 +236,7 @@ def warm(program: Program, names: list[str]) -> None:
             pass
     for one in [*imports_at_top(source), *map(Import, names)]:
         if one.is_installed:
-            one.make()
+            one.make(path or HERE)
 
 
 def own_module(program: Program) -> str | None:
@@ -237,7 +249,7 @@ def own_module(program: Program) -> str | None:
         return None
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
-        if "." in name or not isinstance(path, str) or path == HERE:
+        if "." in name or not isinstance(path, str) or name == "__main__":
             continue
         folder, file = os.path.split(path)
         if first == (os.path.dirname(folder) if file == "__init__.py" else folder):
@@ -281,14 +293,25 @@ def take(environ: dict[str, str]) -> None:
     os.environ.update(environ)
 
 
-def original_words() -> list[str]:
-    """The words of this process: the interpreter, its options, this program and its arguments."""
-    with open("/proc/self/cmdline", "rb") as file:
+def started_with(what: str) -> list[str]:
+    """The words (cmdline) or the environment (environ) that this process was started with."""
+    with open(f"/proc/self/{what}", "rb") as file:
         return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
 
 
+def given() -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in started_with("environ")]
+    return {name: value for name, _, value in reversed(pairs)}
+
+
+def changes(before: dict[str, str]) -> dict[str, str | None]:
+    """What the interpreter and the imports have set since, and what they took away (None)."""
+    names = set(before) | set(os.environ)
+    return {n: os.environ.get(n) for n in names if os.environ.get(n) != before.get(n)}
+
+
 def interpreter() -> list[str]:
-    words = original_words()
+    words = started_with("cmdline")
     return words[: words.index(sys.argv[0])]
 
 
@@ -322,7 +345,7 @@ def main(number: int, words: list[str]) -> None:
     while words[0] == "--import":
         names.append(words[1])
         del words[:2]
-    start, began = interpreter(), time.monotonic()
+    start, began, before = interpreter(), time.monotonic(), given()
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         del sys.path[0]  # the directory of this program
     program = Program(words)
@@ -330,6 +353,7 @@ def main(number: int, words: list[str]) -> None:
     if program.first_path is not None:
         sys.path.insert(0, program.first_path)
     if refused is None:
+        program.pose()
         warm(program, names)
         found = own_module(program)
         refused = found and f"an installed package imports {found} of the script"
@@ -340,13 +364,16 @@ def main(number: int, words: list[str]) -> None:
     except OSError:
         pass  # the word has come already, and nobody hears us any more
     word = receive(link)
-    take(word["environ"])
+    environ, changed = word["environ"], changes(before)
+    is_stale = any(environ.get(name) != before.get(name) for name in changed)
+    take(environ)
     program = Program(word["argv"])
     named = 2 if words[0] == "-m" else 1
     is_other = program.words[:named] != words[:named] or word["cwd"] != os.getcwd()
-    if refused or is_other or program.obstacle:
+    if refused or is_other or is_stale or program.obstacle:
         os.chdir(word["cwd"])
         os.execvp(start[0], [*start, *program.words])
+    take({name: value for name, value in {**environ, **changed}.items() if value is not None})
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = [*start, *program.words]
     run(program)

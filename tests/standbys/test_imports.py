@@ -127,3 +127,57 @@ def test_what_only_the_interpreter_can_start_is_refused_and_starts_cold(place, w
     process = Warm(words, environ, place)
     assert process.told()["refused"] == why
     assert process.go(environ, place) == cold(words, environ, place)
+
+
+CHANGES = (
+    "import os; os.environ.setdefault('ADDED', '1'); os.environ['ODD'] = 'changed';"
+    " os.environ.pop('GONE', None)"
+)
+LOOKS = (
+    "import sys, __main__\n"
+    "SEEN = list(sys.argv), __main__.__file__, __main__ is sys.modules['__main__'], id(__main__)"
+)
+
+
+@pytest.mark.parametrize("odd", ["a", "b"])
+def test_what_imports_and_the_interpreter_change_in_the_environment_stays(place, odd):
+    """Or it starts cold, where the word gives the name another value than the imports saw."""
+    (place / "venv" / "site-packages" / "changing.py").write_text(CHANGES)
+    script = "import changing, os\nprint(sorted(os.environ.items()))"
+    (place / "script.py").write_text(script)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(place / "venv" / "site-packages"),
+        "ODD": "a",
+        "GONE": "",
+    }
+    process = Warm(["script.py"], environ, place)
+    assert process.told()["refused"] is None
+    later = {**environ, "ODD": odd}
+    status, said = process.go(later, place)
+    assert (status, said) == cold(["script.py"], later, place)
+    assert "('ADDED', '1')" in said
+
+
+@pytest.mark.parametrize("words", [["script.py", "--lr", "1"], ["-m", "script", "x"]])
+def test_imports_see_the_arguments_and_the_main_of_the_script(place, words):
+    (place / "venv" / "site-packages" / "looking.py").write_text(LOOKS)
+    script = (
+        "import looking, sys\n"
+        "print(looking.SEEN[:3], looking.SEEN[3] == id(sys.modules['__main__']), sys.argv)"
+    )
+    process, environ = started(place, script)
+    process.end()
+    process = Warm(words, environ, place)
+    assert process.told()["refused"] is None
+    assert process.go(environ, place) == cold(words, environ, place)
+
+
+def test_a_warning_of_an_import_names_the_line_of_the_script(place):
+    text = "import warnings; warnings.warn('old', DeprecationWarning, stacklevel=2)"
+    (place / "venv" / "site-packages" / "aging.py").write_text(text)
+    process, environ = started(place, "import os\n\nimport aging")
+    assert process.told()["refused"] is None
+    status, said = process.go(environ, place)
+    assert (status, said) == cold(["script.py"], environ, place)
+    assert "script.py:3: DeprecationWarning: old\n  import aging" in said
