@@ -11,8 +11,7 @@ imported is left to it, too.
 Then it says so at FD, a socket, in a line of JSON: ``warm`` (seconds), and ``refused`` (half a
 sentence) if it would not be what the script is without it. The word is one byte with two
 descriptors: the output of the rank, and a file of JSON with its environ, argv and cwd. An end
-without a word ends it. A word to one that has refused, or has not asked yet, starts the script cold
-in its place.
+without a word ends it. A word that no longer fits, or comes after ``refused``, starts it cold.
 """
 
 from __future__ import annotations
@@ -145,14 +144,11 @@ def is_text(source: bytes) -> bool:
 
 def is_package(script: str) -> bool:
     """Whether the interpreter takes it for a directory or archive with a __main__."""
-    return os.path.isdir(script) or (not script.endswith(".py") and is_archive(script))
-
-
-def is_archive(path: str) -> bool:
-    """Whether zipimport would find modules in it."""
+    if script.endswith(".py"):
+        return os.path.isdir(script)
     import zipfile  # noqa: PLC0415  (seldom)
 
-    return zipfile.is_zipfile(path)
+    return os.path.isdir(script) or zipfile.is_zipfile(script)
 
 
 class Import(NamedTuple):
@@ -227,13 +223,8 @@ def is_harmless(node: ast.stmt) -> bool:
 
 def warm(program: Program, names: list[str]) -> None:
     """Make the imports; ``names`` are of modules, or of what a module holds."""
-    source = b""
     path = program.file
-    if path is not None:
-        try:
-            source = content(path)
-        except OSError:
-            pass
+    source = content(path) if path is not None and os.access(path, os.R_OK) else b""
     for one in [*imports_at_top(source), *map(Import, names)]:
         if one.is_installed:
             one.make(path or HERE)
@@ -286,33 +277,16 @@ def receive(link: socket.socket) -> dict[str, Any]:
         return dict(json.loads(file.read().decode()))
 
 
-def take(environ: dict[str, str]) -> None:
-    """The environment of the word, in os.environ and for C."""
-    for name in set(os.environ) - set(environ):
-        del os.environ[name]
-    os.environ.update(environ)
-
-
 def started_with(what: str) -> list[str]:
     """The words (cmdline) or the environment (environ) that this process was started with."""
     with open(f"/proc/self/{what}", "rb") as file:
         return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
 
 
-def given() -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in started_with("environ")]
-    return {name: value for name, _, value in reversed(pairs)}
-
-
 def changes(before: dict[str, str]) -> dict[str, str | None]:
     """What the interpreter and the imports have set since, and what they took away (None)."""
-    names = set(before) | set(os.environ)
-    return {n: os.environ.get(n) for n in names if os.environ.get(n) != before.get(n)}
-
-
-def interpreter() -> list[str]:
-    words = started_with("cmdline")
-    return words[: words.index(sys.argv[0])]
+    now = os.environ
+    return {n: now.get(n) for n in {*before, *now} if now.get(n) != before.get(n)}
 
 
 def run(program: Program) -> None:
@@ -345,7 +319,9 @@ def main(number: int, words: list[str]) -> None:
     while words[0] == "--import":
         names.append(words[1])
         del words[:2]
-    start, began, before = interpreter(), time.monotonic(), given()
+    began, start = time.monotonic(), started_with("cmdline")
+    del start[start.index(sys.argv[0]) :]
+    before = {p.partition("=")[0]: p.partition("=")[2] for p in reversed(started_with("environ"))}
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         del sys.path[0]  # the directory of this program
     program = Program(words)
@@ -366,14 +342,15 @@ def main(number: int, words: list[str]) -> None:
     word = receive(link)
     environ, changed = word["environ"], changes(before)
     is_stale = any(environ.get(name) != before.get(name) for name in changed)
-    take(environ)
     program = Program(word["argv"])
     named = 2 if words[0] == "-m" else 1
     is_other = program.words[:named] != words[:named] or word["cwd"] != os.getcwd()
     if refused or is_other or is_stale or program.obstacle:
         os.chdir(word["cwd"])
-        os.execvp(start[0], [*start, *program.words])
-    take({name: value for name, value in {**environ, **changed}.items() if value is not None})
+        os.execvpe(start[0], [*start, *program.words], environ)
+    environ.update(changed)
+    os.environ.clear()
+    os.environ.update({name: value for name, value in environ.items() if value is not None})
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = [*start, *program.words]
     run(program)
