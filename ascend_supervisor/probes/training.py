@@ -1,6 +1,6 @@
 """Reads the steps of the training from what ranks write and notify, and notices that none comes.
 
-It is asleep while the ranks are quiet, and looks at their output at most LOOKS_A_SECOND times.
+It is asleep while the ranks are quiet, and looks at their output so often as ``rest_after`` says.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ascend_supervisor.outcome import Completed, Fault, Outcome, Reached
 from ascend_supervisor.output.last_lines import Activity, to_nobody
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.hang import Hang, SilentRank
+from ascend_supervisor.probes.read_output import LOOK_BYTES, ReadOutput, rest_after
 from ascend_supervisor.probes.signs_of_life import voices
 from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.pattern_format import PatternFormat
@@ -34,13 +35,6 @@ from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 
-LOOKS_A_SECOND = 20
-REST = 40.0
-"""A look is followed by a rest that is this much longer, so that the pumps keep their speed."""
-LOOK_BYTES = 32 * 1024
-"""How much of the end of an output one look reads: a step is a growing number."""
-MOST_REST_SECONDS = 0.5
-"""So long at most, for each LOOK_BYTES that were read: a look may be slow on a busy machine."""
 OTHERS_SECONDS = 1.0
 """How often the output of ranks is looked at when another one tells the steps."""
 MOST_SECONDS = 3600.0
@@ -60,26 +54,6 @@ class Attention(Struct, frozen=True):
     patterns: tuple[PatternFormat, ...] = ()
     tells_stalls: bool = True
     ends_hangs: bool = False
-
-
-class _Source(Struct):
-    """One output, read up to ``seen`` bytes, last at ``looked_at``; ``rank`` None: of several."""
-
-    rank: int | None
-    activity: Activity
-    reader: Reader
-    seen: int = 0
-    looked_at: float = -inf
-
-    def read(self, at: float, most: int | None = None) -> list[Reading]:
-        """What it has said since, the last of it ``at``; the last ``most`` bytes of much."""
-        chunk = self.activity.since(self.seen)
-        has_gap = most is not None and len(chunk) > most
-        self.seen = self.activity.bytes
-        if has_gap:
-            self.reader.skip()
-            return self.reader.read(chunk[-(most or 0) :], at)
-        return self.reader.read(chunk, at)
 
 
 LOOK_SECONDS = 20.0
@@ -103,7 +77,7 @@ class Training(Probe):
         self._clock = clock
         self._report = report
         self._life: Life | None = None
-        self._sources: dict[int, _Source] = {}
+        self._sources: dict[int, ReadOutput] = {}
         self._notified: dict[int, Notified] = {}
         self._step_at = 0.0
         self._is_told = False
@@ -223,7 +197,7 @@ class Training(Probe):
         self._tell_slow_patterns()
         return read
 
-    def _heard_at(self, source: _Source) -> float:
+    def _heard_at(self, source: ReadOutput) -> float:
         """When its latest output came, by ``elapsed``: a look may be half a second later."""
         age = max(self._clock.now() - source.activity.spoke_at, 0.0)
         return self._clock.elapsed() - age
@@ -265,7 +239,7 @@ class Training(Probe):
         for rank, activity in _outputs(life):
             if id(activity) not in self._sources:
                 reader = Reader(self._attention.patterns)
-                self._sources[id(activity)] = _Source(rank, activity, reader)
+                self._sources[id(activity)] = ReadOutput(rank, activity, reader)
 
     def _hear(self, life: Life) -> None:
         """Take in what ranks have told over the notify socket."""
@@ -323,12 +297,6 @@ class Training(Probe):
             TrainingStalled(life.generation, step, round(silent, 3), round(limit, 3), seen)
         )
         return None
-
-
-def rest_after(spent: float, read: int) -> float:
-    """Seconds to wait after a look that took ``spent`` seconds and read so many bytes."""
-    most = MOST_REST_SECONDS * max(1.0, read / LOOK_BYTES)
-    return min(max(1 / LOOKS_A_SECOND, REST * spent), most)
 
 
 def _outputs(life: Life) -> Iterator[tuple[int | None, Activity]]:

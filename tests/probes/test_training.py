@@ -24,12 +24,11 @@ from ascend_supervisor.events.training import (
 from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.outcome import Completed, Fault, Outcome, Reached
 from ascend_supervisor.output.last_lines import Activity
+from ascend_supervisor.probes.read_output import LOOK_BYTES, rest_after
 from ascend_supervisor.probes.training import (
-    LOOK_BYTES,
     MOST_SECONDS,
     Attention,
     Training,
-    rest_after,
 )
 from ascend_supervisor.progress.pattern_format import format_of_pattern
 from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
