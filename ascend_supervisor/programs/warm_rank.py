@@ -240,8 +240,8 @@ def own_module(program: Program) -> str | None:
         return None
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
-        if "." in name or not isinstance(path, str) or name == "__main__":
-            continue
+        if "." in name or not isinstance(path, str) or module is sys.modules["__main__"]:
+            continue  # the last has several names: multiprocessing gives it one
         folder, file = os.path.split(path)
         if first == (os.path.dirname(folder) if file == "__init__.py" else folder):
             return path

@@ -91,6 +91,12 @@ def test_a_module_that_was_asked_for_is_imported_too(place):
     assert imported(place, script, ["large"]) == ["large"]
 
 
+def test_multiprocessing_knows_the_main_module_of_the_script(place):
+    (place / "venv" / "site-packages" / "large.py").write_text(f"import multiprocessing\n{SHOWS}")
+    script = "import large, sys; print(sys.modules['__mp_main__'] is sys.modules['__main__'])"
+    assert imported(place, script) == ["large"]
+
+
 def test_an_import_that_exits_is_left_to_the_script(place):
     process, environ = started(place, "import ends")
     assert process.told()["refused"] is None
