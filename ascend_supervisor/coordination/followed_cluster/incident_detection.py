@@ -95,7 +95,7 @@ def _with_retry_time(memory: ClusterMemory, now: float) -> ClusterMemory:
     if after in memory.answered:  # another server has seen it first
         return with_past_reset(replace(memory, started_with=after))
     if memory.reset.is_of_reset:
-        return _reset(memory, before, now)
+        return _with_restart_type(_reset(memory, before, now), now)
     if memory.incident is not None:
         return replace(memory, incident=_confirmed(memory, memory.incident, now))
     if now < memory.confirmed_until and memory.confirmed_from is None and not _is_rewritten(memory):

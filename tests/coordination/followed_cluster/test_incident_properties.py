@@ -159,6 +159,13 @@ def test_reading_unchanged_files_again_makes_no_difference(
 @some
 @given(servers, stories())
 @example(Server(0, 0), ((0, T("A")), (0, R(0)), (1, T("A")), (1, R(1))))
+@example(
+    Server(0, 0),
+    (
+        *((0, T("A")), (0, R(1)), (60, R(0))),
+        (61, R(1, ((0, "recovered"),), why="hotReset")),
+    ),
+)
 def test_the_order_in_which_the_files_are_looked_at_decides_nothing(
     server: Server, story: tuple[tuple[int, Change], ...]
 ) -> None:
