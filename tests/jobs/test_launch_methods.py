@@ -154,6 +154,18 @@ def test_what_is_said_is_in_the_logs(train, method):
         assert f"rank {rank} begins\n" in text
 
 
+def test_the_steps_of_the_ranks_are_told(train, method):
+    line = "f' iteration {step:8d}/      40 | elapsed time per iteration (ms): 20.0 |'"
+    says = f"    if rank == {method.failing}: say({line})"
+    job = train(f"{SCRIPT}for step in range(1, 41):\n    time.sleep(0.02)\n{says}\n")
+    assert job.end() == 0
+    (started,) = job.all("training.started")
+    assert (started["step"], started["format"]) == (1, "megatron")
+    assert job.all("training.progress")[-1]["step"] == 40
+    assert [event["step"] for event in job.all("generation.ended")] == [40]
+    assert last(job)["account"]["training"] > 0.5
+
+
 @pytest.mark.parametrize(
     ("act", "code", "how"),
     [
