@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
@@ -147,8 +148,9 @@ class Standbys:
         if standby.cwd != str(spec.cwd):
             return False
         others = set(read_too_early(standby.environ, environ))
-        if CANN_LOGS in others and not has_cann(standby.child.pid):
-            others.discard(CANN_LOGS)
+        with suppress(OSError):  # if it cannot be seen, it may have
+            if CANN_LOGS in others and not has_cann(standby.child.pid):
+                others.discard(CANN_LOGS)
         if others and standby.spec.local_rank == spec.local_rank:
             name = min(others)
             self._tell(spec, f"it was started with another {name}, which is read only once")
@@ -186,8 +188,10 @@ class Standbys:
         if wish.at_once:
             for standby in begun:
                 await self._is_fit(standby)
+        taken = 0
         if self._standbys:
-            taken = sum(proc.resident_bytes(one.child.pid) for one in self._standbys)
+            with suppress(OSError), self._children.spare_descriptor():
+                taken = sum(proc.resident_bytes(one.child.pid) for one in self._standbys)
             seconds = round(self._clock.elapsed() - began, 3)
             self._report(StandbysReady(len(self._standbys), seconds, taken))
 
@@ -214,10 +218,17 @@ class Standbys:
     async def _is_fit(self, standby: Standby) -> bool:
         """Whether it is ready, and may become a rank; else it is ended."""
         told = await first(standby.warmed, self._out_of_room, self._too_slow)
-        refused = told.refused or obstacle(standby.child.pid)
+        refused = told.refused or self._obstacle(standby)
         if refused:
             self._refuse(standby, refused)
         return not refused
+
+    def _obstacle(self, standby: Standby) -> str | None:
+        try:
+            with self._children.spare_descriptor():
+                return obstacle(standby.child.pid)
+        except OSError as error:
+            return f"what it has opened cannot be seen: {error.strerror}"
 
     async def _watch(self, standby: Standby) -> None:
         await standby.live()

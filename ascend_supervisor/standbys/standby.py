@@ -95,7 +95,8 @@ class Standby:
             self._open = opened.pop_all()
         children.keep(self.child)
         give_way(self.child.pid)
-        with children.spare_descriptor():
+        self.identity: Pid | None = None
+        with suppress(OSError), children.spare_descriptor():
             self.identity = Pid.of(self.child.pid)
 
     @property
