@@ -19,6 +19,17 @@ _NAME = re.compile(r"(?:\S.*?)?  +")
 _FEWEST_COLUMNS = 16
 """Narrower lines are cut: nobody reads a text of single words."""
 _NO_COLUMN = frozenset({"Mn", "Me", "Cf"})
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
+
+
+def size(number: float) -> str:
+    """Bytes with a unit of 1024: ``312 B``, ``1.2 MiB``."""
+    unit = 0
+    while number >= _STEP and unit < len(_SIZES) - 1:
+        number /= _STEP
+        unit += 1
+    return f"{number:.1f} {_SIZES[unit]}" if unit else f"{number:.0f} {_SIZES[0]}"
 
 
 def columns_of(text: str) -> int:

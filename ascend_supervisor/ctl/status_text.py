@@ -13,26 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, PeersStatus, RankRow
-from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
+from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, size, table
 from ascend_supervisor.events.words import counted, duration
 from ascend_supervisor.output.terminal import painted
 from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.progress.words import training_line
 from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
-
-_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
-_STEP = 1024
-
-
-def size(number: float) -> str:
-    """Bytes with a unit of 1024: ``312 B``, ``1.2 MiB``."""
-    unit = 0
-    while number >= _STEP and unit < len(_SIZES) - 1:
-        number /= _STEP
-        unit += 1
-    return f"{number:.1f} {_SIZES[unit]}" if unit else f"{number:.0f} {_SIZES[0]}"
-
 
 HEADS = ("SERVER", "HOST", "PHASE", "SINCE", "LAST WORD")
 STALE_SECONDS = 60.0
@@ -154,6 +141,7 @@ def of_answer(live: LiveStatus, columns: float = inf, now: datetime | None = Non
         ("training", training_line(status.progress, now)),
         ("", _bar(status.progress, columns)),
         *_course(status, why),
+        ("standbys", status.standbys and status.standbys.words),
         ("restarts", _restarts(live.restarts)),
         ("servers", how_old(live.peers)),
     ]

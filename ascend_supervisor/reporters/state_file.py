@@ -18,6 +18,7 @@ from ascend_supervisor.events.generations import (
     ProcessExited,
     ProcessStarted,
     RestartScheduled,
+    StandbysReady,
 )
 from ascend_supervisor.events.hangs import HangNoticed
 from ascend_supervisor.events.leftovers import PortWaiting
@@ -83,13 +84,26 @@ class PastGeneration(Struct, frozen=True):
     free: bool | None = None
 
 
+class StandbyStatus(Struct, frozen=True):
+    """How many standbys were ``ready`` (--warm), and what they held then."""
+
+    ready: int
+    memory_bytes: int
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return f"{self.ready} warm, {self.memory_bytes / 1e9:.1f} GB of memory"
+
+
 class Status(Struct, frozen=True):
     """What the state file holds; ``pid`` and ``start_time`` (clock ticks) name the supervisor.
 
     The restarts of the cluster are null unless it is followed (--follow-cluster).
     ``schedule_count`` and ``start_count`` are what ModelArts counts, null elsewhere: how often it
     has scheduled this pod, and started its boot command. ``generations`` are the latest
-    MOST_GENERATIONS, the newest last. ``progress`` is null before anything is known.
+    MOST_GENERATIONS, the newest last. ``progress`` is null before anything is known,
+    ``standbys`` while none is ready.
     """
 
     job_id: str
@@ -111,6 +125,7 @@ class Status(Struct, frozen=True):
     start_count: int | None = None
     generations: tuple[PastGeneration, ...] = ()
     progress: ProgressStatus | None = None
+    standbys: StandbyStatus | None = None
 
 
 def time_of_day() -> str:
@@ -159,6 +174,8 @@ def after(
     if status.phase == "ended":
         return status
     changed = _changed(status, event)
+    if isinstance(event, StandbysReady):
+        changed = replace(changed, standbys=StandbyStatus(event.standbys, event.memory_bytes))
     if at is not None:
         known = _generations_after(status.generations, event, at)
         changed = replace(changed, generations=known)
@@ -204,6 +221,7 @@ def _changed(status: Status, event: Event) -> Status:
         case GenerationStarted():
             return replace(
                 status,
+                standbys=None,
                 phase="running",
                 why=event.msg,
                 generation=event.generation,

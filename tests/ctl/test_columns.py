@@ -6,8 +6,7 @@ from itertools import product
 
 import pytest
 
-from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, table
-from ascend_supervisor.ctl.status_text import size
+from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, size, table
 
 
 @pytest.mark.parametrize(

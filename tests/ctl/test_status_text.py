@@ -26,7 +26,7 @@ from ascend_supervisor.ctl.status_text import (
     of_file,
 )
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.state_file import RankStatus, Status
+from ascend_supervisor.reporters.state_file import RankStatus, StandbyStatus, Status
 from tests.terminals import FORGED, WORDS, steering
 
 STATUS = Status(
@@ -395,3 +395,9 @@ def test_words_of_other_servers_steer_no_terminal():
     text = of_answer(replace(live(ROW), peers=replace(PEERS, servers=(row,)))).text
     assert not steering(text)
     assert not [line for line in text.split("\n") if line.startswith(FORGED)]
+
+
+def test_standbys_are_shown_with_what_they_hold():
+    told = of_answer(live(ROW, standbys=StandbyStatus(8, 6_518_300_672))).facts
+    assert any("standbys" in line and "8 warm, 6.5 GB of memory" in line for line in told)
+    assert not any("standbys" in line for line in of_answer(live(ROW)).facts)

@@ -19,6 +19,7 @@ from ascend_supervisor.events.generations import (
     ProcessExited,
     ProcessStarted,
     RestartScheduled,
+    StandbysReady,
 )
 from ascend_supervisor.events.leftovers import PortWaiting
 from ascend_supervisor.events.output import OutputDropped
@@ -37,6 +38,7 @@ from ascend_supervisor.reporters.state_file import (
     PastGeneration,
     RankStatus,
     SoFar,
+    StandbyStatus,
     Status,
     after,
     as_json,
@@ -294,6 +296,16 @@ def with_times(*events: Event) -> Status:
     for second, event in enumerate(events):
         status = after(status, event, f"at {second}")
     return status
+
+
+def test_standbys_are_there_until_the_next_generation_starts():
+    states: list[Status] = []
+    report = status_file(states.append, SoFar(INITIAL))
+    for event in (GenerationStarted(0, 1), StandbysReady(8, 62.0, 6_518_300_672)):
+        report(event)
+    assert states[-1].standbys == StandbyStatus(8, 6_518_300_672)
+    report(GenerationStarted(1, 0))
+    assert states[-1].standbys is None
 
 
 def test_generations_are_listed_with_their_times_and_causes():
