@@ -124,6 +124,25 @@ def test_a_standby_that_is_still_making_its_imports_becomes_the_rank_all_the_sam
     assert not job.all("training.started", generation=1)[0]["warm"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may take back that a process is nice")
+def test_a_standby_gives_way_until_it_is_ready_and_then_it_is_as_a_rank(supervised, place):
+    (place / "env" / "site-packages" / "large.py").write_text(f"{LARGE}; time.sleep(1)")
+    job = warm(supervised, place, "--standalone", "1")
+    usual = (os.getpriority(os.PRIO_PROCESS, 0), Path("/proc/self/oom_score_adj").read_text())
+
+    def standing() -> tuple[int, str] | None:
+        for pid in (int(one.split()[0]) for one in job.survivors() if "warm_rank.py" in one):
+            adjusted = Path(f"/proc/{pid}/oom_score_adj").read_text()
+            return os.getpriority(os.PRIO_PROCESS, pid), adjusted
+        return None
+
+    wait_until(lambda: standing() == (19, "1000\n"))
+    job.wait_for("standbys.ready")
+    assert standing() == usual
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [
