@@ -203,7 +203,12 @@ def test_what_a_rank_raised_is_told(train, method):
 def test_a_restart_starts_all_anew(train, method):
     once = (
         "first = f'{sys.argv[1]}/{rank}'\n"
-        "if not os.path.exists(first): open(first, 'w').close(); time.sleep(0.2); sys.exit(3)\n"
+        "if not os.path.exists(first):\n"
+        "    open(first, 'w').close()\n"
+        f"    while not all(os.path.exists(f'{{sys.argv[1]}}/{{n}}') for n in {method.ranks}):\n"
+        "        time.sleep(0.01)\n"
+        "    time.sleep(0.2)\n"
+        "    sys.exit(3)\n"
     )
     job = train(SCRIPT + once, "--restarts", "1", "--restart-delay", "0")
     assert job.end() == 0
