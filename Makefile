@@ -27,8 +27,8 @@ MINDSPORE_SECONDS :=
 MACHINE := $(shell dpkg --print-architecture 2>/dev/null)
 # Tests start hundreds of interpreters, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests wait more than they compute.
-AT_ONCE := 6
+# Tests wait more than they compute. With six, whole jobs on two cores came too late now and then.
+AT_ONCE := 4
 PYTEST := $(PYTHON) -m pytest
 IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
 # Frameworks compute, and wait for each other: more of them at once only delay one another.
@@ -53,7 +53,7 @@ demo-cluster: environment ## three servers train and agree through etcd, two fai
 	@$(PYTHON) scripts/demo-cluster
 
 check: environment ## lint, types and the tests that need no whole job, side by side: a minute
-	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target $(SIDE_BY_SIDE)
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target AT_ONCE=6 $(SIDE_BY_SIDE)
 
 test: environment ## lint, types and every test; what fails keeps nothing else from being tried
 	@failed=; for part in $(EVERY_PART); do \
