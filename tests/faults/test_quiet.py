@@ -183,7 +183,7 @@ def test_who_waits_for_steps_is_not_woken_more_often_than_who_reads_none(bad_day
     ]
     ours = [silent(job) for job in jobs]
     time.sleep(EARLY_LOOKS[-1])  # until then, what the ranks have started is looked for
-    seen = []
+    seen: list[tuple[int, int]] = []
     while len(seen) < 3 and not any(auto <= off + 2 for auto, off in seen):
         before = [switches(pids) for pids in ours]
         time.sleep(QUIET_SECONDS)
