@@ -85,10 +85,12 @@ def false_steps(events: list[Event], lives: list[Life]) -> Iterator[str]:
         moment, most = min(now, life.end) - TOLD_LATE[name], life.reached(now)
         least = min(life.reached(moment), most - DRAWN_STEPS)
         made = {step for _, step in life.steps}
-        if step not in made or not least <= step <= most:
+        if step not in made or not least <= step <= most + AHEAD_STEPS:
             yield f"{name}: step {step} of generation {event['generation']}, not {least} to {most}"
 
 
+AHEAD_STEPS = 1
+"""How far another rank, which may be the one that tells, is ahead of the one with the diary."""
 TOLD_LATE = {
     "training.started": BELIEVED * DRAWN_SECONDS + LOOK_SECONDS,  # the first of them is told
     "training.progress": DRAWN_SECONDS + LOOK_SECONDS,
