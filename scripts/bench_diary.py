@@ -22,6 +22,8 @@ class Diary:
     def is_over(self) -> bool:
         """To be called after each step: whether that was the last one of this job."""
         self._steps += 1
+        if self._rank == "0":
+            print(f" iteration {self._steps:8d}/  100000 | elapsed time:", flush=True)
         if self._rank == "0" and self._steps == 1:
             self._note(AFTER if self._is_second else BEFORE)
         if self._rank == "1" and not self._is_second and Path(f"{self._path}.fatal").exists():
