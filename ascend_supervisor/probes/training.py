@@ -80,6 +80,8 @@ class Training(Probe):
         self._sources: dict[int, ReadOutput] = {}
         self._notified: dict[int, Notified] = {}
         self._step_at = 0.0
+        self._steps_told = record.steps_told
+        self._has_stepped = anyio.Event()
         self._is_told = False
         self._fault: Fault | None = None
         self._is_broken = False
@@ -94,6 +96,7 @@ class Training(Probe):
         self._life, self._sources, self._notified = life, {}, {}
         self._step_at, self._is_told, self._fault = self._clock.now(), False, None
         self._is_broken = False
+        self._has_stepped = anyio.Event()
         self._record.begin(life.generation, self._clock.elapsed())
 
     def announcing(
@@ -206,10 +209,9 @@ class Training(Probe):
         """What the ranks of this server have told, for the other servers."""
         return self._record.told(self._clock.elapsed())
 
-    @property
-    def makes_steps(self) -> bool:
-        """Whether this generation has told a step."""
-        return self._record.step is not None
+    async def first_step(self) -> None:
+        """Return when this generation has told a step."""
+        await self._has_stepped.wait()
 
     @property
     def reached(self) -> Reached:
@@ -222,12 +224,8 @@ class Training(Probe):
 
     def hear(self, steps: SharedSteps) -> None:
         """Take in what another server has told."""
-        before = self._record.steps_told
         with self._harmless():
-            for event in self._record.hear(steps, self._clock.elapsed()):
-                self._report(event)
-        if self._record.steps_told != before:
-            self._step_at, self._is_told = self._clock.now(), False
+            self._tell(self._record.hear(steps, self._clock.elapsed()))
 
     def _tell_slow_patterns(self) -> None:
         for pattern in self._attention.patterns:
@@ -252,11 +250,16 @@ class Training(Probe):
                 self._take(rank, [_reading(told, self._clock.elapsed() - self._clock.now() + at)])
 
     def _take(self, rank: int | None, readings: list[Reading]) -> None:
-        before = self._record.steps_told
-        for event in self._record.take(readings, rank):
+        self._tell(self._record.take(readings, rank))
+
+    def _tell(self, events: list[Event]) -> None:
+        """Report what follows from news; a step may be among them."""
+        for event in events:
             self._report(self._completed(event))
-        if self._record.steps_told != before:
+        if self._record.steps_told != self._steps_told:
+            self._steps_told = self._record.steps_told
             self._step_at, self._is_told = self._clock.now(), False
+            self._has_stepped.set()
 
     def _completed(self, event: Event) -> Event:
         """With what only the processes show."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from ascend_supervisor.launchers.process_spec import ProcessSpec
@@ -15,13 +15,12 @@ from ascend_supervisor.tasks.race import first
 
 LATEST_SECONDS = 60.0
 """After which standbys are started although no step was told."""
-LOOK_SECONDS = 0.5
 WAIT_SECONDS = 0.5
 """A table that is complete is found sooner."""
 
 
 class Warming(Probe):
-    """``makes_steps`` tells whether the generation has made its first step.
+    """``first_step`` returns when the generation has made its first step.
 
     ``foreseen`` are the ranks of the first one, as far as they can be known before the cluster has
     said who is where.
@@ -31,12 +30,12 @@ class Warming(Probe):
         self,
         standbys: Standbys,
         foreseen: Sequence[ProcessSpec],
-        makes_steps: Callable[[], bool],
+        first_step: Callable[[], Awaitable[None]],
         clock: Clock,
     ) -> None:
         self._standbys = standbys
         self._foreseen = _ranks(foreseen)
-        self._makes_steps = makes_steps
+        self._first_step = first_step
         self._clock = clock
 
     async def released(self) -> None:
@@ -57,10 +56,6 @@ class Warming(Probe):
             if not life.is_ending:
                 self._standbys.want(Wish(_ranks(life.plan.specs)))
         return await super().must_end(life)
-
-    async def _first_step(self) -> None:
-        while not self._makes_steps():
-            await self._clock.sleep(LOOK_SECONDS)
 
 
 def _ranks(specs: Sequence[ProcessSpec]) -> tuple[ProcessSpec, ...]:

@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 
 from ascend_supervisor import __version__
 from ascend_supervisor.errors import Refusal
+from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import Place
@@ -31,7 +32,7 @@ from ascend_supervisor.program.premises import Premises, premises_of
 from ascend_supervisor.program.single_instance import Holder, SingleInstance
 from ascend_supervisor.program.sourced_files import without_cann
 from ascend_supervisor.program.wiring import job_of
-from ascend_supervisor.reporters.python_warnings import report_diagnostics
+from ascend_supervisor.reporters.python_warnings import defect, report_diagnostics
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.idle_options import idle_options
 from ascend_supervisor.settings.precedence import (
@@ -43,8 +44,10 @@ from ascend_supervisor.settings.precedence import (
 )
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.usage import help_text
+from ascend_supervisor.standbys.pool import Standbys
 from ascend_supervisor.stop_requests import HEARD, Listen
 from ascend_supervisor.tasks.clock import RunningLoop
+from ascend_supervisor.tasks.race import innermost
 
 Leave = Callable[[int], NoReturn]
 """Ends the process with an exit code, even if threads are stuck."""
@@ -142,7 +145,15 @@ def _start_side_tasks(tasks: TaskGroup, parts: Parts) -> None:
     tasks.start_soon(parts.runtime.outputs.logs.watch)
     tasks.start_soon(parts.notify.listen)
     if parts.runtime.standbys is not None:
-        tasks.start_soon(parts.runtime.standbys.keep)
+        tasks.start_soon(_keep, parts.runtime.standbys, parts.runtime.report)
+
+
+async def _keep(standbys: Standbys, report: Report) -> None:
+    """A defect here ends no job: its ranks start cold from then on."""
+    try:
+        await standbys.keep()
+    except Exception as error:  # noqa: BLE001
+        report(defect(innermost(error)))
 
 
 async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:

@@ -303,7 +303,7 @@ def _warming(
     if runtime.standbys is None:
         return []
     foreseen = _foreseen(given, plan)
-    return [Warming(runtime.standbys, foreseen, lambda: training.makes_steps, runtime.clock)]
+    return [Warming(runtime.standbys, foreseen, training.first_step, runtime.clock)]
 
 
 def _foreseen(given: Premises, plan: Planner) -> Sequence[ProcessSpec]:

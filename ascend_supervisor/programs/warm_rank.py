@@ -8,8 +8,8 @@ top of the script that lie in installed packages are made at once, as the script
 its own modules are left to it. What comes behind a statement that may change how something is
 imported is left to it, too.
 
-Then it says so at FD, a socket, in a line of JSON: ``warm`` (seconds), and ``refused`` (half a
-sentence) if it would not be what the script is without it. The word is one byte with two
+Then it says so at FD, a socket, in a line of JSON, with ``refused`` (half a sentence) if it
+would not be what the script is without it. The word is one byte with two
 descriptors: the output of the rank, and a file of JSON with its environ, argv and cwd. An end
 without a word ends it. A word that no longer fits, or comes after ``refused``, starts it cold.
 """
@@ -26,7 +26,6 @@ import runpy
 import socket
 import stat
 import sys
-import time
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -319,7 +318,7 @@ def main(number: int, words: list[str]) -> None:
     while words[0] == "--import":
         names.append(words[1])
         del words[:2]
-    began, start = time.monotonic(), started_with("cmdline")
+    start = started_with("cmdline")
     del start[start.index(sys.argv[0]) :]
     before = {p.partition("=")[0]: p.partition("=")[2] for p in reversed(started_with("environ"))}
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
@@ -334,9 +333,8 @@ def main(number: int, words: list[str]) -> None:
         found = own_module(program)
         refused = found and f"an installed package imports {found} of the script"
     link = socket.socket(fileno=number)
-    told = {"warm": round(time.monotonic() - began, 3), "refused": refused}
     try:
-        link.sendall(json.dumps(told).encode() + b"\n")
+        link.sendall(json.dumps({"refused": refused}).encode() + b"\n")
     except OSError:
         pass  # the word has come already, and nobody hears us any more
     word = receive(link)

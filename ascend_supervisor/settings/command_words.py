@@ -218,6 +218,8 @@ class PythonProgram(Struct, frozen=True):
     words: tuple[str, ...]
 
 
+_SHORT_OPTIONS = re.compile("-([a-zA-VY-Z?]*)")
+"""Those of one word, up to -W or -X, whose value follows."""
 _KEEP_NO_STANDBY = frozenset("ix")
 """Python's options after which it does not just run a script from its first line to its last."""
 
@@ -232,7 +234,8 @@ def python_program(command: Sequence[str]) -> PythonProgram | None:
     words = ("-m", run.module, *run.arguments) if run.module else (run.script, *run.arguments)
     options = tuple(command[: len(command) - len(words)])
     is_split = options + words == tuple(command)
-    letters = {letter for word in options[1:] if word[:2] != "--" for letter in word[1:2]}
+    short = [_SHORT_OPTIONS.match(word) for word in options[1:]]
+    letters = {letter for found in short if found for letter in found[1]}
     return PythonProgram(options, words) if is_split and not letters & _KEEP_NO_STANDBY else None
 
 

@@ -32,6 +32,7 @@ WARM_SECONDS = 600.0
 SPARE_PART, LEAST_SPARE, MOST_SPARE = 16, 64 << 20, 1 << 30
 """Standbys leave a sixteenth of the memory free, between 64 MiB and 1 GiB (bytes)."""
 END_SECONDS = 5.0
+SHORT = "there is too little memory beside the ranks"
 CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
 """Differs between ranks, and is read when CANN's own library is loaded."""
 
@@ -157,11 +158,14 @@ class Standbys:
         return not others
 
     async def keep(self) -> NoReturn:
-        """Start what is wanted, and end what is of no use; for ever."""
-        async with anyio.create_task_group() as tasks:
-            while True:
-                change = self._change
-                await first(partial(self._warm, tasks), change.wait)
+        """Start what is wanted, and end what is of no use; for ever, or none is left."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    change = self._change
+                    await first(partial(self._warm, tasks), change.wait)
+        finally:
+            self._drop_all()
         raise AssertionError
 
     async def _warm(self, tasks: TaskGroup) -> None:
@@ -233,7 +237,8 @@ class Standbys:
     async def _watch(self, standby: Standby) -> None:
         await standby.live()
         if standby in self._standbys and standby.is_ready:
-            self._refuse(standby, "it has ended by itself")
+            self._tell(standby.spec, "it has ended by itself")
+        self._drop(standby)  # its descriptors are closed by now
 
     async def _out_of_room(self) -> Warmed:
         while not self._room.is_short:
@@ -255,22 +260,24 @@ class Standbys:
             self._report(Diagnostic("--warm", f"{spec.name} has no standby: {why}", None))
 
     def _drop(self, standby: Standby) -> None:
-        self._standbys.remove(standby)
-        self._forget(standby)
+        """End it, unless it is a rank by now, or was dropped already."""
+        if standby in self._standbys:
+            self._standbys.remove(standby)
+            self._forget(standby)
 
     def _forget(self, standby: Standby) -> None:
         self._guardian.ended(standby.identity)
         standby.end()
 
+    def _drop_all(self) -> None:
+        for standby in tuple(self._standbys):
+            self._drop(standby)
+
     async def end(self) -> None:
         """The job is over: none is left when this returns, or after END_SECONDS."""
         children = [standby.child for standby in self._standbys]
-        for standby in tuple(self._standbys):
-            self._drop(standby)
+        self._drop_all()
         self.halt()
         with anyio.move_on_after(END_SECONDS):
             for child in children:
                 await child.ended()
-
-
-SHORT = "there is too little memory beside the ranks"

@@ -32,12 +32,8 @@ MOST_SAID_BYTES = 65536
 
 
 class Warmed(Struct, frozen=True):
-    """What a standby says when it is ready; ``refused`` is half a sentence: why it cannot be.
+    """What a standby says when it is ready; ``refused`` is half a sentence: why it cannot be."""
 
-    ``warm`` is how many seconds its imports took.
-    """
-
-    warm: float = 0.0
     refused: str | None = None
 
 

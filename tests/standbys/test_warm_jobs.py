@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import os
+import shutil
 import signal
 import sys
 import time
@@ -196,6 +199,21 @@ def test_a_variable_that_is_read_once_and_differs_makes_it_useless(supervised, p
         "rank 0 has no standby: it was started with another ASCEND_X, which is read only once"
     )
     assert [e["warm"] for e in job.all("process.started")] == [False] * 4
+
+
+@pytest.mark.parametrize("library", [None, "libascendcl.so"])
+def test_where_cann_logs_matters_to_a_standby_that_has_loaded_cann(supervised, place, library):
+    if library is not None:
+        ctypes.CDLL(ctypes.util.find_library("m"))
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        shutil.copy(next(line.split()[-1] for line in maps if "/libm" in line), place / library)
+        load = f"import ctypes; held = ctypes.CDLL({str(place / library)!r})"
+        (place / "env" / "site-packages" / "large.py").write_text(load)
+    job = warm(supervised, place, "--rank-env", "ASCEND_PROCESS_LOG_PATH={log_dir}/{generation}")
+    job.wait_for("standbys.ready")
+    fail(place)
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=1)] == [not library] * 2
 
 
 def test_a_standby_that_is_killed_is_told_and_its_rank_starts_cold(supervised, place):
