@@ -105,8 +105,9 @@ class Training(Probe):
         """``announce``, which is called at the first reason to end, seen from here."""
 
         async def told(outcome: Outcome, uptime: float) -> None:
-            if self._life is not None and self._attention.is_on:
-                self._look(self._life)  # steps that were not looked at yet are no silence
+            if self._life is not None and self._attention.is_on and not self._is_broken:
+                with self._harmless():  # steps that were not looked at yet are no silence
+                    self._look(self._life)
             is_hang = isinstance(outcome, Fault) and outcome.exit_code == HANG
             completed = isinstance(outcome, Completed)
             with self._harmless():

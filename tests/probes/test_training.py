@@ -342,6 +342,22 @@ async def test_a_defect_in_the_look_at_the_end_changes_nothing():
     assert stage.record.account(9.0).account["stopping"] == 0.0
 
 
+async def test_a_defect_in_the_look_before_the_end_does_not_keep_the_end_from_others():
+    stage = Stage(of_broken_pattern())
+    stage.probe.begin(stage.life)
+    stage.probe._find_sources(stage.life)
+    stage.outputs[0].take(b"step 5\n", 1.0)
+    told: list[float] = []
+
+    async def announce(_: Outcome, uptime: float) -> None:
+        told.append(uptime)
+
+    for uptime in (1.0, 2.0):
+        await stage.probe.announcing(announce)(Completed(), uptime)
+    assert told == [1.0, 2.0]
+    assert len(stage.told(Defect)) == 1
+
+
 async def test_a_defect_in_the_look_at_ranks_that_stand_still_ends_nothing():
     stage = Stage(sees=False)
     stage.steps(range(1, 31), at=10.0)

@@ -1,0 +1,28 @@
+"""docs/warm.md names what makes a rank start cold as the program does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.standbys.pool import CANN_LOGS, SHORT
+from ascend_supervisor.standbys.warm_command import ALSO_AT_EXEC, AT_EXEC, warm_program
+
+PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("warm.md", "warm.zh.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_page_names_the_variables_that_are_read_once(page):
+    text = page.read_text()
+    for name in {*AT_EXEC, *ALSO_AT_EXEC, CANN_LOGS}:
+        assert f"{name}\\*" in text if name.endswith("_") or name == "PYTHON" else name in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_page_has_the_sentences(page):
+    text = page.read_text()
+    spec = ProcessSpec(("bash", "train.sh"), Path("/"), Path("/log"), rank=0)
+    assert f"has no standby: {warm_program(spec)}`" in text
+    assert f"...: {SHORT}`" in text
