@@ -31,10 +31,12 @@ COMMANDS: Mapping[str, Callable[[str, str], tuple[str, ...]]] = {
     "warm": lambda *job: (*SUPERVISOR, "--warm", "--", PYTHON, *job),
     "torchrun": lambda *job: (
         *(PYTHON, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}"),
-        # With --standalone the second life of the Trainer meets the addresses of the first one.
-        *("--max-restarts=1", "--monitor-interval=0.1", *job),
+        *("--standalone", "--max-restarts=1", "--monitor-interval=0.1", *job),
     ),
 }
+OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+"""Else the second life under torchrun (torch 2.13) finds the addresses of the first one in its store,
+and most runs end there."""
 JOBS = {"Trainer": "bench_trainer.py", "DDP": "bench_ddp.py"}
 
 
@@ -67,7 +69,7 @@ def measured(name: str, script: str) -> tuple[float, float]:
         with log.open("wb") as out:
             job = subprocess.Popen(
                 COMMANDS[name](str(HERE / script), str(diary)),
-                env={**os.environ, "OMP_NUM_THREADS": "1", "MA_MOUNT_PATH": root},
+                env={**os.environ, **OWN_STORE, "OMP_NUM_THREADS": "1", "MA_MOUNT_PATH": root},
                 cwd=root,
                 stdout=out,
                 stderr=subprocess.STDOUT,
