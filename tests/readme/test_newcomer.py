@@ -21,7 +21,7 @@ def test_a_newcomer_reads_the_readme_to_its_end(name):
 def test_the_figures_of_the_readme_are_those_that_were_measured(name, where, title):
     measured = dict(rows(between(page(where), "figures")))
     shown = rows(chapter(page(name), title))
-    assert len(shown) == 4
+    assert len(shown) == 5
     assert [figure for figure, value in shown if not measured[figure].startswith(value)] == []
 
 
