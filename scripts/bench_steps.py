@@ -35,8 +35,7 @@ COMMANDS: Mapping[str, Callable[[str, str], tuple[str, ...]]] = {
     ),
 }
 OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-"""Else the second life under torchrun (torch 2.13) finds the addresses of the first one in its store,
-and most runs end there."""
+"""Else the second life under torchrun (torch 2.13) mostly ends: its store has the old addresses."""
 JOBS = {"Trainer": "bench_trainer.py", "DDP": "bench_ddp.py"}
 
 

@@ -526,7 +526,7 @@ def test_one_call_waits_for_processes_and_none_stands_still():
 
 def test_what_reads_the_state_file_signals_nobody():
     signals = {"os.kill", "os.killpg", "signal.pidfd_send_signal", ".send_signal", ".terminate"}
-    readers = {"reporters.state_file", *(name for name in OURS if name.startswith("ctl."))}
+    readers = {"reporters.job_status", *(name for name in OURS if name.startswith("ctl."))}
     assert {"ctl.main", "ctl.state"} < readers < OURS.keys()
     found = {name for name in OURS if mentions(OURS[name]) & signals}
     assert found

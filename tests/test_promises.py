@@ -69,7 +69,7 @@ def test_what_the_page_for_contributors_names_exists():
     ("right", "wrong"),
     [
         ("`LAUNCHERS`", "`LAUNCHABLE`"),
-        ("`reporters/state_file.py`", "`reporters/state.py`"),
+        ("`reporters/job_status.py`", "`reporters/state.py`"),
         ("`make help`", "`make coffee`"),
         ("launchers/<method>.py", "launcher/<method>.py"),
     ],

@@ -6,19 +6,19 @@ All servers make it of the same roster, so all have the same one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster import template_1
 from ascend_supervisor.cluster.parsing import parse
-from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
+from ascend_supervisor.cluster.rank_table import Device, FoundTable, NotReady, RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.events.rank_table import SERVERS_PATH
 
@@ -52,7 +52,7 @@ def made_table(servers: Sequence[Server]) -> FoundTable:
     one address get different names in the table, and each its own entry.
     """
     _check_loopback(servers)
-    document = _template_1(servers)
+    document = _document(servers)
     table = parse(document)
     if isinstance(table, NotReady):
         raise TableRefused(table.reason)
@@ -60,34 +60,26 @@ def made_table(servers: Sequence[Server]) -> FoundTable:
     return FoundTable(MADE, made, sha256(document).hexdigest())
 
 
-def _template_1(servers: Sequence[Server]) -> bytes:
+def _document(servers: Sequence[Server]) -> bytes:
     ranks, alike = count(), Counter(server.address for server in servers)
-    listed = [
-        {
-            "server_id": _name(server, index, alike[server.address]),
-            "host_ip": server.address,
-            "device": list(_devices(server.devices, ranks)),
-        }
-        for index, server in enumerate(servers)
-    ]
-    table = {
-        "status": "completed",
-        "version": "1.0",
-        "server_count": str(len(listed)),
-        "server_list": listed,
-    }
-    return orjson.dumps(table, option=orjson.OPT_APPEND_NEWLINE)
+    return template_1.of_servers(
+        [
+            {
+                "server_id": _name(server, index, alike[server.address]),
+                "host_ip": server.address,
+                "device": [
+                    template_1.listed(Device(next(ranks), one.device_id, one.ip))
+                    for one in server.devices
+                ],
+            }
+            for index, server in enumerate(servers)
+        ]
+    )
 
 
 def _name(server: Server, index: int, alike: int) -> str:
     """Unique in the table, as HCCL requires."""
     return server.address if alike == 1 else f"{server.address}-{index}"
-
-
-def _devices(devices: Iterable[ServerDevice], ranks: Iterator[int]) -> Iterator[dict[str, str]]:
-    for device in devices:
-        ip = {} if device.ip is None else {"device_ip": device.ip}
-        yield {"device_id": str(device.device_id), **ip, "rank_id": str(next(ranks))}
 
 
 def _without_noise(table: RankTable) -> RankTable:

@@ -15,9 +15,10 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.parsing import parse, standalone
+from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
 from ascend_supervisor.cluster.table_file import read_table, signature_at, watched_path
+from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.errors import TableRefused, TableTimeout
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import wait_ended

@@ -18,7 +18,7 @@ from ascend_supervisor.events.words import counted, duration
 from ascend_supervisor.output.terminal import painted
 from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.progress.words import training_line
-from ascend_supervisor.reporters.state_file import PastGeneration, RankStatus, Status
+from ascend_supervisor.reporters.job_status import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
 
 HEADS = ("SERVER", "HOST", "PHASE", "SINCE", "LAST WORD")

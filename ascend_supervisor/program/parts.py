@@ -39,7 +39,7 @@ from ascend_supervisor.program.single_instance import Holder
 from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.event_file import EventFile
-from ascend_supervisor.reporters.status_files import Records, first_status
+from ascend_supervisor.reporters.state_file import Records, first_status
 from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
 from ascend_supervisor.settings.peers_options import without_password
 from ascend_supervisor.settings.precedence import Settings

@@ -1,293 +1,168 @@
-"""The current status, for a file that is replaced atomically at every change; pure."""
+"""Writes the files that show the job's status: the state file and the termination log."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
-from datetime import datetime, timezone
-from typing import Literal
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
+import anyio
 
+from ascend_supervisor import __version__
 from ascend_supervisor.events import Event, Report
-from ascend_supervisor.events.cluster import ClusterIncident, ClusterWaiting
-from ascend_supervisor.events.control import ControlRequested
-from ascend_supervisor.events.generations import (
-    GenerationEnded,
-    GenerationStarted,
-    ProcessExited,
-    ProcessStarted,
-    RestartScheduled,
-    StandbysReady,
+from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
+from ascend_supervisor.files.regular_file import (
+    reason_of,
+    remove_remnants,
+    write_atomically,
 )
-from ascend_supervisor.events.hangs import HangNoticed
-from ascend_supervisor.events.leftovers import PortWaiting
-from ascend_supervisor.events.own_etcd import EtcdWaiting
-from ascend_supervisor.events.peers import PeersUnreachable, PeersWaiting
-from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
-from ascend_supervisor.events.supervisor import (
-    ExitLingering,
-    SignalReceived,
-    SupervisorExited,
+from ascend_supervisor.files.removals import Removals
+from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.files.writer_thread import LatestFile
+from ascend_supervisor.job_files import Place
+from ascend_supervisor.reporters.job_status import SoFar, Status, as_json, status_file
+from ascend_supervisor.reporters.stdout import Outlets
+from ascend_supervisor.reporters.termination_log import (
+    hold,
+    place_of,
+    termination_log,
+    write_refusal,
+    write_termination_log,
 )
-from ascend_supervisor.events.training import (
-    CheckpointSaved,
-    TrainingProgress,
-    TrainingResumed,
-    TrainingStalled,
-    TrainingStarted,
-)
-from ascend_supervisor.files.to_json import to_json
-from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.untrusted_text import printable
 
-MOST_GENERATIONS = 100
-CAUSE_CHARACTERS = 500
+FileContent = TypeVar("FileContent")
 
-TELL_PROGRESS = (
-    TrainingStarted,
-    TrainingProgress,
-    CheckpointSaved,
-    TrainingStalled,
-    TrainingResumed,
-    GenerationEnded,
-    SupervisorExited,
-)
-"""The events that tell a new progress: not each step writes the file."""
-
-StatusPhase = Literal["starting", "waiting", "running", "stopping", "backing off", "ended"]
+STATE_MODE = 0o644
+LOOK_SECONDS = 10.0
+"""How often to check that our files still exist: probes read the state file."""
 
 
-class RankStatus(Struct, frozen=True):
-    """One rank: ``status`` and ``signal`` are null while it runs."""
-
-    rank: int | None
-    local_rank: int | None
-    pid: int
-    log: str
-    status: int | None = None
-    signal: str | None = None
-
-
-class PastGeneration(Struct, frozen=True):
-    """From when to when a generation lasted (RFC 3339, UTC), and how and why it ended.
-
-    ``ended_at`` and ``outcome`` are null while it lasts; ``cause`` is null, too, if it has
-    succeeded. ``free``: the restart after it was not charged; null without one.
-    """
-
-    generation: int
-    started_at: str
-    ended_at: str | None = None
-    outcome: str | None = None
-    cause: str | None = None
-    free: bool | None = None
-
-
-class StandbyStatus(Struct, frozen=True):
-    """How many standbys were ``ready`` (--warm), and what they held then."""
-
-    ready: int
-    memory_bytes: int
-
-    @property
-    def words(self) -> str:
-        """For people."""
-        return f"{self.ready} warm, {self.memory_bytes / 1e9:.1f} GB of memory"
-
-
-class Status(Struct, frozen=True):
-    """What the state file holds; ``pid`` and ``start_time`` (clock ticks) name the supervisor.
-
-    The restarts of the cluster are null unless it is followed (--follow-cluster).
-    ``schedule_count`` and ``start_count`` are what ModelArts counts, null elsewhere: how often it
-    has scheduled this pod, and started its boot command. ``generations`` are the latest
-    MOST_GENERATIONS, the newest last. ``progress`` is null before anything is known,
-    ``standbys`` while none is ready.
-    """
-
-    job_id: str
-    pod: str
-    pid: int
-    start_time: int | None
-    version: str
-    phase: StatusPhase = "starting"
-    why: str = ""
-    generation: int | None = None
-    restarts_left: int | None = None
-    cluster_restarts_used: int | None = None
-    cluster_restarts_limit: int | None = None
-    world_size: int | None = None
-    ranks: tuple[RankStatus, ...] = ()
-    exit_code: int | None = None
-    root_cause: str | None = None
-    schedule_count: int | None = None
-    start_count: int | None = None
-    generations: tuple[PastGeneration, ...] = ()
-    progress: ProgressStatus | None = None
-    standbys: StandbyStatus | None = None
-
-
-def time_of_day() -> str:
-    """RFC 3339, UTC."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-class SoFar(Struct, frozen=True):
-    """The ``status`` before the first event; when the latest came, and what training is known."""
-
-    status: Status
-    now: Callable[[], str | None] = lambda: None
-    progress: Callable[[], ProgressStatus | None] = lambda: None
-
-
-def status_file(put: Callable[[Status], None], so_far: SoFar) -> Report:
-    """A report that passes every new state to ``put``, and the first one at once."""
-    current = so_far.status
-    put(current)
-
-    def report(event: Event) -> None:
-        nonlocal current
-        following = after(current, event, so_far.now(), so_far.progress())
-        if following != current:
-            current = following
-            put(current)
-
-    return report
-
-
-def as_json(status: Status) -> bytes:
-    return to_json(status, indent=True) + b"\n"
-
-
-def after(
-    status: Status,
-    event: Event,
-    at: str | None = None,
-    progress: ProgressStatus | None = None,
-) -> Status:
-    """The status after ``event``; final once the supervisor has ended.
-
-    ``at`` is when it came (RFC 3339); without that, generations are not listed. ``progress`` is
-    what is known of the training then.
-    """
-    if status.phase == "ended":
-        return status
-    changed = _changed(status, event)
-    if isinstance(event, StandbysReady):
-        changed = replace(changed, standbys=StandbyStatus(event.standbys, event.memory_bytes))
-    if at is not None:
-        known = _generations_after(status.generations, event, at)
-        changed = replace(changed, generations=known)
-    if isinstance(event, TELL_PROGRESS) or changed != status:
-        return replace(changed, progress=progress)  # whatever is written has it up to then
-    return status
-
-
-def _generations_after(
-    known: tuple[PastGeneration, ...], event: Event, at: str
-) -> tuple[PastGeneration, ...]:
-    if isinstance(event, GenerationStarted):
-        return (*known, PastGeneration(event.generation, at))[-MOST_GENERATIONS:]
-    return (*known[:-1], _latest_after(known[-1], event, at)) if known else known
-
-
-def _latest_after(latest: PastGeneration, event: Event, at: str) -> PastGeneration:
-    match event:
-        case GenerationEnded():
-            cause = _line(event.cause)
-            return replace(latest, ended_at=at, outcome=event.outcome, cause=cause)
-        case RestartScheduled():
-            return replace(latest, cause=_line(event.cause) or latest.cause, free=event.free)
-        case SupervisorExited():
-            cause = latest.cause or _line(event.root_cause or "")
-            return replace(latest, ended_at=latest.ended_at or at, cause=cause)
-        case _:
-            return latest
-
-
-def _line(cause: str) -> str | None:
-    """Its first line, which names it."""
-    return printable(cause.partition("\n")[0], CAUSE_CHARACTERS) or None
-
-
-def _changed(status: Status, event: Event) -> Status:
-    if (what := _waited_for(event)) is not None:
-        phase: StatusPhase = "stopping" if status.phase == "stopping" else "waiting"
-        return replace(status, phase=phase, why=printable(what))
-    match event:
-        case RankTableReady():
-            return replace(status, world_size=event.world_size)
-        case GenerationStarted():
-            return replace(
-                status,
-                standbys=None,
-                phase="running",
-                why=event.msg,
-                generation=event.generation,
-                ranks=(),
-                **_restarts(event),
-            )
-        case HangNoticed():
-            return replace(status, why=event.msg)
-        case ProcessStarted() | ProcessExited():
-            return _with_ranks(status, event)
-        case (
-            SignalReceived(signal="SIGTERM" | "SIGINT" | "SIGQUIT")
-            | ControlRequested(request="stop")
-        ):
-            return replace(status, phase="stopping", why=event.msg)
-        case GenerationEnded() if event.next == "stop":
-            return replace(status, phase="stopping", why=event.msg)
-        case RestartScheduled():
-            return replace(status, phase="backing off", why=event.msg, **_restarts(event))
-        case ExitLingering() | SupervisorExited():
-            return _at_the_end(replace(status, why=event.msg, root_cause=event.root_cause), event)
-        case _:
-            return status
-
-
-def _waited_for(event: Event) -> str | None:
-    match event:
-        case RankTableWaiting() | ClusterWaiting() | ClusterIncident():
-            return event.what
-        case PeersWaiting() | EtcdWaiting() | PortWaiting():
-            return event.what
-        case PeersUnreachable(ranks_run=False):
-            return event.msg
-        case _:
-            return None
-
-
-def _restarts(event: GenerationStarted | RestartScheduled) -> dict[str, int | None]:
-    return {
-        "restarts_left": event.restarts_left,
-        "cluster_restarts_used": event.cluster_restarts_used,
-        "cluster_restarts_limit": event.cluster_restarts_limit,
-    }
-
-
-def _at_the_end(status: Status, event: ExitLingering | SupervisorExited) -> Status:
-    if isinstance(event, ExitLingering):
-        return replace(status, phase="stopping")
-    return replace(status, phase="ended", exit_code=event.exit_code)
-
-
-def _with_ranks(status: Status, event: ProcessStarted | ProcessExited) -> Status:
-    """A first failure is why a generation that runs will end."""
-    is_why = isinstance(event, ProcessExited) and event.first_failure and status.phase == "running"
-    why = event.msg if is_why else status.why
-    return replace(status, why=why, ranks=_ranks_after(status.ranks, event))
-
-
-def _ranks_after(
-    ranks: tuple[RankStatus, ...], event: ProcessStarted | ProcessExited
-) -> tuple[RankStatus, ...]:
-    if isinstance(event, ProcessStarted):
-        return (*ranks, RankStatus(event.rank, event.local_rank, event.child_pid, event.log))
-    return tuple(
-        replace(rank, status=event.status, signal=event.signal)
-        if rank.pid == event.child_pid
-        else rank
-        for rank in ranks
+def first_status(place: Place, start_time: int | None) -> Status:
+    """The state before the first event; ``start_time`` is ours, in clock ticks."""
+    return Status(
+        job_id=place.job_id,
+        pod=place.pod,
+        pid=os.getpid(),
+        start_time=start_time,
+        version=__version__,
+        schedule_count=place.start.schedule,
+        start_count=place.start.process,
     )
+
+
+class Records:
+    """``report`` updates both files; a failed write is reported, and stops nothing.
+
+    ``initial`` is the first state, ``now`` the time of the event that is reported. Before ``begin``
+    nothing is written: another supervisor may use the files. ``reserve`` holds a descriptor, so
+    that the end is written even if no other descriptor is left.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        so_far: SoFar,
+        termination: Path | None,
+        outlets: Outlets,
+        reserve: Reserve,
+    ) -> None:
+        self._outlets = outlets
+        self._loop = asyncio.get_running_loop()
+        self._place = place
+        self._so_far = so_far
+        self._termination = termination
+        self._files: list[LatestFile[Any]] = []
+        self._reports: list[Report] = []
+        self._begun = anyio.Event()
+        self._is_anothers = False
+        self._reserve = reserve
+
+    def begin(self) -> None:
+        """Write the first state, and from now on the state after every event."""
+        place = self._place
+        state = Path(place.state_file)
+        state_file = self._file(_state_writer(state), "the state file", state)
+        self._files.append(state_file)
+        self._state_file = state_file
+        self._begun.set()
+        self._reports.append(status_file(state_file.put, self._so_far))
+        self._begin_termination_log(write_termination_log)
+
+    def leave_alone(self) -> None:
+        """Never write: another supervisor runs in this container, whose files these are."""
+        self._is_anothers = True
+
+    def end(self, event: SupervisorExited, *, is_refused: bool) -> None:
+        """Record the end; that of a start that was refused, though nothing was begun."""
+        if is_refused and not self._begun.is_set() and not self._is_anothers:
+            self._begin_termination_log(write_refusal)
+        self.report(event)
+
+    def report(self, event: Event) -> None:
+        """Record ``event``; events after the last one change nothing."""
+        for report in self._reports:
+            report(event)
+
+    async def keep(self, others: Removals, seconds: float = LOOK_SECONDS) -> NoReturn:
+        """Write the state file again, within ``seconds``, if it was removed.
+
+        ``others`` are looked for at the same time.
+        """
+
+        def is_there() -> bool:
+            others.look()
+            return os.path.lexists(self._place.state_file)
+
+        await self._begun.wait()
+        await self._state_file.keep(is_there, seconds)
+
+    async def finish(self) -> None:
+        """Wait until both are written or have failed."""
+        for file in self._files:
+            await file.finish()
+        await anyio.lowlevel.checkpoint()  # let a thread's report arrive
+
+    def _begin_termination_log(self, write: Callable[[Path, bytes], None]) -> None:
+        path = place_of(self._termination)
+        if path is None:
+            return
+
+        def write_or_hold(text: bytes) -> None:
+            if text:
+                write(path, text)
+            else:
+                hold(path)
+
+        file = self._file(write_or_hold, "the termination log", path)
+        self._files.append(file)
+        self._reports.append(termination_log(file.put))
+        if self._begun.is_set():
+            file.put(b"")
+
+    def _file(
+        self, write: Callable[[FileContent], None], name: str, path: Path
+    ) -> LatestFile[FileContent]:
+        def failed(error: OSError) -> None:
+            text = f"{path} cannot be written: {reason_of(error)}"
+            self._outlets.complain(f"{name}: {text}")  # the last write comes after the last event
+            self._loop.call_soon_threadsafe(self._outlets.report, Diagnostic(name, text, None))
+
+        def ensure(content: FileContent) -> None:
+            self._reserve.ensure(partial(write, content))
+
+        return LatestFile(ensure, failed, name)
+
+
+def _state_writer(path: Path) -> Callable[[Status], None]:
+    """The first call also removes temporary files of an earlier start that was killed."""
+    rest = [path]
+
+    def write(status: Status) -> None:
+        while rest:
+            remove_remnants(rest.pop())
+        write_atomically(path, as_json(status), STATE_MODE)
+
+    return write

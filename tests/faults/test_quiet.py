@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.cluster.parsing import standalone
+from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.workers.nested_ranks import EARLY_LOOKS
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until
 

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity, find_entry, identity_of
-from ascend_supervisor.cluster.parsing import standalone
 from ascend_supervisor.cluster.rank_table import RankTable
+from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here

@@ -33,7 +33,7 @@ from ascend_supervisor.events.supervisor import (
     SupervisorStarted,
 )
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.state_file import (
+from ascend_supervisor.reporters.job_status import (
     MOST_GENERATIONS,
     PastGeneration,
     RankStatus,
