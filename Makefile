@@ -45,7 +45,7 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 		while IFS='|' read -r target what; do printf '  make %-14s %s\n' "$$target" "$$what"; done
 
-demo: environment ## four ranks train, one is killed, the job resumes and ends: 15 s at most
+demo: environment ## four ranks train, one is killed twice, the job resumes, cold and warm, and ends: 20 s
 	@$(PYTHON) scripts/demo
 
 demo-cluster: environment ## three servers train and agree through etcd, two fail, a spare helps: 30 s

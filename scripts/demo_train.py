@@ -28,8 +28,10 @@ PRINTED_STEPS = 10
 CHECKPOINT_STEPS = 20
 LEARNING_RATE = 2.0
 PATIENCE_SECONDS = 60.0
-"""How long a rank waits for the gradient of another."""
+"""How long a rank waits for a file of another."""
 POLL_SECONDS = 0.001
+STANDBYS_ARE_READY = "standbys-are-ready"
+"""A file in the shared directory: who dies after a restart waits for it."""
 
 Vector = tuple[float, ...]
 
@@ -124,14 +126,21 @@ class Exchange:
 
     def _wait(self, step: int, rank: int, deadline: float) -> Vector:
         file = self._file(step, rank)
-        while not file.exists():
-            if time.monotonic() > deadline:
-                sys.exit(f"rank {rank} gave no gradient for step {step} in {PATIENCE_SECONDS:g} s")
-            time.sleep(POLL_SECONDS)
+        if not appears(file, deadline):
+            sys.exit(f"rank {rank} gave no gradient for step {step} in {PATIENCE_SECONDS:g} s")
         return tuple(json.loads(file.read_text()))
 
     def _file(self, step: int, rank: int) -> Path:
         return self.directory / f"generation-{self.generation}-step-{step}-rank-{rank}.json"
+
+
+def appears(file: Path, deadline: float) -> bool:
+    """Whether it exists before the deadline (time.monotonic)."""
+    while not file.exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -156,11 +165,17 @@ def loaded(checkpoint: Path) -> State:
     return State(document["step"], tuple(document["weights"]), document["loss"])
 
 
+def die(step: int) -> None:
+    when = f"after step {step}" if step else "before the first step"
+    print(f"kills itself {when} with SIGKILL, as if memory had run out")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shared", type=Path, help="a directory that all ranks see")
-    parser.add_argument("--victim", type=int, help="the rank that dies in generation 0")
-    parser.add_argument("--dies-at", type=int, help="in this step")
+    parser.add_argument("--victim", type=int, help="the rank that kills itself")
+    parser.add_argument("--dies-at", type=int, nargs="*", help="after so many steps, each time")
     parser.add_argument("--step-seconds", type=float, default=0.0, help="a step takes longer by so")
     parser.add_argument("--orphan", type=int, help="the rank that kills its parent in generation 1")
     parser.add_argument("--orphaned-at", type=int, help="in this step")
@@ -173,21 +188,22 @@ def main() -> None:
 
     exchange = Exchange(gradients, generation, rank, ranks)
     own = share(rank, ranks)
-    state = loaded(checkpoint)
+    state = start = loaded(checkpoint)
     if state.step:
         print(f"successfully loaded checkpoint from {checkpoint.name} at iteration {state.step}")
     else:
         print(f"starts with {len(own)} of {SAMPLES} samples; there is no checkpoint yet")
     while state.step < STEPS:
         time.sleep(arguments.step_seconds)
-        if (generation, rank, state.step) == (0, arguments.victim, arguments.dies_at):
-            print(f"kills itself after step {state.step} with SIGKILL, as if memory had run out")
-            os.kill(os.getpid(), signal.SIGKILL)
+        if rank == arguments.victim and arguments.dies_at[generation:][:1] == [state.step]:
+            if generation:
+                appears(arguments.shared / STANDBYS_ARE_READY, time.monotonic() + PATIENCE_SECONDS)
+            die(state.step)
         if (generation, rank, state.step) == (1, arguments.orphan, arguments.orphaned_at):
             os.kill(os.getppid(), signal.SIGKILL)
             signal.pause()  # until its guardian ends us
         state = stepped(state, exchange.all(state.step, gradient(state.weights, own)))
-        if rank == 0 and state.step % PRINTED_STEPS == 0:
+        if rank == 0 and (state.step == start.step + 1 or state.step % PRINTED_STEPS == 0):
             print(f"iteration {state.step}/{STEPS} | loss: {state.loss:.6f} |")
         if rank == 0 and state.step % CHECKPOINT_STEPS == 0:
             write_atomically(checkpoint, saved(state))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,9 +11,12 @@ from pathlib import Path
 
 DEMO = Path(__file__).parents[2] / "scripts" / "demo"
 DEADLINE_SECONDS = 90.0
+FIRST_STEPS = (
+    r"  ok      the first step came [\d.]+ s after the cold start and [\d.]+ s after the warm"
+)
 
 
-def test_the_demo_loses_a_rank_resumes_and_ends_like_an_undisturbed_run(tmp_path):
+def test_the_demo_loses_a_rank_twice_resumes_warm_and_ends_like_an_undisturbed_run(tmp_path):
     with subprocess.Popen(
         [sys.executable, DEMO],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -29,11 +33,13 @@ def test_the_demo_loses_a_rank_resumes_and_ends_like_an_undisturbed_run(tmp_path
             raise
     assert demo.returncode == 0, said
     lines = said.splitlines()
-    assert "[rank 2] kills itself after step 30 with SIGKILL, as if memory had run out" in lines
+    for moment in ("before the first step", "after step 30"):
+        assert f"[rank 2] kills itself {moment} with SIGKILL, as if memory had run out" in lines
     assert "[rank 3] successfully loaded checkpoint from checkpoint.json at iteration 20" in lines
-    for told in ("step 30 of 60 (50 %), ", "checkpoint of step 40 saved", ", resumed at step 20"):
+    for told in (" of 60 (", " %), ", "checkpoint of step 40 saved", ", resumed at step 20"):
         assert told in said
     assert "  ok      the supervisor ended with exit code 0" in lines
+    assert any(re.match(FIRST_STEPS, line) for line in lines)
     assert any(
         line.startswith("  ok      the result is exactly that of an undisturbed run")
         for line in lines

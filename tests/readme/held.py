@@ -98,7 +98,7 @@ BLOCKS = (
     held(
         "make demo\n",
         f"{EVERY}::test_a_target_starts_what_its_test_starts",
-        f"{DEMO}::test_the_demo_loses_a_rank_resumes_and_ends_like_an_undisturbed_run",
+        f"{DEMO}::test_the_demo_loses_a_rank_twice_resumes_warm_and_ends_like_an_undisturbed_run",
         f"{DEMO_CLUSTER}::test_a_rank_and_a_supervisor_are_killed_and_the_result_is_that"
         "_of_an_undisturbed_run",
         not_run="make test would run this test, too",
