@@ -99,10 +99,10 @@ class Standbys:
         """From now on this, and nothing else, is to be ready."""
         if wish == self._wish:
             return
-        self._told = set()
         for standby in tuple(self._standbys):
-            if standby.spec.local_rank not in wish.local_ranks or not standby.is_ready:
+            if not (standby.is_ready and any(self._is_for(standby, spec) for spec in wish.specs)):
                 self._drop(standby)
+        self._told = set()
         self._wish_now(wish)
 
     def halt(self) -> None:
@@ -136,6 +136,13 @@ class Standbys:
                 continue
             return standby.child
         return None
+
+    def _is_for(self, standby: Standby, spec: ProcessSpec) -> bool:
+        """Whether it could become this rank now; if not, it never will."""
+        program = warm_program(spec)
+        if standby.spec.local_rank != spec.local_rank or isinstance(program, str):
+            return False
+        return self._suits(standby, spec, program, changed(self._environ, spec.environ))
 
     def _suits(
         self,

@@ -18,6 +18,7 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
@@ -48,6 +49,15 @@ class WarmStart(Struct, frozen=True):
     cwd: str
 
 
+def _made(cwd: Path) -> Path:
+    """The directory of a rank, which may be the first to start there; ours if it cannot be made."""
+    with suppress(OSError):
+        if not (cwd.exists() and cwd.samefile(os.curdir)):
+            make_directories(cwd)
+        return cwd
+    return Path.cwd()
+
+
 class Standby:
     """Of one rank; ``live`` beside it, await ``warmed``, then ``become`` it, or ``end``.
 
@@ -64,7 +74,7 @@ class Standby:
     ) -> None:
         """Start it where the rank starts, or else where we are; raises OSError."""
         self.spec = spec
-        self.cwd = str(spec.cwd) if Path(spec.cwd).is_dir() else str(Path.cwd())
+        self.cwd = str(_made(Path(spec.cwd)))
         self.environ = environ
         self.interpreter = program.interpreter
         self.is_ready = False
