@@ -239,6 +239,13 @@ def python_program(command: Sequence[str]) -> PythonProgram | None:
     return PythonProgram(options, words) if is_split and not letters & _KEEP_NO_STANDBY else None
 
 
+def profiler_of(program: PythonProgram) -> str | None:
+    """The profiler or debugger that runs the user's script or module; None if Python runs it."""
+    first, *words = program.words
+    name = f"python -m {words[0]}" if first == "-m" else PurePath(first).name
+    return name if name in _PROFILERS else None
+
+
 class _RunByPython(Struct, frozen=True):
     """A module or a script; both are empty for code in the command itself, or from stdin."""
 

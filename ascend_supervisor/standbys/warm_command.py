@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.settings.command_words import PythonProgram, python_program
+from ascend_supervisor.settings.command_words import PythonProgram, profiler_of, python_program
 
 AT_EXEC = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "PYTHON", "ASCEND_", "LC_", "CONDA_")
 """How variables begin that the interpreter, or a library that is imported, reads once."""
@@ -19,6 +19,8 @@ def warm_program(spec: ProcessSpec) -> PythonProgram | str:
     found = python_program(spec.argv)
     if found is None:
         return "COMMAND does not begin with python and a script or a module (-m)"
+    if profiler := profiler_of(found):
+        return f"{profiler} runs the script, and must see its imports"
     return found
 
 

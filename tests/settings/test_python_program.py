@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.settings.command_words import PythonProgram, python_program
+from ascend_supervisor.settings.command_words import PythonProgram, profiler_of, python_program
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,19 @@ def test_the_options_of_python_end_where_its_program_begins(command, options):
 )
 def test_what_python_does_not_just_run_waits_nowhere(command):
     assert python_program(command.split()) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "profiler"),
+    [
+        ("python -m coverage run train.py", "python -m coverage"),
+        ("python -u /venv/bin/coverage run train.py", "coverage"),
+        ("python -m cProfile -o out train.py", "python -m cProfile"),
+        ("python -m train coverage", None),
+        ("python train.py -m coverage", None),
+    ],
+)
+def test_a_profiler_is_told_from_a_program_that_python_runs(command, profiler):
+    program = python_program(command.split())
+    assert program is not None
+    assert profiler_of(program) == profiler

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
+import zipapp
 import zipfile
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from tests.standbys.warming import Environ, Warm, cold, warm
+from tests.standbys.warming import PYTHON, Warm, alike, cold
 
-FLAGS = "import sys; print(sys.flags, sys.path, sys._xoptions, sys.warnoptions)"
 SCRIPTS = {
     "argv": "import sys; print(sys.argv, sys.orig_argv, sys.path, __file__, __name__, __spec__)",
-    "flags": FLAGS,
+    "flags": "import sys; print(sys.flags, sys.path, sys._xoptions, sys.warnoptions)",
     "main": "import sys; print(sys.modules['__main__'].__dict__ is globals(), sorted(globals()))",
     "values of main": "print(__package__, __doc__, __loader__.__class__, __loader__.path)",
     "text of main": "'''What it does.'''\nprint(__doc__, globals().get('__annotations__'))",
@@ -107,7 +103,6 @@ SCRIPTS = {
     for method in ("fork", "spawn", "forkserver")
 }  # fmt: skip
 NEWER = {"group": (3, 11)}
-OPTIONS = ("-O", "-OO", "-u", "-B", "-s", "-E", "-I", "-b", "-Werror", "-Xdev", "-Xutf8=0", "-q")
 
 
 @pytest.fixture
@@ -125,28 +120,6 @@ def place(tmp_path):
     return tmp_path
 
 
-@pytest.fixture
-def environ():
-    wanted = {"PATH", "HOME", "LANG", "LC_ALL"}
-    known = {name: value for name, value in os.environ.items() if name in wanted}
-    return known | {"RANK": "5", "ODD": "a\udcffb", "EMPTY": "", "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-OURS = re.compile(r'  File "[^"]*/warm_rank\.py", line \d+,? in .*\n(?:    .*\n)*')
-NUMBERS = re.compile(r"0x[0-9a-f]+|started \d+")
-
-
-def alike(
-    words: Sequence[str], environ: Environ, cwd: Path, options: Sequence[str] = ()
-) -> tuple[int, str]:
-    """The only differences are addresses, and our frames below those of the script."""
-    status, expected = cold(words, environ, cwd, options)
-    warm_status, told = warm(words, environ, cwd, options)
-    assert NUMBERS.sub("N", OURS.sub("", told)) == NUMBERS.sub("N", expected)
-    assert warm_status == status
-    return status, expected
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_is_the_same_warm_as_cold(name, place, environ):
     if sys.version_info < NEWER.get(name, (3,)):
@@ -155,12 +128,6 @@ def test_a_script_is_the_same_warm_as_cold(name, place, environ):
         SCRIPTS[name].encode("latin-1" if "latin" in name else "utf-8")
     )
     alike(["script.py", "--lr", "1"], environ, place)
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_options_of_the_interpreter_are_those_of_the_script(option, place, environ):
-    (place / "script.py").write_text(f"{FLAGS}\nassert not sys.argv[1:]\nprint(sys.argv)")
-    alike(["script.py"], environ, place, (option,))
 
 
 def test_a_script_is_named_by_its_path(place, environ):
@@ -200,6 +167,38 @@ def test_a_directory_and_an_archive_run_their_main(place, environ):
         archive.writestr("inside.py", "X = 1")
     alike(["folder", "y"], environ, place)
     alike(["app.pyz", "y"], environ, place)
+
+
+ZIPPED = """
+import importlib.resources, sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from app.inner import plus
+
+def main():
+    print(sys.argv, sys.path[0], __file__, plus(1), importlib.resources.files("app").joinpath("x.txt"))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        print(list(pool.map(plus, [1, 2])))
+    plus("1")
+"""
+
+
+@pytest.mark.parametrize("option", ["", "-O", "-P"])
+def test_an_archive_of_zipapp_is_the_same_warm_as_cold(option, place, environ):
+    if option == "-P" and sys.version_info < (3, 11):
+        pytest.skip("this Python is older")
+    (place / "source" / "app").mkdir(parents=True)
+    (place / "source" / "app" / "__init__.py").write_text("")
+    (place / "source" / "app" / "run.py").write_text(ZIPPED)
+    (place / "source" / "app" / "inner.py").write_text("def plus(x): return x + 1")
+    (place / "source" / "app" / "x.txt").write_text("text")
+    archive = place / "train.pyz"
+    zipapp.create_archive(
+        place / "source", archive, sys.executable, "app.run:main", compressed=True
+    )
+    environ = {**environ, "PYTHONUNBUFFERED": "1"}  # as ranks have it
+    status, told = alike(["train.pyz", "y"], environ, place, (*PYTHON, *option.split()))
+    assert (status, "[2, 3]" in told, "TypeError" in told) == (1, True, True)
 
 
 def test_the_word_brings_the_environment_and_the_arguments(place, environ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -18,14 +19,16 @@ SECONDS = 60
 
 
 Environ = Mapping[str, str]
+PYTHON = (sys.executable,)
+"""The interpreter, and options of it."""
 
 
 def cold(
-    words: Sequence[str], environ: Environ, cwd: Path, options: Sequence[str] = ()
+    words: Sequence[str], environ: Environ, cwd: Path, python: Sequence[str] = PYTHON
 ) -> tuple[int, str]:
     """The exit status and the output of a command."""
     done = subprocess.run(
-        [sys.executable, *options, *words],
+        [*python, *words],
         env=environ,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
@@ -45,7 +48,7 @@ class Warm:
         words: Sequence[str],
         environ: Environ,
         cwd: Path,
-        options: Sequence[str] = (),
+        python: Sequence[str] = PYTHON,
         names: Sequence[str] = (),
     ) -> None:
         self.words = words
@@ -53,7 +56,7 @@ class Warm:
         self.link.settimeout(SECONDS)
         more = [word for name in names for word in ("--import", name)]
         self.process = subprocess.Popen(
-            [sys.executable, *options, str(PROGRAM), str(theirs.fileno()), *more, *words],
+            [*python, str(PROGRAM), str(theirs.fileno()), *more, *words],
             env=environ,
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -98,14 +101,25 @@ class Warm:
 
 
 def warm(
-    words: Sequence[str],
-    environ: Environ,
-    cwd: Path,
-    options: Sequence[str] = (),
-    names: Sequence[str] = (),
+    words: Sequence[str], environ: Environ, cwd: Path, python: Sequence[str] = PYTHON
 ) -> tuple[int, str]:
     """As ``cold``, by way of a process that had made its imports."""
-    process = Warm(words, environ, cwd, options, names)
+    process = Warm(words, environ, cwd, python)
     told = process.told()
     assert told["refused"] is None, told
     return process.go(environ, cwd)
+
+
+OURS = re.compile(r'  File "[^"]*/warm_rank\.py", line \d+,? in .*\n(?:    .*\n)*')
+NUMBERS = re.compile(r"0x[0-9a-f]+|started \d+")
+
+
+def alike(
+    words: Sequence[str], environ: Environ, cwd: Path, python: Sequence[str] = PYTHON
+) -> tuple[int, str]:
+    """The only differences are addresses, and our frames below those of the script."""
+    status, expected = cold(words, environ, cwd, python)
+    warm_status, told = warm(words, environ, cwd, python)
+    assert NUMBERS.sub("N", OURS.sub("", told)) == NUMBERS.sub("N", expected)
+    assert warm_status == status
+    return status, expected
