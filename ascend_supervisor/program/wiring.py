@@ -310,7 +310,7 @@ def _foreseen(given: Premises, plan: Planner) -> Sequence[ProcessSpec]:
     """The ranks of the first generation if this server holds the first ranks, one for each NPU."""
     found = given.cluster.given
     if found is None:
-        if not (count := len(npus(DEVICES))):
+        if not (count := len(given.cluster.published) or len(npus(DEVICES))):
             return ()
         found = standalone_table(count)
     node_rank = given.cluster.node_rank or 0

@@ -1,4 +1,4 @@
-"""Programs of torch are the same warm as cold: the errors of @record, the workers of a DataLoader."""
+"""Programs of torch are the same warm as cold: errors of @record, workers of a DataLoader."""
 
 from __future__ import annotations
 

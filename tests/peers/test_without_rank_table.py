@@ -7,10 +7,11 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.peers.servers import Job
+from tests.peers.servers import RANK, Job
 from tests.running import Running
 
 MEETS = """
@@ -96,12 +97,45 @@ def test_a_spare_that_is_told_to_stop_ends_and_writes_nothing(spared: Job):
     succeed(0, first, second)
 
 
-def started(spared: Job) -> list[Running]:
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """What ranks run, in a file: without one there is no standby."""
+    (tmp_path / "train.py").write_text(RANK)
+    return tmp_path / "train.py"
+
+
+def test_a_spare_that_has_made_its_imports_takes_a_place_warm(spared: Job, script):
+    first, second, spare = started(spared, "--warm", command=(sys.executable, str(script)))
+    assert spare.wait_for("standbys.ready")["standbys"] == 1
+    lost = rank_of(second)
+    second.process.kill()
+    spare.wait_for("output", generation=1, msg=f"rank {lost} runs")
+    assert spare.wait_for("process.started", generation=1)["warm"]
+    spare.wait_for("output", msg=f"{lost} of 2 meets the others at 127.0.0.1")
+    succeed(1, first, spare)
+    assert not spare.all("diagnostic", source="--warm")
+    assert not spare.survivors()
+
+
+@pytest.mark.parametrize("status", [0, 143])
+def test_standbys_of_a_spare_that_is_not_needed_end_with_it(spared: Job, script, status):
+    first, second, spare = started(spared, "--warm", command=(sys.executable, str(script)))
+    spare.wait_for("standbys.ready")
+    assert any("warm_rank.py" in one for one in spare.survivors())
+    if status:
+        spare.send(signal.SIGTERM)
+        assert spare.end() == status
+    succeed(0, first, second)
+    assert spare.end() == status
+    assert not spare.survivors()
+
+
+def started(spared: Job, *options: str, **how: Any) -> list[Running]:
     """Two servers whose ranks run, and a spare."""
-    two = [spared.start(0), spared.start(1)]
+    two = [spared.start(number, *options, **how) for number in range(2)]
     for server in two:
         server.wait_for("output")
-    spare = spared.start(2)
+    spare = spared.start(2, *options, **how)
     waits_as_a_spare(spare)
     return [*two, spare]
 
