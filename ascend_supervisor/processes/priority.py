@@ -29,6 +29,7 @@ def give_way(pid: int) -> None:
     if _may_undo():
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, pid, MOST_NICE)
+            _set_session(pid, MOST_NICE)
     _set_io(pid, CLASS_IDLE)
 
 
@@ -42,9 +43,33 @@ def take_part(pid: int) -> bool:
             if os.getpriority(os.PRIO_PROCESS, thread) != nice:
                 os.setpriority(os.PRIO_PROCESS, thread, nice)
             _set_io(thread, CLASS_NONE)
+        _set_session(pid, _session("self")[1])
     except OSError:
         return False
     return True
+
+
+def _set_session(pid: int, nice: int) -> None:
+    """Outside cgroups the kernel may share CPU time between sessions first (sched(7), autogroup).
+
+    Then the nice value of a process says nothing to other sessions. Raises OSError.
+    """
+    group, before = _session(pid)
+    if before != nice and group != _session("self")[0]:
+        Path(f"/proc/{pid}/autogroup").write_text(f"{nice}")
+
+
+def _session(who: int | str) -> tuple[str, int]:
+    """The name and the nice value of its session; without a name if the kernel has no such thing.
+
+    Raises OSError.
+    """
+    try:
+        said = Path(f"/proc/{who}/autogroup").read_text()
+    except FileNotFoundError:
+        return "", 0
+    name, _, nice = said.partition(" nice ")
+    return name, int(nice or 0)
 
 
 def _may_undo() -> bool:

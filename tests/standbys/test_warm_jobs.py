@@ -136,15 +136,20 @@ def test_a_standby_that_is_still_making_its_imports_becomes_the_rank_all_the_sam
 def test_a_standby_gives_way_until_it_is_ready_and_then_it_is_as_a_rank(supervised, place):
     (place / "env" / "site-packages" / "large.py").write_text(f"{LARGE}; time.sleep(1)")
     job = warm(supervised, place, "--standalone", "1")
-    usual = (os.getpriority(os.PRIO_PROCESS, 0), Path("/proc/self/oom_score_adj").read_text())
+    usual = (
+        os.getpriority(os.PRIO_PROCESS, 0),
+        Path("/proc/self/oom_score_adj").read_text(),
+        session_nice("self"),
+    )
 
-    def standing() -> tuple[int, str] | None:
+    def standing() -> tuple[int, str, int | None] | None:
         for pid in (int(one.split()[0]) for one in job.survivors() if "warm_rank.py" in one):
             adjusted = Path(f"/proc/{pid}/oom_score_adj").read_text()
-            return os.getpriority(os.PRIO_PROCESS, pid), adjusted
+            return os.getpriority(os.PRIO_PROCESS, pid), adjusted, session_nice(pid)
         return None
 
-    wait_until(lambda: standing() == (19, "1000\n"))
+    gave_way = (19, "1000\n", None if usual[2] is None else 19)
+    wait_until(lambda: standing() == gave_way)
     job.wait_for("standbys.ready")
     assert standing() == usual
     job.send(signal.SIGTERM)
@@ -263,6 +268,12 @@ def test_from_the_table_to_the_first_step_a_warm_start_takes_a_quarter_of_a_cold
     assert [job.end(), cold.end()] == [0, 0]
     assert [e["warm"] for e in job.all("process.started")] == [True] * 2
     assert not job.all("diagnostic")
+
+
+def session_nice(who: int | str) -> int | None:
+    """Of autogroups (sched(7)); None if the kernel has none."""
+    path = Path(f"/proc/{who}/autogroup")
+    return int(path.read_text().split()[-1]) if path.exists() else None
 
 
 def first_step(job: Running) -> float:
