@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench_diary import AFTER, BEFORE, DEATH
+from bench_table import print_table
 
 HERE = Path(__file__).parent
 RANKS = 4
@@ -57,6 +58,8 @@ def print_steps(runs: int) -> None:
                 f"{deaths[0]:6.2f} {deaths[-1]:7.2f}",
                 flush=True,
             )
+        if os.geteuid() == 0:
+            print_table(job, HERE / script, runs)
 
 
 def measured(name: str, script: str) -> tuple[float, float]:
