@@ -18,6 +18,8 @@ EVERY_PART := lint types every-test
 SIDE_BY_SIDE := lint types parts
 # A real etcd, where several servers of a job meet.
 ETCD := etcd-client etcd-server
+# promtool and node_exporter, which read our figures.
+PROMETHEUS := prometheus prometheus-node-exporter
 # What the fault suite runs besides: a wrong clock, a disk that stands still, rotation by others,
 # a look at every system call.
 PACKAGES := libfaketime bindfs logrotate strace $(ETCD)
@@ -78,7 +80,7 @@ tests: what-tests-need
 	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 what-tests-need: environment
-	@scripts/debian-packages groff iproute2 openmpi-bin openssh-client openssh-server zsh $(ETCD)
+	@scripts/debian-packages groff iproute2 openmpi-bin openssh-client openssh-server zsh $(ETCD) $(PROMETHEUS)
 	@scripts/unpacked-packages .venvs/shippers rsyslog syslog-ng-core
 
 parts: environment

@@ -25,6 +25,7 @@ from ascend_supervisor.control.protocol import (
     Readiness,
     Request,
 )
+from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
@@ -138,9 +139,7 @@ class Operations:
             case Ping():
                 return Pong(self._chronicle.status.pid, self._chronicle.status.start_time)
             case AskStatus():
-                moment = Moment(self._clock.now(), self._clock.elapsed())
-                job = None if self.coordinator is None else self.coordinator.seen()
-                return live_status(self._chronicle.now, self.current.latest, moment, job)
+                return self.status()
             case AskReady():
                 return self._readiness()
             case AskStop(grace=grace):
@@ -149,6 +148,12 @@ class Operations:
                 return self._told("restart", by, self._restart(by, generation))
             case AskDump():
                 return await self._dump(by)
+
+    def status(self) -> LiveStatus:
+        """Where the job stands now."""
+        moment = Moment(self._clock.now(), self._clock.elapsed())
+        job = None if self.coordinator is None else self.coordinator.seen()
+        return live_status(self._chronicle.now, self.current.latest, moment, job)
 
     def _readiness(self) -> Answer:
         running = self.current.running

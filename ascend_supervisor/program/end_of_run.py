@@ -89,6 +89,8 @@ async def last_words(parts: Parts, end: End) -> None:
     parts.chronicle.report(end.event)
     parts.records.end(end.event, is_refused=end.refusal is not None)
     parts.events.report(end.event)
+    for metrics in parts.metrics:
+        metrics.report(end.event)
     await parts.records.finish()
     await parts.events.finish()
     await parts.outlets.finish_output(until - anyio.current_time(), parts.interrupts.hurry)

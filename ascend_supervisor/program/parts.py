@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,8 +47,11 @@ from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.standbys.pool import Room, Standbys
 from ascend_supervisor.stop_requests import Interrupts
-from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
+
+if TYPE_CHECKING:
+    from ascend_supervisor.metrics.metrics_file import MetricsFile
 
 GUARDIAN = Path(__file__).parents[1] / "programs" / "guardian.py"
 
@@ -64,7 +68,7 @@ class Parts(Struct, frozen=True):
     notify: Listener
     control: ControlSocket
     chronicle: Chronicle
-    removals: Removals
+    metrics: tuple[MetricsFile, ...]
 
 
 def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts:
@@ -85,11 +89,14 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
     interval, began = settings.progress_interval, clock.elapsed()
     training = TrainingRecord(interval, began, earlier.account)
     chronicle = Chronicle(first_status(place, ourselves.start_time), training, clock)
-    termination_log = settings.termination_log
-    records = Records(place, chronicle.so_far, termination_log, outlets, reserve)
+    removals = Removals()
+    told = settings.termination_log
+    records = Records(place, chronicle.so_far, told, outlets, reserve, removals)
     events = EventFile(place.events, origin, outlets.report)
+    metrics = _metrics(settings, place, training, clock)
     # The chronicle comes first: it has the time.
-    report = fan_out((outlets.report, chronicle.report, records.report, events.report))
+    reports = (outlets.report, chronicle.report, records.report, events.report)
+    report = fan_out((*reports, *(one.report for one in metrics)))
     logs = _logs(settings, place, report)
     runtime = Runtime(
         children=children,
@@ -103,15 +110,36 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
     )
     runtime = _with_standbys(settings, runtime)
     interrupts = Interrupts(report, logs.reopen, clock, given.patience.grace)
-    removals = Removals()
     notify = _listener(settings, runtime, removals)
-    must_notify = given.limits.must_notify
-    operations = Operations(chronicle, interrupts, clock, report, must_notify=must_notify)
-    path = Path(socket_beside(place.state_file))
-    control = ControlSocket(path, operations, report, removals)
+    control = _control(given, chronicle, interrupts, runtime, removals)
     return Parts(
-        outlets, records, events, reserve, runtime, interrupts, notify, control, chronicle, removals
+        outlets, records, events, reserve, runtime, interrupts, notify, control, chronicle, metrics
     )
+
+
+def _control(
+    given: Premises,
+    chronicle: Chronicle,
+    interrupts: Interrupts,
+    runtime: Runtime,
+    removals: Removals,
+) -> ControlSocket:
+    clock, report, must_notify = runtime.clock, runtime.report, given.limits.must_notify
+    operations = Operations(chronicle, interrupts, clock, report, must_notify=must_notify)
+    path = Path(socket_beside(given.place.state_file))
+    return ControlSocket(path, operations, report, removals)
+
+
+def _metrics(
+    settings: Settings, place: Place, training: TrainingRecord, clock: Clock
+) -> tuple[MetricsFile, ...]:
+    """What --metrics-file wants."""
+    if settings.metrics_file is None:
+        return ()
+    from ascend_supervisor.metrics.metrics_file import MetricsFile  # noqa: PLC0415  (seldom)
+
+    path = Path(place.started_in / settings.metrics_file)
+    return (MetricsFile(path, place, training, clock),)
 
 
 def _console(settings: Settings) -> StdoutFormat:

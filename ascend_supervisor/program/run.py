@@ -138,12 +138,14 @@ def _handlers(parts: Parts) -> Mapping[int, Callable[[], None]]:
 def _start_side_tasks(tasks: TaskGroup, parts: Parts) -> None:
     """What goes on beside the job, until the last word is written."""
     tasks.start_soon(parts.runtime.children.keep_reaping)
-    tasks.start_soon(parts.records.keep, parts.removals)
+    tasks.start_soon(parts.records.keep)
     tasks.start_soon(parts.events.watch)
     tasks.start_soon(parts.outlets.keep_current)
     tasks.start_soon(parts.control.serve)
     tasks.start_soon(parts.runtime.outputs.logs.watch)
     tasks.start_soon(parts.notify.listen)
+    for metrics in parts.metrics:
+        tasks.start_soon(metrics.keep)
     if parts.runtime.standbys is not None:
         tasks.start_soon(_keep, parts.runtime.standbys, parts.runtime.report)
 
@@ -176,4 +178,7 @@ async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:
         finally:  # not before: what a write lends meanwhile, this socket would keep for ever
             parts.records.begin()
             parts.events.begin()
+        for metrics in parts.metrics:
+            file = parts.records.replaced(metrics.path, "the metrics file", metrics.text_of)
+            metrics.begin(file, parts.control.operations.status)
         parts.control.begin()

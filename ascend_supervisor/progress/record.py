@@ -68,6 +68,11 @@ class TrainingRecord:
         """The rank that tells the steps; None if it is unknown."""
         return None if self._generation is None else self._generation.rank
 
+    @property
+    def longest_pause(self) -> float | None:
+        """The longest time between two steps so far, in seconds; None before the second one."""
+        return self._times.longest if self._times.pauses else None
+
     def go_on(self, account: KeptAccount, now: float) -> None:
         """Go on with the account of the job, if it has more generations than are known here."""
         if account.generations > self._account.generations:

@@ -35,7 +35,7 @@ from ascend_supervisor.reporters.termination_log import (
 
 FileContent = TypeVar("FileContent")
 
-STATE_MODE = 0o644
+MODE = 0o644
 LOOK_SECONDS = 10.0
 """How often to check that our files still exist: probes read the state file."""
 
@@ -68,6 +68,7 @@ class Records:
         termination: Path | None,
         outlets: Outlets,
         reserve: Reserve,
+        others: Removals,
     ) -> None:
         self._outlets = outlets
         self._loop = asyncio.get_running_loop()
@@ -79,16 +80,14 @@ class Records:
         self._begun = anyio.Event()
         self._is_anothers = False
         self._reserve = reserve
+        self._others = others
 
     def begin(self) -> None:
         """Write the first state, and from now on the state after every event."""
-        place = self._place
-        state = Path(place.state_file)
-        state_file = self._file(_state_writer(state), "the state file", state)
-        self._files.append(state_file)
-        self._state_file = state_file
+        state = Path(self._place.state_file)
+        self._state_file = self.replaced(state, "the state file", as_json)
         self._begun.set()
-        self._reports.append(status_file(state_file.put, self._so_far))
+        self._reports.append(status_file(self._state_file.put, self._so_far))
         self._begin_termination_log(write_termination_log)
 
     def leave_alone(self) -> None:
@@ -106,24 +105,30 @@ class Records:
         for report in self._reports:
             report(event)
 
-    async def keep(self, others: Removals, seconds: float = LOOK_SECONDS) -> NoReturn:
+    async def keep(self, seconds: float = LOOK_SECONDS) -> NoReturn:
         """Write the state file again, within ``seconds``, if it was removed.
 
-        ``others`` are looked for at the same time.
+        The ``others`` are looked for at the same time.
         """
 
         def is_there() -> bool:
-            others.look()
+            self._others.look()
             return os.path.lexists(self._place.state_file)
 
         await self._begun.wait()
         await self._state_file.keep(is_there, seconds)
 
     async def finish(self) -> None:
-        """Wait until both are written or have failed."""
+        """Wait until all are written or have failed."""
         for file in self._files:
             await file.finish()
         await anyio.lowlevel.checkpoint()  # let a thread's report arrive
+
+    def replaced(
+        self, path: Path, name: str, text_of: Callable[[FileContent], bytes]
+    ) -> LatestFile[FileContent]:
+        """One more file, replaced atomically by what is put; to be called after ``begin``."""
+        return self._file(_replacing(path, text_of), name, path)
 
     def _begin_termination_log(self, write: Callable[[Path, bytes], None]) -> None:
         path = place_of(self._termination)
@@ -137,7 +142,6 @@ class Records:
                 hold(path)
 
         file = self._file(write_or_hold, "the termination log", path)
-        self._files.append(file)
         self._reports.append(termination_log(file.put))
         if self._begun.is_set():
             file.put(b"")
@@ -153,16 +157,20 @@ class Records:
         def ensure(content: FileContent) -> None:
             self._reserve.ensure(partial(write, content))
 
-        return LatestFile(ensure, failed, name)
+        file = LatestFile(ensure, failed, name)
+        self._files.append(file)
+        return file
 
 
-def _state_writer(path: Path) -> Callable[[Status], None]:
+def _replacing(
+    path: Path, text_of: Callable[[FileContent], bytes]
+) -> Callable[[FileContent], None]:
     """The first call also removes temporary files of an earlier start that was killed."""
     rest = [path]
 
-    def write(status: Status) -> None:
+    def write(content: FileContent) -> None:
         while rest:
             remove_remnants(rest.pop())
-        write_atomically(path, as_json(status), STATE_MODE)
+        write_atomically(path, text_of(content), MODE)
 
     return write

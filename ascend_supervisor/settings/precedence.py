@@ -119,6 +119,7 @@ class Settings(Struct, frozen=True):
     state_file: Path | None
     event_log: Path | Literal["none"] | None  # None: beside the state file
     termination_log: Path | None
+    metrics_file: Path | None
     check: bool
     json: bool
     config: Path | None

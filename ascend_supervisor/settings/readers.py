@@ -156,6 +156,13 @@ def read_path_or_none(found: object) -> Path | Literal["none"]:
     return "none" if _word(found) == "none" else read_path(found)
 
 
+def read_metrics_path(found: object) -> Path:
+    """Of a file that node_exporter reads."""
+    if isinstance(found, str) and found.endswith(".prom"):
+        return read_path(found)
+    raise ValueError("a path that ends in .prom, because node_exporter reads no other files")
+
+
 def read_paths(found: object) -> tuple[Path, ...]:
     """A path, or several in a list."""
     return tuple(map(read_path, found if isinstance(found, list) else [found]))

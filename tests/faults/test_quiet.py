@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.cluster.template_1 import standalone
+from ascend_supervisor.metrics.metrics_file import WRITE_SECONDS
 from ascend_supervisor.workers.nested_ranks import EARLY_LOOKS
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until
 
@@ -31,6 +32,8 @@ WHILE_FOLLOWING = 20
 On a busy machine they also sleep for the interpreter's lock, which another one of them holds: 10.2
 in a second were seen with eight processes for each core.
 """
+WAKE_UPS_OF_A_WRITE = 5
+"""The writing thread's: it is woken, waits for more changes, and writes."""
 SETTLED_SECONDS = 2.0
 """Without a write for so long, the start is over."""
 SILENT = (
@@ -159,6 +162,23 @@ def test_threads_and_guardian_sleep_while_the_ranks_are_silent(bad_day):
     slept, took = switches(ours) - slept, time.monotonic() - began
     assert written(ours) == before
     assert slept <= A_SECOND * took + AN_EARLY_LOOK
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+
+
+def test_figures_are_written_every_15_s_and_cost_few_wake_ups(bad_day, tmp_path):
+    path = tmp_path / "a.prom"
+    job = bad_day("--metrics-file", str(path), *SILENT)
+    ours = silent(job)
+    time.sleep(EARLY_LOOKS[-1])  # until then, what the ranks have started is looked for
+    versions = {path.stat().st_ino}
+    slept, began = switches(ours), time.monotonic()
+    while (took := time.monotonic() - began) < WRITE_SECONDS + 5:
+        time.sleep(0.5)
+        versions.add(path.stat().st_ino)
+    slept = switches(ours) - slept
+    assert len(versions) in {2, 3}
+    assert slept <= A_SECOND * took + 1 + WAKE_UPS_OF_A_WRITE * (len(versions) - 1)
     job.send(signal.SIGTERM)
     assert job.end() == 143
 

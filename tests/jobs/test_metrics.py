@@ -1,0 +1,111 @@
+"""Figures of real jobs, and what becomes of them where node_exporter serves them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.metrics.test_figures import samples_of
+from tests.ports import free_port
+from tests.running import python, wait_until
+
+TRAINS = """
+import os, sys, time
+for step in range(1, 6):
+    os.write(1, b" iteration %8d/     900 | consumed samples: 16 | lm loss: 2.3E+00 |\\n" % step)
+    time.sleep(0.05)
+sys.exit(os.environ["LIFE"] == "0")
+"""
+AGAIN = ("--standalone", "2", "--restarts", "2", "--restart-delay", "0.01")
+COMMAND = ("--rank-env", "LIFE={generation}", *python(TRAINS))
+
+
+def test_the_file_tells_of_the_whole_job_after_its_end(supervised, tmp_path):
+    path = tmp_path / "figures" / "a.prom"
+    job = supervised(*AGAIN, "--metrics-file", str(path), *COMMAND)
+    assert job.end() == 0
+    found = samples_of(path.read_bytes())
+    expected = {
+        ("phase", "ended"): 1,
+        ("exit_code", ""): 0,
+        ("generation", ""): 1,
+        ("restarts_total", "crash"): 1,
+        ("restarts_allowed", ""): 2,
+        ("restarts_left", ""): 1,
+        ("ranks", "ended"): 2,
+        ("best_step", ""): 5,
+        ("steps", ""): 900,
+        ("log_lost_bytes_total", "1"): 0,
+    }
+    assert {key: found.get(key) for key in expected} == expected
+    assert found["log_bytes_total", "1"] == 5 * len(job.said(1, generation=1)[0]) + 5
+    assert found["time_spent_seconds", "trained_again"] > 0
+    assert [one.name for one in path.parent.iterdir()] == ["a.prom"]
+
+
+def test_a_file_that_cannot_be_written_is_told_and_stops_nothing(supervised, tmp_path):
+    path = tmp_path / "a.prom"
+    path.mkdir()
+    job = supervised(*AGAIN, "--metrics-file", str(path), *COMMAND)
+    assert job.end() == 0
+    told = [event["msg"] for event in job.all("diagnostic", source="the metrics file")]
+    assert told == [f"the metrics file: {path} cannot be written: it is a directory"]
+
+
+def test_a_name_that_node_exporter_does_not_read_is_refused(supervised, tmp_path):
+    job = supervised(*AGAIN, "--metrics-file", str(tmp_path / "a.txt"), *COMMAND)
+    assert job.end() == 64
+    assert "expected a path that ends in .prom" in job.all("supervisor.exited")[0]["reason"]
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[str]:
+    """The URL at which a real node_exporter serves the files in ``directory``, and nothing else."""
+    program = shutil.which("prometheus-node-exporter")
+    if program is None:
+        pytest.skip("node_exporter is not installed here (Debian: prometheus-node-exporter)")
+    address = f"127.0.0.1:{free_port()}"
+    words = (
+        *("--collector.disable-defaults", "--collector.textfile"),
+        *(f"--collector.textfile.directory={directory}", f"--web.listen-address={address}"),
+    )
+    with subprocess.Popen([program, *words], stderr=subprocess.DEVNULL) as exporter:
+        try:
+            yield f"http://{address}/metrics"
+        finally:
+            exporter.terminate()
+
+
+def read(url: str) -> bytes:
+    with suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310
+        text: bytes = answer.read()
+        return text
+    return b""
+
+
+def test_node_exporter_hands_on_the_figures_of_two_jobs_in_one_directory(supervised, tmp_path):
+    ended: list[int] = []
+    for name in ('ma-job-a"b\\c', "ma-job-ü"):
+        path = tmp_path / "figures" / f"{len(ended)}.prom"
+        variables = {"MA_VJ_NAME": name}
+        root = tmp_path / str(len(ended))
+        job = supervised(
+            *AGAIN, "--metrics-file", str(path), *COMMAND, environ=variables, root=root
+        )
+        ended.append(job.end())
+    assert ended == [0, 0]
+    with served(tmp_path / "figures") as url:
+        wait_until(lambda: read(url))
+        lines = read(url).decode().splitlines()
+    assert "node_textfile_scrape_error 0" in lines
+    steps = [line for line in lines if line.startswith("ascend_supervisor_best_step{")]
+    assert sorted(line.partition("job_id=")[2].partition(",")[0] for line in steps) == [
+        r'"modelarts-job-a\"b\\c"',
+        '"modelarts-job-ü"',
+    ]
