@@ -57,6 +57,10 @@ def inherited(mark: Mark | None) -> Iterator[None]:
             resource.setrlimit(RLIMIT_LOCKS, (soft, hard))
 
 
+GUARDIAN_SECONDS = 5.0
+"""For its start, which takes milliseconds; a machine may stand still for longer."""
+
+
 def start_guardian(program: Path, mark: Mark) -> Guardian:
     """Start ``program``, which kills all processes with ``mark`` in their environment when we die.
 
@@ -72,23 +76,19 @@ def start_guardian(program: Path, mark: Mark) -> Guardian:
     except OSError:
         return Guardian()
     words = ("--fork", sys.executable, "-I", "-S", str(program), str(mark.number), mark.entry)
-    try:
-        with inherited(None):
-            subprocess.run(
-                (setsid, *words),
-                stdin=read_end,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                check=True,
-                timeout=5,
-            )
-    except (OSError, subprocess.SubprocessError):
-        os.close(write_end)
-        return Guardian()
-    finally:
-        os.close(read_end)
+    # Even if this fails or takes too long, it may run: then it must not take us for dead.
+    with suppress(OSError, subprocess.SubprocessError), inherited(None):
+        subprocess.run(
+            (setsid, *words),
+            stdin=read_end,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            check=False,
+            timeout=GUARDIAN_SECONDS,
+        )
+    os.close(read_end)
     return Guardian(write_end, mark)
 
 

@@ -484,3 +484,24 @@ def test_where_no_descriptor_can_be_watched_any_more_the_ranks_are_told_to_stop_
     assert remedy in last["root_cause"]
     assert not job.all("supervisor.defect")
     assert [end["status"] for end in job.all("process.exited")] == [0, 0]
+
+
+SLOW_SETSID = """#!/bin/sh
+{setsid} "$@"
+exec sleep 600
+"""
+
+
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_a_guardian_that_could_not_be_waited_for_kills_nobody(bad_day, place):
+    """As on a machine that stood still for some seconds: it runs, and we do not know it."""
+    slow = place / "bin" / "setsid"
+    slow.parent.mkdir()
+    slow.write_text(SLOW_SETSID.format(setsid=shutil.which("setsid")))
+    slow.chmod(0o755)
+    path = f"{slow.parent}:{os.environ['PATH']}"
+    job = bad_day(
+        "--standalone", "2", *python("import time; time.sleep(1)"), environ={"PATH": path}
+    )
+    assert job.end() == 0
+    assert job.guardians == []
