@@ -95,3 +95,6 @@ def main(directory: Path, fatal_step: int, quiet: bool) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), int(sys.argv[2]), "quiet" in sys.argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # torch may abort while the interpreter ends
