@@ -39,7 +39,8 @@ class Boot(Struct, frozen=True):
     ``environ`` is what the processes inherit: some variables are set only if they are missing.
     ``port`` is the rendezvous port of rank 0, if it was given. ``rank_dir`` says where ranks start.
     ``meeting`` is where the ranks meet, if the platform says it. ``handed_on`` names variables that
-    the user added; ranks get them on all servers.
+    the user added; ranks get them on all servers. ``ends_are_shared``: all servers learn how each
+    of them has ended (--peers).
     """
 
     command: tuple[str, ...]
@@ -49,6 +50,7 @@ class Boot(Struct, frozen=True):
     rank_dir: RankDir = "device"
     meeting: Meeting | None = None
     handed_on: frozenset[str] = frozenset()
+    ends_are_shared: bool = False
 
     @property
     def store(self) -> TorchStore | None:

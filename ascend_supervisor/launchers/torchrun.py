@@ -36,7 +36,8 @@ from ascend_supervisor.untrusted_text import shown
 class TorchrunTestimony(Struct, frozen=True):
     """Reads what torchrun 1.11 to 2.13 leaves: its summary, and the error files of its workers.
 
-    ``ranks`` are those of the workers, by local rank; ``others`` names the other servers.
+    ``ranks`` are those of the workers, by local rank; ``others`` names the servers of whose end we
+    learn from torchrun alone.
     """
 
     directory: PurePath
@@ -74,10 +75,14 @@ class TorchrunTestimony(Struct, frozen=True):
         return Culprit(chosen.rank, chosen.status, None, own_words) if chosen else None
 
     def false_success(self, lines: Sequence[str]) -> str | None:
-        """Status 0 is false if torchrun has waited in vain for the other servers."""
-        if not any(_IN_VAIN in line for line in lines):
+        """Status 0 is false if torchrun has waited in vain for ``others``.
+
+        Where the ends are shared it says nothing: the torchrun of the first server may have ended
+        well, and its store with it, before this one has looked.
+        """
+        if not self.others or not any(_IN_VAIN in line for line in lines):
             return None
-        whose = " or ".join(self.others) or "another server"
+        whose = " or ".join(self.others)
         return (
             "torchrun ended with 0 here, but the job did not: its workers ended well, and it then "
             f"waited in vain for the other servers; look at what ended {whose}"
@@ -168,6 +173,7 @@ class TorchrunLauncher(Struct, frozen=True):
             *extra_words(self.boot),
             *words,
         )
+        others = tuple(entry.label for entry in table.entries if entry is not here.entry)
         return (
             ProcessSpec(
                 argv=argv,
@@ -188,7 +194,7 @@ class TorchrunLauncher(Struct, frozen=True):
                 testimony=TorchrunTestimony(
                     directory,
                     tuple(device.rank for device in here.entry.devices),
-                    tuple(entry.label for entry in table.entries if entry is not here.entry),
+                    () if self.boot.ends_are_shared else others,
                 ),
             ),
         )

@@ -124,5 +124,6 @@ def launcher_here(
         rank_dir_here(settings.rank_dir, source, method, meeting, has_work_dir=has_work_dir),
         meeting,
         frozenset(added),
+        ends_are_shared=bool(settings.peers),
     )
     return launcher_of(method, boot, settings.rank_table_timeout or None)

@@ -51,10 +51,7 @@ def test_torchrun_meets_again_at_the_same_port_after_its_first_worker_was_killed
     servers = [cluster.start(index, *words) for index in (0, 1)]
     assert [server.end() for server in servers] == [0, 0]
     for index, server in enumerate(servers):
-        restart, *others = server.all("restart.scheduled")
-        # On a busy machine server 0 may end, and its store, before torchrun on server 1 has looked:
-        # then what is complete is trained again. Known, and not mended yet.
-        assert all("waited in vain for the other servers" in one["cause"] for one in others)
+        (restart,) = server.all("restart.scheduled")
         assert restart["cause"] == "server 0: torchrun exited with status 1"
         said = {event["msg"] for event in server.all("output", generation=1)}
         assert {f"rank {2 * index + local} of 4: the sum is 10" for local in (0, 1)} <= said

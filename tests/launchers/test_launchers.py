@@ -248,6 +248,17 @@ def test_an_end_that_waited_in_vain_for_the_others_is_doubted():
     assert doubt.endswith("look at what ended w-1.j")
 
 
+@pytest.mark.parametrize(("ends_are_shared", "others"), [(False, ("w-1.j",)), (True, ())])
+def test_where_servers_share_their_ends_torchrun_is_not_asked_for_them(ends_are_shared, others):
+    declared = declared_table(TWO_SERVERS)
+    boot = Boot(COMMAND, TWO_SERVERS, 3, ends_are_shared=ends_are_shared)
+    (spec,) = TorchrunLauncher(boot).plan(declared, Here(0, declared.entries[0], PLACE), 0)
+    assert isinstance(spec.testimony, TorchrunTestimony)
+    assert spec.testimony.others == others
+    doubt = spec.testimony.false_success(["E1121 x] Error waiting on exit barrier."])
+    assert (doubt is None) == ends_are_shared
+
+
 # mindspore.
 
 
