@@ -76,7 +76,8 @@ class Account(Struct, frozen=True):
     ``spent`` is what lies before ``since``; what lies after it is spent on what we are ``doing``.
     ``stepless`` are starts that no step followed: they are `start` if the job shows steps at all,
     otherwise `unknown`. ``generation_start`` is the start of this generation, until its second
-    step. Steps up to ``best_before`` were trained before.
+    step. Steps up to ``best_before`` were trained before. ``told`` counts the steps that were told
+    together, of which ``last`` was the last one.
     """
 
     since: int
@@ -87,6 +88,7 @@ class Account(Struct, frozen=True):
     longest_start: int = 0
     resumed_step: int = 0
     last: Position | None = None
+    told: int = 1
     best: Position | None = None
     best_before: Position | None = None
     generations: int = 0
@@ -111,8 +113,10 @@ class Account(Struct, frozen=True):
         """This generation goes on from a checkpoint of ``step``; told before its second step."""
         return replace(self, resumed_step=step)
 
-    def steps(self, step: int, now: float, epoch: int = 0) -> Account:
+    def steps(self, step: int, now: float, epoch: int = 0, told: int = 1) -> Account:
         """``step`` was seen; with its ``epoch`` if steps are counted within epochs.
+
+        It is the last of so many that were ``told`` since the step seen before.
 
         The time since the step seen before belongs to all steps since then alike. A start ends
         with the first step. If more steps than one had been made when the first was seen, their
@@ -125,13 +129,13 @@ class Account(Struct, frozen=True):
             start = started.since - self.since
             longest = max(start, self.longest_start)
             account = replace(started, generation_start=start, longest_start=longest)
-            return replace(account, doing="stepping", last=position, best=best)
+            return replace(account, doing="stepping", last=position, told=told, best=best)
         if self.doing != "stepping" or self.last is None:
             return replace(self, best=best)
         if position == self.last:
             return self
         account = self if position > self.last else replace(self, best_before=self.best)
-        return replace(_trained(account, position, now), last=position, best=best)
+        return replace(_trained(account, position, now, told), last=position, best=best)
 
     def stops(self, now: float, *, is_hang: bool = False) -> Account:
         """The first reason to end, of a generation or of all.
@@ -228,23 +232,25 @@ def _stalled(account: Account, now: float) -> Account:
     return _spent(account, "stalled", now)
 
 
-def _trained(account: Account, position: Position, now: float) -> Account:
+def _trained(account: Account, position: Position, now: float, told: int) -> Account:
     """The time from the last step to the step at ``position``."""
     at = _at(account, now)
     before = account.last or position
-    account = _from_start(account, before, position, at - account.since)
+    account = _from_start(account, before, position, at - account.since, told)
     account = _with_steps(account, before, position, at - account.since)
     return replace(account, since=at, generation_start=0)
 
 
-def _from_start(account: Account, first: Position, second: Position, span: int) -> Account:
+def _from_start(
+    account: Account, first: Position, second: Position, span: int, told: int
+) -> Account:
     """The steps before the first one that was seen, which the start has been charged with.
 
     A job that tells every tenth step has made ten when it tells the first of them, but one that
-    tells its first step and then every hundredth has made one.
+    tells its first step and then every hundredth has made one. ``told`` came with the second.
     """
     count = second[1] - first[1] if first[0] == second[0] else 0
-    steps = min(count, first[1] - account.resumed_step) - 1
+    steps = min(count * account.told // told, first[1] - account.resumed_step) - 1
     if steps <= 0:
         return account
     moved = min(span * steps // count, account.generation_start)

@@ -56,6 +56,7 @@ class TrainingRecord:
         self._best: Position | None = self._account.best
         self.steps_told = 0
         """Goes up with every new step."""
+        self._steps_timed = 0
 
     @property
     def step(self) -> int | None:
@@ -215,7 +216,8 @@ class TrainingRecord:
     def _timed(self, generation: GenerationSteps, reading: Reading) -> Iterator[Event]:
         """What follows from the time of a step."""
         position, pause = position_of(reading), reading.at - self._told_at
-        self._account = self._account.steps(position.step, reading.at, position.epoch)
+        told, self._steps_timed = self.steps_told - self._steps_timed, self.steps_told
+        self._account = self._account.steps(position.step, reading.at, position.epoch, told)
         slow = self._times.slow
         self._times = self._times.steps(position.ordinal, reading.at)
         self._progress = known = self._after(generation, reading)

@@ -176,6 +176,23 @@ def test_steps_before_the_first_that_was_seen_are_no_start(resumed, steps, start
     assert (found.get("start", 0.0), found["training"]) == (start, now - start)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "start"),
+    [
+        ((1, 1), (15, 14), 100.0),
+        ((14, 1), (29, 15), 100.0),
+        ((9, 9), (12, 3), 100.0 - 8 * 2.0),
+        ((30, 3), (50, 2), 100.0 - 29 * 2.0),
+    ],
+)
+def test_steps_that_were_told_together_are_not_taken_for_one_told_step(first, second, start):
+    """Each is the last step of a look, and how many it saw; a step takes 2 s."""
+    account = beginning(0.0).starts(0.0).steps(first[0], 100.0, told=first[1])
+    now = 100.0 + 2.0 * (second[0] - first[0])
+    found = seconds(account.steps(second[0], now, told=second[1]), now)
+    assert (found["start"], found["training"]) == (start, now - start)
+
+
 def test_steps_before_the_first_that_was_seen_are_split_at_the_best_one_too():
     account = again(105).resumes(100).steps(110, 100.0).steps(120, 120.0)
     assert seconds(account, 120.0) == {"start": 82.0, "trained_again": 8.0, "training": 30.0}
