@@ -24,9 +24,8 @@ total = torch.tensor([rank + 1.0])
 dist.all_reduce(total)
 os.write(1, f"rank {rank} of {world}: the sum is {total.item():g}\\n".encode())
 dist.barrier()
-end = sys.argv[1 + rank] if len(sys.argv) > 1 else "0"
-if end != "0":
-    time.sleep(1)
+end, _, after = (sys.argv[1 + rank] if len(sys.argv) > 1 else "0").partition("@")
+time.sleep(float(after or 0))
 sys.stdout.flush()
 os._exit(int(end))
 """
@@ -42,7 +41,7 @@ def servers() -> Iterator[tuple[Server, Server]]:
 def torchrun(
     servers: tuple[Server, Server], supervised: Callable[..., Running], tmp_path: Path
 ) -> Callable[..., list[Running]]:
-    """``torchrun(*ends)`` runs two ranks on each of both; a rank ends with its exit status."""
+    """``torchrun(*ends)`` runs two ranks on each of both; a rank ends with ``status@seconds``."""
     launcher = Path(sys.executable).with_name("torchrun")
     if not launcher.exists():
         pytest.skip(f"{launcher} is not installed")
@@ -109,8 +108,9 @@ def test_torchrun_adds_up_across_two_servers(torchrun):
         assert not job.survivors()
 
 
-def test_torchrun_does_not_end_well_on_a_server_after_another_has_failed(torchrun, servers):
-    failing, healthy = torchrun("5", "0", "0", "0")
+@pytest.mark.parametrize("ends", [("5@6", "0", "0", "0"), ("5", "0", "0@6", "0")])
+def test_torchrun_does_not_end_well_on_a_server_if_another_has_failed(torchrun, servers, ends):
+    failing, healthy = torchrun(*ends)
     assert failing.end() == 5
     assert failing.events[-1]["root_cause"].startswith("rank 0 failed first")
     assert healthy.end() == 69

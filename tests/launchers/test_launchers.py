@@ -248,6 +248,35 @@ def test_an_end_that_waited_in_vain_for_the_others_is_doubted():
     assert doubt.endswith("look at what ended w-1.j")
 
 
+BROKEN_BARRIER = """\
+E1126 10:15:17.497000 11892 torch/distributed/elastic/agent/server/api.py:1008] Error waiting on exit barrier. Elapsed: {elapsed} seconds
+E1126 10:15:17.497000 11892 torch/distributed/elastic/agent/server/api.py:1008] Traceback (most recent call last):
+E1126 10:15:17.497000 11892 torch/distributed/elastic/agent/server/api.py:1008]   File "/lib/torch/distributed/elastic/utils/store.py", line 198, in barrier
+E1126 10:15:17.497000 11892 torch/distributed/elastic/agent/server/api.py:1008]     {call}
+E1126 10:15:17.497000 11892 torch/distributed/elastic/agent/server/api.py:1008] torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("call", "elapsed", "complete"),
+    [
+        ("store.wait([last_member_key])", 0.3744797706604004, True),
+        ("store.get(last_member_key)", 0.3744797706604004, True),
+        ('store.set(last_member_key, "<val_ignored>")', 0.3744797706604004, True),
+        ("store.wait([last_member_key])", 5.2, False),
+        ("store.wait([last_member_key])", 300.1, False),
+        ("last_member_key = _barrier_nonblocking(", 0.01, False),
+        ("idx = store.add(num_members_key, 1)", 0.01, False),
+        ('data = store.get(f"{prefix}{idx}")', 0.01, False),
+    ],
+)
+def test_a_store_that_is_gone_soon_after_this_torchrun_arrived_may_have_ended_well(
+    call, elapsed, complete
+):
+    lines = BROKEN_BARRIER.format(call=call, elapsed=elapsed).splitlines()
+    assert (TESTIMONY.false_success(lines) is None) == complete
+
+
 @pytest.mark.parametrize(("ends_are_shared", "others"), [(False, ("w-1.j",)), (True, ())])
 def test_where_servers_share_their_ends_torchrun_is_not_asked_for_them(ends_are_shared, others):
     declared = declared_table(TWO_SERVERS)
