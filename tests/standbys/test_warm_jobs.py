@@ -32,8 +32,9 @@ def line(step):
         f"(ms): 20.0 | lm loss: 2.382640E+00 |", flush=True)
 print("rank", os.environ["RANK"], sys.argv[1:], *sorted({*sys.modules} & {"large"}), flush=True)
 line(1)
-if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-    while not os.path.exists("fail"):
+generation = os.environ["TORCHELASTIC_RESTART_COUNT"]
+if generation in os.environ.get("FAILING", "0"):
+    while not os.path.exists("fail" + generation):
         time.sleep(0.02)
     os._exit(3)
 """
@@ -70,7 +71,8 @@ def warm(
 
 
 def fail(place: Path) -> None:
-    (place / "fail").touch()
+    """Generation 0 does."""
+    (place / "fail0").touch()
 
 
 @pytest.mark.parametrize("before", [(), AS_PID_1], ids=["", "1"])
@@ -112,7 +114,7 @@ def test_without_restarts_left_none_is_made(supervised, place):
 def test_none_is_left_by_a_supervisor_that_ends_or_is_killed(supervised, place, number):
     job = warm(supervised, place)
     job.wait_for("standbys.ready")
-    assert len([one for one in job.survivors() if "warm_rank.py" in one]) == 2
+    assert len(standbys(job)) == 2
     job.send(number)
     job.end()
     wait_until(lambda: not job.survivors())
@@ -124,7 +126,7 @@ def test_a_standby_that_is_still_making_its_imports_becomes_the_rank_all_the_sam
     (place / "env" / "site-packages" / "large.py").write_text(f"{LARGE}; time.sleep(1)")
     job = warm(supervised, place)
     job.wait_for("training.started")
-    wait_until(lambda: any("warm_rank.py" in one for one in job.survivors()))
+    wait_until(lambda: standbys(job))
     fail(place)
     assert job.end() == 0
     assert [e["warm"] for e in job.all("process.started", generation=1)] == [True, False]
@@ -140,7 +142,7 @@ def test_a_standby_gives_way_until_it_is_ready_and_then_it_is_as_a_rank(supervis
     adjusted = Path("/proc/self/oom_score_adj").read_text()
 
     def standing() -> tuple[int, str, int | None] | None:
-        for pid in (int(one.split()[0]) for one in job.survivors() if "warm_rank.py" in one):
+        for pid in standbys(job):
             given = Path(f"/proc/{pid}/oom_score_adj").read_text()
             return os.getpriority(os.PRIO_PROCESS, pid), given, session_nice(pid)
         return None
@@ -207,6 +209,18 @@ def test_a_variable_that_is_read_once_and_differs_makes_it_useless(supervised, p
     assert [e["warm"] for e in job.all("process.started")] == [False] * 4
 
 
+def test_standbys_that_no_longer_fit_are_replaced(supervised, place):
+    given = ("--rank-env", "ASCEND_X={generation}", "--rank-env", "FAILING=01")
+    job = warm(supervised, place, *given, "--restarts", "2")
+    job.wait_for("standbys.ready")
+    assert [variables(pid)["ASCEND_X"] for pid in standbys(job)] == ["0", "0"]
+    fail(place)
+    wait_until(lambda: len(job.all("standbys.ready")) == 2)
+    assert [variables(pid)["ASCEND_X"] for pid in standbys(job)] == ["1", "1"]
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+
+
 @pytest.mark.parametrize("library", [None, "libascendcl.so"])
 def test_where_cann_logs_matters_to_a_standby_that_has_loaded_cann(supervised, place, library):
     if library is not None:
@@ -225,8 +239,7 @@ def test_where_cann_logs_matters_to_a_standby_that_has_loaded_cann(supervised, p
 def test_a_standby_that_is_killed_is_told_and_its_rank_starts_cold(supervised, place):
     job = warm(supervised, place)
     job.wait_for("standbys.ready")
-    victim = next(int(one.split()[0]) for one in job.survivors() if "warm_rank.py" in one)
-    os.kill(victim, signal.SIGKILL)
+    os.kill(standbys(job)[0], signal.SIGKILL)
     assert job.wait_for("diagnostic")["message"].endswith("has no standby: it has ended by itself")
     fail(place)
     assert job.end() == 0
@@ -264,6 +277,15 @@ def test_from_the_table_to_the_first_step_a_warm_start_takes_a_quarter_of_a_cold
     assert [job.end(), cold.end()] == [0, 0]
     assert [e["warm"] for e in job.all("process.started")] == [True] * 2
     assert not job.all("diagnostic")
+
+
+def standbys(job: Running) -> list[int]:
+    return [int(one.split()[0]) for one in job.survivors() if "warm_rank.py" in one]
+
+
+def variables(pid: int) -> dict[str, str]:
+    pairs = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
 
 def session_nice(who: int | str) -> int | None:
