@@ -80,6 +80,11 @@ def _ranks(seen: Snapshot) -> ByLabel:
     return _each(get_args(RankState), [one.state for one in rows])
 
 
+def _generation_start(seen: Snapshot) -> Value:
+    generations = seen.live.status.generations
+    return _moment(generations[-1].started_at) if generations else None
+
+
 def _log_bytes(seen: Snapshot) -> ByLabel:
     rows = (one for one in seen.live.ranks if one.bytes is not None)
     return {teller(one.rank, one.program): one.bytes or 0 for one in rows}
@@ -123,6 +128,11 @@ FIGURES = (
         "generation",
         "The generation that runs or ran last, from 0.",
         lambda seen: seen.live.status.generation,
+    ),
+    Figure(
+        "generation_start_time_seconds",
+        "When this generation was started, in seconds since 1970.",
+        _generation_start,
     ),
     Figure(
         "ranks",

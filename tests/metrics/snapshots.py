@@ -10,7 +10,7 @@ from ascend_supervisor.coordination.whole_job import JobSeen, ServerSeen
 from ascend_supervisor.metrics.figures import Snapshot
 from ascend_supervisor.metrics.tally import Tally
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.job_status import PastGeneration, Status
 from tests.control.lives import launcher, life, living
 
 STATUS = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
@@ -42,7 +42,16 @@ def snapshot() -> Snapshot:
 def full_snapshot() -> Snapshot:
     """Of a job of which everything is known."""
     known = replace(
-        STATUS, phase="running", generation=2, restarts_left=1, progress=PROGRESS, exit_code=3
+        STATUS,
+        phase="running",
+        generation=2,
+        generations=(
+            PastGeneration(1, "2026-11-22T02:40:00.000Z"),
+            PastGeneration(2, "2026-11-22T02:55:00.000Z"),
+        ),
+        restarts_left=1,
+        progress=PROGRESS,
+        exit_code=3,
     )
     history = History(known, "2026-11-22T03:00:00.500Z", 0.0)
     of = life(

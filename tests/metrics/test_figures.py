@@ -46,6 +46,7 @@ def test_every_figure_has_the_value_of_its_source():
     expected = {
         ("start_time_seconds", ""): 1795316400.5,
         ("generation", ""): 2,
+        ("generation_start_time_seconds", ""): 1795316100,
         ("exit_code", ""): 3,
         ("ranks", "running"): 1,
         ("ranks", "ended"): 1,
