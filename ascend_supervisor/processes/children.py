@@ -128,7 +128,7 @@ class Children:
         return bool(self._prefix) or os.getpid() == 1
 
     def keep(self, child: Child) -> None:
-        """It serves the whole job: no sweep ends it while it lives. It must not start others."""
+        """It serves the whole job: no sweep ends it, or its process group, while it lives."""
         if child.returncode is None:
             self._kept.add(child.pid)
 
@@ -144,14 +144,15 @@ class Children:
         cwd: str,
         output: int,
         errors: int | None = None,
+        stdin: int = subprocess.DEVNULL,
         descriptors: Sequence[int] = (),
         own_words: int = 0,
     ) -> Child:
         """Start a process in a session of its own, with ``output`` as its stdout and stderr.
 
         Raises OSError when it cannot be started. Signal handlers, ignored signals and the mask are
-        back to their defaults in it; its stdin is /dev/null. ``errors`` is its stderr if that is to
-        be another one. Of other descriptors it inherits only ``descriptors``, with their numbers.
+        back to their defaults in it. ``errors`` is its stderr if that is to be another one. Of
+        other descriptors it inherits only ``descriptors``, with their numbers.
         With the first ``own_words`` of ``argv``, a program starts that gets our own libraries; the
         command behind them gets those that ``environ`` names.
         """
@@ -162,7 +163,7 @@ class Children:
                 words,
                 env=environ,
                 cwd=cwd,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=output,
                 stderr=output if errors is None else errors,
                 start_new_session=True,

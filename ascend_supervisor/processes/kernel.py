@@ -6,6 +6,7 @@ Our memory cgroup says its limit, and whom the kernel has killed when memory ran
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import shutil
@@ -90,6 +91,25 @@ def start_guardian(program: Path, mark: Mark) -> Guardian:
         )
     os.close(read_end)
     return Guardian(write_end, mark)
+
+
+MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
+MFD_CLOEXEC = 1
+
+
+def memory_file(content: bytes) -> int:
+    """A descriptor from which ``content`` is read; raises OSError.
+
+    Python has os.memfd_create only where it was built for glibc 2.27 or newer.
+    """
+    number = MEMFD_CREATE.get(os.uname().machine)
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = -1 if number is None else libc.syscall(number, b"event", MFD_CLOEXEC)
+    if descriptor < 0:
+        number = ctypes.get_errno() or errno.ENOSYS
+        raise OSError(number, os.strerror(number))
+    os.pwrite(descriptor, content, 0)
+    return int(descriptor)
 
 
 def parent_death_prefix() -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 
 import anyio
 
@@ -21,6 +22,7 @@ class Pipe:
         self.write_end = write_end
         self._read_end = read_end
         self._most = most
+        self._received = 0
 
     @property
     def name(self) -> str:
@@ -32,8 +34,9 @@ class Pipe:
         """Whether the start of it may be missing."""
         return len(self.content) == self._most
 
-    async def keep_reading(self) -> None:
-        while self.read():
+    async def keep_reading(self, at_most: float = inf) -> None:
+        """Until the end, or until about so many bytes have come: then the writer has to wait."""
+        while self.read() and self._received < at_most:
             await anyio.wait_readable(self._read_end)
 
     def read(self) -> bool:
@@ -49,6 +52,7 @@ class Pipe:
         return True
 
     def _take(self, chunk: bytes) -> None:
+        self._received += len(chunk)
         self.content += chunk
         if self._most is not None:
             del self.content[: -self._most]

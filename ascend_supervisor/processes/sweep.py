@@ -91,7 +91,7 @@ async def sweep_descendants(
         # Zombies count: a scan can miss a process that changes its parent meanwhile; only an empty
         # list of children proves that nothing is left.
         children.reap()
-        return [pid for pid in ownership.ours(known) if pid.number not in children.kept]
+        return [pid for pid in ownership.ours(known) if not _is_kept(pid, children.kept)]
 
     async def end(spared: Spared) -> Found:
         # Before they are reaped: then nobody can tell any more whose the others were.
@@ -108,6 +108,12 @@ async def sweep_descendants(
     looks = QUIET_LOOKS if ownership.takes_in_strangers else 1
     with children.spare_descriptor():
         return await _sweep(end, looks, seconds, tell_left, known.waiting)
+
+
+def _is_kept(pid: Pid, leaders: Collection[int]) -> bool:
+    """Whether it is in the process group of one of these; raises OSError at EMFILE and the like."""
+    found = proc.stat(pid.number) if leaders else None
+    return found is not None and found.group in leaders
 
 
 def _belongs(pid: Pid, sessions: Collection[int], groups: Collection[int]) -> bool:

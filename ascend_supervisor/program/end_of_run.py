@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import anyio
 
@@ -17,7 +18,7 @@ from ascend_supervisor.program.parts import Parts
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.supervisor import Broken, End, Job, refused, supervise
-from ascend_supervisor.tasks.race import innermost
+from ascend_supervisor.tasks.race import every, innermost
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.runtime import Runtime
 
@@ -91,8 +92,11 @@ async def last_words(parts: Parts, end: End) -> None:
     parts.events.report(end.event)
     for metrics in parts.metrics:
         metrics.report(end.event)
+    for alerts in parts.alerts:
+        alerts.report(end.event)
     await parts.records.finish()
     await parts.events.finish()
-    await parts.outlets.finish_output(until - anyio.current_time(), parts.interrupts.hurry)
+    output = partial(parts.outlets.finish_output, until - anyio.current_time())
+    await every(partial(output, parts.interrupts.hurry), *(one.finish for one in parts.alerts))
     await parts.outlets.end(end.event, end.refusal)
     await parts.runtime.guardian.dismiss()

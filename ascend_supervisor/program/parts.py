@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,7 @@ from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
 
 if TYPE_CHECKING:
+    from ascend_supervisor.alerts.event_command import EventCommand
     from ascend_supervisor.metrics.metrics_file import MetricsFile
 
 GUARDIAN = Path(__file__).parents[1] / "programs" / "guardian.py"
@@ -69,6 +71,7 @@ class Parts(Struct, frozen=True):
     control: ControlSocket
     chronicle: Chronicle
     metrics: tuple[MetricsFile, ...]
+    alerts: tuple[EventCommand, ...]
 
 
 def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts:
@@ -80,23 +83,21 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
     become_subreaper()
     ownership = Ownership.from_now_on(mark)
     origin = Origin(place.job_id, place.pod, os.getpid())
-    terminal = terminal_of(environ, settings.color)
-    stdout, shown, level = _console(settings), settings.console_ranks, settings.log_level
-    outlets = Outlets(stdout, shown, level, origin, terminal)
+    outlets = _outlets(settings, environ, origin)
     children = Children(prefix, environ=environ, mark=mark)
     reserve = Reserve()  # only now: it may take the last descriptor
     clock = MonotonicClock()
     interval, began = settings.progress_interval, clock.elapsed()
     training = TrainingRecord(interval, began, earlier.account)
     chronicle = Chronicle(first_status(place, ourselves.start_time), training, clock)
-    removals = Removals()
-    told = settings.termination_log
+    removals, told = Removals(), settings.termination_log
     records = Records(place, chronicle.so_far, told, outlets, reserve, removals)
     events = EventFile(place.events, origin, outlets.report)
     metrics = _metrics(settings, place, training, clock)
     # The chronicle comes first: it has the time.
-    reports = (outlets.report, chronicle.report, records.report, events.report)
-    report = fan_out((*reports, *(one.report for one in metrics)))
+    reports = [outlets.report, chronicle.report, records.report, events.report]
+    reports += [one.report for one in metrics]
+    report = fan_out(reports)
     logs = _logs(settings, place, report)
     runtime = Runtime(
         children=children,
@@ -112,9 +113,15 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
     interrupts = Interrupts(report, logs.reopen, clock, given.patience.grace)
     notify = _listener(settings, runtime, removals)
     control = _control(given, chronicle, interrupts, runtime, removals)
-    return Parts(
-        outlets, records, events, reserve, runtime, interrupts, notify, control, chronicle, metrics
-    )
+    alerts = _alerts(settings, place, origin, runtime)
+    reports += [one.report for one in alerts]
+    to_tell = chronicle, metrics, alerts
+    return Parts(outlets, records, events, reserve, runtime, interrupts, notify, control, *to_tell)
+
+
+def _outlets(settings: Settings, environ: Mapping[str, str], origin: Origin) -> Outlets:
+    stdout, shown, level = _console(settings), settings.console_ranks, settings.log_level
+    return Outlets(stdout, shown, level, origin, terminal_of(environ, settings.color))
 
 
 def _control(
@@ -140,6 +147,18 @@ def _metrics(
 
     path = Path(place.started_in / settings.metrics_file)
     return (MetricsFile(path, place, training, clock),)
+
+
+def _alerts(
+    settings: Settings, place: Place, origin: Origin, runtime: Runtime
+) -> tuple[EventCommand, ...]:
+    """What --on-event wants."""
+    if settings.on_event is None:
+        return ()
+    from ascend_supervisor.alerts.event_command import EventCommand  # noqa: PLC0415  (seldom)
+
+    kinds = settings.notify_on
+    return (EventCommand(settings.on_event, kinds, origin, place.started_in, runtime),)
 
 
 def _console(settings: Settings) -> StdoutFormat:

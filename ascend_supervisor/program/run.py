@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -44,7 +44,6 @@ from ascend_supervisor.settings.precedence import (
 )
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 from ascend_supervisor.settings.usage import help_text
-from ascend_supervisor.standbys.pool import Standbys
 from ascend_supervisor.stop_requests import HEARD, Listen
 from ascend_supervisor.tasks.clock import RunningLoop
 from ascend_supervisor.tasks.race import innermost
@@ -146,14 +145,16 @@ def _start_side_tasks(tasks: TaskGroup, parts: Parts) -> None:
     tasks.start_soon(parts.notify.listen)
     for metrics in parts.metrics:
         tasks.start_soon(metrics.keep)
+    for alerts in parts.alerts:
+        tasks.start_soon(_keep, alerts.keep, parts.runtime.report)
     if parts.runtime.standbys is not None:
-        tasks.start_soon(_keep, parts.runtime.standbys, parts.runtime.report)
+        tasks.start_soon(_keep, parts.runtime.standbys.keep, parts.runtime.report)
 
 
-async def _keep(standbys: Standbys, report: Report) -> None:
-    """A defect here ends no job: its ranks start cold from then on."""
+async def _keep(keep: Callable[[], Awaitable[None]], report: Report) -> None:
+    """A defect here ends no job: its ranks start cold from then on, or nobody is told."""
     try:
-        await standbys.keep()
+        await keep()
     except Exception as error:  # noqa: BLE001
         report(defect(innermost(error)))
 
@@ -181,4 +182,6 @@ async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:
         for metrics in parts.metrics:
             file = parts.records.replaced(metrics.path, "the metrics file", metrics.text_of)
             metrics.begin(file, parts.control.operations.status)
+        for alerts in parts.alerts:
+            alerts.begin()
         parts.control.begin()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from ascend_supervisor import errors
+from ascend_supervisor.settings.alert_options import ALERTS
 from ascend_supervisor.settings.kinds import (
     COMMAND_LINE,
     DEVICE_COUNT,
@@ -215,6 +216,7 @@ GROUPS: tuple[Group, ...] = (
             ),
         ),
     ),
+    ALERTS,
     (
         "This program",
         (

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.access import Endpoint
+from ascend_supervisor.settings.alert_options import AlertKind, EventProgram
 from ascend_supervisor.settings.command_words import command_fault
 from ascend_supervisor.settings.kinds import Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
@@ -120,6 +121,8 @@ class Settings(Struct, frozen=True):
     event_log: Path | Literal["none"] | None  # None: beside the state file
     termination_log: Path | None
     metrics_file: Path | None
+    on_event: EventProgram | None
+    notify_on: tuple[AlertKind, ...]
     check: bool
     json: bool
     config: Path | None

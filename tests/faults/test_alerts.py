@@ -1,0 +1,54 @@
+"""Whoever is to be told is slow, endless or hostile: the job neither waits nor keeps anything."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+
+import pytest
+
+from tests.running import python
+
+SECONDS_AFTER = 3.0
+SLACK = 2.0
+"""For the end of the process itself, on a busy machine."""
+
+HANGS = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+time.sleep(600)
+"""
+FLOODS = """
+import os
+while True:
+    os.write(1, b"x" * 65536)
+"""
+LEAVES = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    time.sleep(600)
+if os.fork() == 0:
+    time.sleep(600)
+"""
+RESTARTS = ("--standalone", "2", "--restarts", "2", "--restart-delay", "0.01", "--min-uptime", "0")
+
+
+@pytest.mark.parametrize("source", [HANGS, FLOODS, LEAVES], ids=["hangs", "floods", "leaves"])
+def test_a_command_that_misbehaves_costs_the_job_nothing_and_is_gone_with_it(bad_day, source):
+    command = shlex.join((sys.executable, "-c", source))
+    job = bad_day(*RESTARTS, "--on-event", command, *python("raise SystemExit(3)"))
+    job.wait_for("generation.ended", generation=2)
+    began = time.monotonic()
+    assert job.end() == 3
+    assert time.monotonic() - began < SECONDS_AFTER + SLACK
+    assert [event["event"] for event in job.events][-1] == "supervisor.exited"
+    assert job.survivors() == []
+    starts = job.all("generation.started")
+    assert len(starts) == 3
+    if source is not LEAVES:
+        (told,) = job.all("diagnostic", source="--on-event")
+        assert told["message"] == "3 events given up, because the job has ended"
