@@ -1,7 +1,4 @@
-"""The control socket: serves several clients at once, and none of them at the others' expense.
-
-It never blocks the event loop, and nothing wakes up while nobody connects.
-"""
+"""The control socket: what its clients ask, and who may."""
 
 from __future__ import annotations
 
@@ -12,10 +9,8 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ascend_supervisor.control.listening import Listening
@@ -31,8 +26,8 @@ from ascend_supervisor.control.protocol import (
 )
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.files.clients import MOST_AT_ONCE, Client, Clients
 from ascend_supervisor.files.removals import Removals
-from ascend_supervisor.files.reserved_descriptor import NONE_LEFT
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread
@@ -46,23 +41,16 @@ _CREDENTIALS = struct.Struct("iII")
 
 
 class Conversation:
-    """Owns ``connection``, and closes it; raises OSError when the client is gone.
+    """What one ``client`` asks and is answered; raises OSError when it is gone."""
 
-    ``waits_for_client`` is false while an answer is made. ``scope`` ends it.
-    """
-
-    def __init__(self, connection: socket.socket, patience: float) -> None:
-        connection.settimeout(0)
+    def __init__(self, client: Client, patience: float) -> None:
+        self.client = client
         self._patience = patience
-        self.scope = anyio.CancelScope()
-        self.waits_for_client = True
-        self._connection = connection
 
     @property
     def by(self) -> Requester:
-        found = self._connection.getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-        )
+        connection = self.client.connection
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(found)
         return Requester(pid, uid)
 
@@ -82,7 +70,7 @@ class Conversation:
         received = b""
         with anyio.move_on_after(self._patience):
             while b"\n" not in received and len(received) < MOST_REQUEST_BYTES:
-                piece = await self._receive(MOST_REQUEST_BYTES - len(received))
+                piece = await self.client.receive(MOST_REQUEST_BYTES - len(received))
                 received += piece
                 if not piece:
                     return received or None
@@ -95,35 +83,10 @@ class Conversation:
 
     async def say(self, line: bytes) -> None:
         """Write ``line``; raises TimeoutError after ``patience`` seconds."""
-        left = memoryview(line)
         with anyio.fail_after(self._patience):
-            while left:
-                try:
-                    left = left[self._connection.send(left, socket.MSG_NOSIGNAL) :]
-                except BlockingIOError:
-                    await anyio.wait_writable(self._connection)
-
-    def say_at_once(self, line: bytes) -> None:
-        """Write ``line`` if there is room for it; a new connection has room for a sentence."""
-        self._connection.send(line, socket.MSG_NOSIGNAL)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    async def _receive(self, size: int) -> bytes:
-        while True:
-            try:
-                return self._connection.recv(size)
-            except BlockingIOError:
-                await anyio.wait_readable(self._connection)
+            await self.client.send(line)
 
 
-MOST_AT_ONCE = 16
-BURST = 16
-PAUSE_SECONDS = 0.02
-"""After each burst of connections the loop belongs to the ranks' output for this long."""
-SCARCE_SECONDS = 1.0
-"""How long nothing is accepted if the machine has no room for a connection."""
 NAME_SECONDS = 1.0
 """How long to wait for the names of users, which may come from a server that does not answer."""
 
@@ -150,7 +113,7 @@ class ControlSocket:
         self._report = report
         self._begun = anyio.Event()
         self._users: Call[Mapping[int, str]] | None = None
-        self._conversations: dict[Conversation, None] = {}
+        self._clients = Clients(self._listening, self._serve, _decline, self._failed)
 
     def begin(self) -> None:
         """No other supervisor uses the place from now on."""
@@ -159,7 +122,7 @@ class ControlSocket:
     @property
     def conversations(self) -> int:
         """How many clients are being served."""
-        return len(self._conversations)
+        return len(self._clients)
 
     async def serve(self) -> None:
         """Answer until this is cancelled; then the file is removed."""
@@ -172,9 +135,9 @@ class ControlSocket:
                 await self._users.over()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listening.keep)
-                await self._accept_all(tasks)
+                await self._clients.serve_all()
         except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)
-            self._report(defect(error))
+            self._failed(error)
         finally:
             await self._listening.close()
 
@@ -186,65 +149,8 @@ class ControlSocket:
                 return replace(by, user=users.answer.get(by.uid, ""))
         return by
 
-    async def _accept_all(self, tasks: TaskGroup) -> NoReturn:
-        while True:
-            for _ in range(BURST):
-                await self._listening.readable()
-                await self._accept(tasks)
-                await anyio.lowlevel.checkpoint()  # whoever has written is answered now
-            await anyio.sleep(PAUSE_SECONDS)
-
-    async def _accept(self, tasks: TaskGroup) -> None:
-        try:
-            self._admit(Conversation(self._listening.accept(), self._patience), tasks)
-        except BlockingIOError:
-            pass  # the client is gone already
-        except OSError as error:
-            await self._without_room(error)
-
-    async def _without_room(self, error: OSError) -> None:
-        """Serve one client with the reserved descriptor, if descriptors are what is missing."""
-        if error.errno in NONE_LEFT:
-            with self._listening.reserve.lent():
-                try:
-                    connection = self._listening.accept()
-                except OSError:  # another thread was faster
-                    await anyio.sleep(SCARCE_SECONDS)
-                else:
-                    await self._serve(Conversation(connection, self._patience))
-        else:
-            await anyio.sleep(SCARCE_SECONDS)
-
-    def _admit(self, conversation: Conversation, tasks: TaskGroup) -> None:
-        """Serve this client; the one that has kept us waiting longest makes room for it."""
-        if len(self._conversations) >= MOST_AT_ONCE and not self._make_room():
-            _decline(conversation)
-        else:
-            self._conversations[conversation] = None
-            tasks.start_soon(self._serve, conversation)
-
-    def _make_room(self) -> bool:
-        """End one that waits for its client; whoever asks at once is answered before that."""
-        oldest = next((one for one in self._conversations if one.waits_for_client), None)
-        if oldest is None:
-            return False
-        del self._conversations[oldest]
-        oldest.scope.cancel()
-        return True
-
-    async def _serve(self, conversation: Conversation) -> None:
-        try:
-            with conversation.scope:
-                await self._converse(conversation)
-        except OSError:
-            pass  # the client is gone, or takes too long
-        except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)
-            self._report(defect(error))
-        finally:
-            conversation.close()
-            self._conversations.pop(conversation, None)
-
-    async def _converse(self, conversation: Conversation) -> None:
+    async def _serve(self, client: Client) -> None:
+        conversation = Conversation(client, self._patience)
         answer = await self._answer(conversation)
         if answer is not None:
             await conversation.say(answer_line(answer))
@@ -258,14 +164,18 @@ class ControlSocket:
             request = request_of(line)
         except NotUnderstood as error:
             return Declined(str(error))
-        conversation.waits_for_client = isinstance(request, AskDump)  # else dumps fill all places
+        # Else dumps fill all places.
+        conversation.client.waits_for_client = isinstance(request, AskDump)
         try:
             return await self.operations.answer(request, self._named(conversation.by))
         except Exception as error:  # noqa: BLE001  (a defect of ours ends no rank)
-            self._report(defect(error))
+            self._failed(error)
             return Declined(f"a defect of ascend_supervisor, please report it: {error!r}")
         finally:
-            conversation.waits_for_client = True
+            conversation.client.waits_for_client = True
+
+    def _failed(self, error: Exception) -> None:
+        self._report(defect(error))
 
     def _tell(self, text: str) -> None:
         self._report(Diagnostic("the control socket", f"{plain(str(self._path))}: {text}", None))
@@ -280,11 +190,6 @@ def user_names() -> Mapping[int, str]:
     return found
 
 
-def _decline(conversation: Conversation) -> None:
+def _decline(client: Client) -> None:
     busy = Declined(f"{MOST_AT_ONCE} others are being answered; ask again")
-    try:
-        conversation.say_at_once(answer_line(busy))
-    except OSError:
-        pass
-    finally:
-        conversation.close()
+    client.send_at_once(answer_line(busy))

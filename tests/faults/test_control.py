@@ -34,9 +34,10 @@ print("all", number)
 
 
 @contextmanager
-def counting(bad_day: Callable[..., Running]) -> Iterator[tuple[Running, Path]]:
+def counting(bad_day: Callable[..., Running], *options: str) -> Iterator[tuple[Running, Path]]:
     """A job whose ranks write numbered lines meanwhile; afterwards every line is in its log."""
-    job = bad_day("--standalone", str(RANKS), "--console-ranks", "none", *python(COUNTS))
+    words = ("--standalone", str(RANKS), "--console-ranks", "none", *options)
+    job = bad_day(*words, *python(COUNTS))
     for rank in range(RANKS):
         job.wait_for("process.started", rank=rank)
     path = socket_of(job)
@@ -51,22 +52,6 @@ def counting(bad_day: Callable[..., Running]) -> Iterator[tuple[Running, Path]]:
         lines = [line for line in job.log(rank).read_text().splitlines() if line[0] != "["]
         assert lines[:-1] == [str(number + 1) for number in range(len(lines) - 1)]
         assert lines[-1] == f"all {len(lines) - 1}"
-
-
-@contextmanager
-def attacker(source: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has said ``there``, and lives on."""
-    words = [sys.executable, "-c", CONNECT + source, str(path)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"there\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 CONNECT = """
@@ -92,6 +77,26 @@ def there():
     time.sleep(600)
 
 """
+
+
+@contextmanager
+def attacker(
+    source: str, target: Path | int, connect: str = CONNECT
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has said ``there``, and lives on."""
+    words = [sys.executable, "-c", connect + source, str(target)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"there\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
 ATTACKS = {
     "a thousand connections": "clients = [connected() for _ in range(1000)]; there()",
     "half lines": """
