@@ -52,8 +52,12 @@ _ascend_supervisor() {{
         case $word in
             --) ((i += 1)); break ;;
             {takers})
-                [[ ${{COMP_WORDS[i + 1]}} == "=" ]] && ((i += 1))
-                ((i += 2)) ;;
+                ((i += 1))
+                # A value with ":" or "=" in it is several words to bash.
+                while [[ ${{COMP_WORDS[i]}} == *[:=] || ${{COMP_WORDS[i + 1]}} == [:=]* ]]; do
+                    ((i += 1))
+                done
+                ((i += 1)) ;;
             -*)
                 ((i += 1))
                 [[ ${{COMP_WORDS[i]}} == "=" ]] && ((i += 2))
@@ -241,7 +245,8 @@ def _zsh_specs(option: Action) -> Iterable[str]:
             yield f"{start}=-[{meaning}]::{option.metavar}: "
         else:
             equals = "=" if flag.startswith("--") else ""
-            yield f"{start}{equals}[{meaning}]:{option.metavar}:{_zsh_values(option)}"
+            value = str(option.metavar).replace(":", r"\:")
+            yield f"{start}{equals}[{meaning}]:{value}:{_zsh_values(option)}"
 
 
 def _zsh_values(option: Action) -> str:
