@@ -141,7 +141,7 @@ class Operations:
             case AskStatus():
                 return self.status()
             case AskReady():
-                return self._readiness()
+                return self.readiness()
             case AskStop(grace=grace):
                 return self._told("stop", by, self._stop(by, grace))
             case AskRestart(generation=generation):
@@ -155,7 +155,8 @@ class Operations:
         job = None if self.coordinator is None else self.coordinator.seen()
         return live_status(self._chronicle.now, self.current.latest, moment, job)
 
-    def _readiness(self) -> Answer:
+    def readiness(self) -> Readiness:
+        """Whether the ranks do their work now."""
         running = self.current.running
         return readiness(
             self._chronicle.status,

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
-from functools import partial
 from math import floor
-from pathlib import Path
 from typing import NoReturn
 
 import anyio
 
-from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.files.writer_thread import LatestFile
-from ascend_supervisor.job_files import Place
-from ascend_supervisor.metrics.figures import Snapshot, text_of
-from ascend_supervisor.metrics.tally import Tally, counted
-from ascend_supervisor.processes.proc import resident_bytes
-from ascend_supervisor.progress.record import TrainingRecord
+from ascend_supervisor.metrics.figures import Snapshot
+from ascend_supervisor.metrics.registry import Registry
 from ascend_supervisor.tasks.clock import Clock
 
 WRITE_SECONDS = 15
@@ -30,25 +22,19 @@ LEAST_SECONDS = 1.0
 
 
 class MetricsFile:
-    """``report`` counts events from the first one on; nothing is written before ``begin``."""
+    """Nothing is written before ``begin``, which opens the file."""
 
-    def __init__(self, path: Path, place: Place, training: TrainingRecord, clock: Clock) -> None:
-        self.path = path
-        self.text_of: Callable[[Snapshot], bytes] = partial(
-            text_of, names={"job_id": place.job_id, "pod_name": place.pod}
-        )
-        self._training = training
+    def __init__(self, opened: Callable[[], LatestFile[Snapshot]], clock: Clock) -> None:
+        self._opened = opened
         self._clock = clock
-        self._tally = Tally()
         self._changed = anyio.Event()
         self._begun = anyio.Event()
 
-    def begin(self, file: LatestFile[Snapshot], status: Callable[[], LiveStatus]) -> None:
-        self._file, self._status = file, status
+    def begin(self, registry: Registry) -> None:
+        self._registry, self._file = registry, self._opened()
         self._begun.set()
 
     def report(self, event: Event) -> None:
-        self._tally = counted(self._tally, event, self._clock.elapsed())
         self._changed.set()
         if isinstance(event, SupervisorExited) and self._begun.is_set():
             self._write()
@@ -68,13 +54,4 @@ class MetricsFile:
             await self._clock.sleep(now + LEAST_SECONDS - self._clock.now())
 
     def _write(self) -> None:
-        self._file.put(
-            Snapshot(
-                live=self._status(),
-                tally=self._tally,
-                now=self._clock.elapsed(),
-                longest_pause=self._training.longest_pause,
-                cpu_seconds=time.process_time(),
-                memory_bytes=resident_bytes(os.getpid()),
-            )
-        )
+        self._file.put(self._registry.snapshot())

@@ -53,7 +53,7 @@ from ascend_supervisor.workers.runtime import Runtime
 
 if TYPE_CHECKING:
     from ascend_supervisor.alerts.event_command import EventCommand
-    from ascend_supervisor.metrics.metrics_file import MetricsFile
+    from ascend_supervisor.metrics.registry import Outlet, Registry
 
 GUARDIAN = Path(__file__).parents[1] / "programs" / "guardian.py"
 
@@ -70,7 +70,7 @@ class Parts(Struct, frozen=True):
     notify: Listener
     control: ControlSocket
     chronicle: Chronicle
-    metrics: tuple[MetricsFile, ...]
+    metrics: tuple[Registry, ...]
     alerts: tuple[EventCommand, ...]
 
 
@@ -93,7 +93,7 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
     removals, told = Removals(), settings.termination_log
     records = Records(place, chronicle.so_far, told, outlets, reserve, removals)
     events = EventFile(place.events, origin, outlets.report)
-    metrics = _metrics(settings, place, training, clock)
+    metrics = _metrics(given, records, training, clock)
     # The chronicle comes first: it has the time.
     reports = [outlets.report, chronicle.report, records.report, events.report]
     reports += [one.report for one in metrics]
@@ -138,15 +138,28 @@ def _control(
 
 
 def _metrics(
-    settings: Settings, place: Place, training: TrainingRecord, clock: Clock
-) -> tuple[MetricsFile, ...]:
-    """What --metrics-file wants."""
-    if settings.metrics_file is None:
+    given: Premises, records: Records, training: TrainingRecord, clock: Clock
+) -> tuple[Registry, ...]:
+    """What --metrics-address and --metrics-file want."""
+    address, file = given.settings.metrics_address, given.settings.metrics_file
+    if address is None and file is None:
         return ()
-    from ascend_supervisor.metrics.metrics_file import MetricsFile  # noqa: PLC0415  (seldom)
+    from ascend_supervisor.metrics.figures import text_of  # noqa: PLC0415  (seldom)
+    from ascend_supervisor.metrics.registry import Registry  # noqa: PLC0415
 
-    path = Path(place.started_in / settings.metrics_file)
-    return (MetricsFile(path, place, training, clock),)
+    names = {"job_id": given.place.job_id, "pod_name": given.place.pod}
+    text = partial(text_of, names=names)
+    wanted: list[Outlet] = []
+    if address is not None:
+        from ascend_supervisor.metrics.metrics_address import MetricsAddress  # noqa: PLC0415
+
+        wanted.append(MetricsAddress(address, text))
+    if file is not None:
+        from ascend_supervisor.metrics.metrics_file import MetricsFile  # noqa: PLC0415
+
+        path = Path(given.place.started_in / file)
+        wanted.append(MetricsFile(partial(records.replaced, path, "the metrics file", text), clock))
+    return (Registry(wanted, training, clock),)
 
 
 def _alerts(

@@ -180,8 +180,7 @@ async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:
             parts.records.begin()
             parts.events.begin()
         for metrics in parts.metrics:
-            file = parts.records.replaced(metrics.path, "the metrics file", metrics.text_of)
-            metrics.begin(file, parts.control.operations.status)
+            metrics.begin(parts.control.operations, report)
         for alerts in parts.alerts:
             alerts.begin()
         parts.control.begin()

@@ -29,6 +29,7 @@ from ascend_supervisor.settings.readers import (
     LogLevel,
     Method,
     RankDir,
+    read_listen_address,
     read_metrics_path,
     read_path,
     read_path_or_none,
@@ -212,6 +213,13 @@ GROUPS: tuple[Group, ...] = (
                 "metrics-file",
                 Kind("PATH", read_metrics_path),
                 "figures for Prometheus, in a *.prom file for node_exporter's textfile collector",
+                otherwise="off",
+            ),
+            Option(
+                "metrics-address",
+                Kind("HOST:PORT", read_listen_address),
+                "where Prometheus and probes ask over HTTP: /metrics, /healthz, /readyz; :PORT "
+                "listens at all addresses",
                 otherwise="off",
             ),
         ),

@@ -22,6 +22,7 @@ from ascend_supervisor.settings.readers import (
     Color,
     ConsoleFormat,
     HangDump,
+    ListenAddress,
     LogLevel,
     Method,
     ProgressSource,
@@ -121,6 +122,7 @@ class Settings(Struct, frozen=True):
     event_log: Path | Literal["none"] | None  # None: beside the state file
     termination_log: Path | None
     metrics_file: Path | None
+    metrics_address: ListenAddress | None
     on_event: EventProgram | None
     notify_on: tuple[AlertKind, ...]
     check: bool

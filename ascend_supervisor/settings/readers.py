@@ -6,6 +6,7 @@ Each raises ValueError with what it expects.
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Address, IPv6Address
 from math import isfinite
 from pathlib import Path
 from signal import Signals
@@ -53,6 +54,16 @@ MOST_DEVICES = 16
 """Of one server: an Atlas A3 has them."""
 
 MOST_PORTS = 65535
+
+
+class ListenAddress(Struct, frozen=True):
+    """An IP address of this machine and a port; all its addresses if ``host`` is empty."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class RankSet(Struct, frozen=True):
@@ -161,6 +172,22 @@ def read_metrics_path(found: object) -> Path:
     if isinstance(found, str) and found.endswith(".prom"):
         return read_path(found)
     raise ValueError("a path that ends in .prom, because node_exporter reads no other files")
+
+
+def read_listen_address(found: object) -> ListenAddress:
+    """No name: it would have to be looked up, and may mean several addresses."""
+    text = found.strip() if isinstance(found, str) else ""
+    host, colon, port = text.rpartition(":")
+    try:
+        if host.startswith("[") and host.endswith("]"):
+            host = str(IPv6Address(host[1:-1]))
+        elif host:
+            IPv4Address(host)
+        return ListenAddress(host, read_port(colon and port))
+    except ValueError:
+        raise ValueError(
+            "an IP address and a port, such as 127.0.0.1:9400 or [::1]:9400; :9400 is all addresses"
+        ) from None
 
 
 def read_paths(found: object) -> tuple[Path, ...]:

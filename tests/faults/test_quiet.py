@@ -19,6 +19,7 @@ import pytest
 from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.metrics.metrics_file import WRITE_SECONDS
 from ascend_supervisor.workers.nested_ranks import EARLY_LOOKS
+from tests.ports import free_port
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until
 
 QUIET_SECONDS = float(os.environ.get("QUIET_SECONDS", "10"))
@@ -158,8 +159,14 @@ def switches(pids: Iterable[int]) -> int:
     )
 
 
-def test_threads_and_guardian_sleep_while_the_ranks_are_silent(bad_day):
-    job = bad_day(*SILENT)
+def address() -> str:
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["", "address"])
+def test_threads_and_guardian_sleep_while_the_ranks_are_silent(bad_day, asked):
+    """Also if figures are served, and nobody asks."""
+    job = bad_day(*(("--metrics-address", address()) if asked else ()), *SILENT)
     ours = silent(job)
     before, slept, began = written(ours), switches(ours), time.monotonic()
     time.sleep(QUIET_SECONDS)

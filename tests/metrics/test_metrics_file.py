@@ -6,24 +6,20 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
-from pathlib import Path, PurePath
 
 import anyio
 
-from ascend_supervisor.control.status_answer import LiveStatus
+from ascend_supervisor.events import Event
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.files.writer_thread import LatestFile
-from ascend_supervisor.job_files import Place
 from ascend_supervisor.metrics.figures import Snapshot
 from ascend_supervisor.metrics.metrics_file import LEAST_SECONDS, MetricsFile
-from ascend_supervisor.progress.record import TrainingRecord
+from ascend_supervisor.metrics.registry import Registry
 from ascend_supervisor.tasks.clock import MonotonicClock
-from tests.metrics.snapshots import snapshot
+from tests.metrics.registries import operations, registry_of
 from tests.running import DEADLINE_SECONDS
 
-HERE = PurePath("/x")
-PLACE = Place("job-7", "pod-0", HERE, HERE, HERE, HERE, HERE)
 KILLED = OrphansKilled(1, (7,), earlier_start=False)
 
 
@@ -45,23 +41,22 @@ class Written:
         raise AssertionError(error)
 
 
-def status() -> LiveStatus:
-    return snapshot().live
-
-
-def metrics_file() -> MetricsFile:
-    clock = MonotonicClock()
-    return MetricsFile(Path("/x.prom"), PLACE, TrainingRecord(60.0, clock.elapsed()), clock)
+def registry(written: Written) -> Registry:
+    return registry_of(MetricsFile(lambda: written.file, MonotonicClock()))
 
 
 @asynccontextmanager
-async def kept(metrics: MetricsFile) -> AsyncIterator[Written]:
+async def kept(*events: Event) -> AsyncIterator[tuple[Registry, Written]]:
+    """After these events, which came before the file might be written."""
     written = Written()
+    metrics = registry(written)
+    for event in events:
+        metrics.report(event)
     with anyio.fail_after(DEADLINE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(metrics.keep)
-            metrics.begin(written.file, status)
-            yield written
+            metrics.begin(operations(), metrics.report)
+            yield metrics, written
             tasks.cancel_scope.cancel()
 
 
@@ -71,15 +66,12 @@ async def until_written(written: Written, killed: int) -> None:
 
 
 async def test_events_before_the_file_may_be_written_count():
-    metrics = metrics_file()
-    metrics.report(KILLED)
-    async with kept(metrics) as written:
+    async with kept(KILLED) as (_, written):
         await until_written(written, 1)
 
 
 async def test_it_is_written_at_an_event_but_at_most_once_a_second():
-    metrics = metrics_file()
-    async with kept(metrics) as written:
+    async with kept() as (metrics, written):
         await until_written(written, 0)
         for _ in range(30):
             metrics.report(KILLED)
@@ -92,8 +84,7 @@ async def test_it_is_written_at_an_event_but_at_most_once_a_second():
 
 
 async def test_the_end_is_written_at_once():
-    metrics = metrics_file()
-    async with kept(metrics) as written:
+    async with kept() as (metrics, written):
         await until_written(written, 0)
         metrics.report(KILLED)
         metrics.report(SupervisorExited(0, "", 1, None))
@@ -104,4 +95,7 @@ async def test_the_end_is_written_at_once():
 
 
 async def test_a_start_that_was_refused_writes_nothing():
-    metrics_file().report(SupervisorExited(69, "", 0, None))
+    written = Written()
+    registry(written).report(SupervisorExited(69, "", 0, None))
+    await written.file.finish()
+    assert written.contents == []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.settings.readers import ALL_RANKS, NO_RANKS
+from ascend_supervisor.settings.readers import ALL_RANKS, NO_RANKS, ListenAddress
 from tests.job_settings import only_fault, settings
 
 
@@ -168,3 +168,31 @@ def test_a_fault_is_never_long() -> None:
 def test_paths_and_names_are_taken_as_they_stand() -> None:
     read = settings("--log-dir", "~/a b", "--pod-name", "任务-0", "--server-id", "10.0.0.1")
     assert (read.log_dir, read.pod_name, read.server_id) == (Path("~/a b"), "任务-0", "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "told"),
+    [
+        ("127.0.0.1:9400", "127.0.0.1", 9400, "127.0.0.1:9400"),
+        ("[::1]:9400", "::1", 9400, "[::1]:9400"),
+        ("[0:0::1]:80", "::1", 80, "[::1]:80"),
+        (" :65535 ", "", 65535, ":65535"),
+    ],
+)
+def test_addresses_to_listen_at(text: str, host: str, port: int, told: str) -> None:
+    found = settings("--metrics-address", text).metrics_address
+    assert found == ListenAddress(host, port)
+    assert str(found) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("9400", ":", ":0", ":65536", "::1:9400", "localhost:9400", "[127.0.0.1]:9400"),
+        *("[::1]", "[::1]9400", "[]:9400", "http://127.0.0.1:9400", "127.0.0.1:9400/metrics"),
+    ],
+)
+def test_what_is_no_address_to_listen_at_is_refused(text: str) -> None:
+    assert only_fault(f"--metrics-address={text}").startswith(
+        "--metrics-address: expected an IP address and a port, such as 127.0.0.1:9400 or "
+    )

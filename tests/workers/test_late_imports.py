@@ -42,7 +42,7 @@ def test_a_start_imports_no_room_that_only_failures_and_hangs_need():
     assert at_start & seldom == values
     assert seldom - values <= late
     assert at_start & (modules_of("metrics") | modules_of("alerts")) == set()
-    assert at_start & {"watchfiles", "argparse", "difflib", "tomllib"} == set()
+    assert at_start & {"watchfiles", "argparse", "difflib", "tomllib", "http.server"} == set()
 
 
 def test_a_start_imports_no_launcher_but_the_one_that_is_used():
