@@ -42,7 +42,7 @@ FRAMEWORKS := not e2e and not e2e_mindspore
 HERE := $(BAD_DAYS) -m '$(FRAMEWORKS)'
 # Without what takes long, too: whole jobs, a real etcd (tests/conftest.py marks these), real waits.
 JOBS := --ignore=tests/jobs --ignore=tests/recovery --ignore=tests/peers
-PARTS := $(BAD_DAYS) $(JOBS) -m '$(FRAMEWORKS) and not long'
+PARTS := $(BAD_DAYS) $(JOBS) -m '$(FRAMEWORKS) and not long $(BUT)'
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -56,7 +56,8 @@ demo-cluster: environment ## three servers train and agree through etcd, two fai
 	@$(PYTHON) scripts/demo-cluster
 
 check: environment ## lint, types and the tests that need no whole job, side by side: a minute
-	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target AT_ONCE=6 $(SIDE_BY_SIDE)
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target AT_ONCE=6 \
+		BUT='and not thorough' $(SIDE_BY_SIDE)
 
 test: environment ## lint, types and every test; what fails keeps nothing else from being tried
 	@failed=; for part in $(EVERY_PART); do \

@@ -19,6 +19,8 @@ from ascend_supervisor import imports
 from ascend_supervisor.imports import own_directories
 from tests.test_events_schema import complaints
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 PYTHONS_OWN = frozenset(

@@ -18,6 +18,8 @@ from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.errors import TableRefused
 from tests.rank_tables import COMPLETED, LAB, ONE_HOST, TWELVE_PODS, TWO_GROUPS, document, table
 
+pytestmark = pytest.mark.thorough
+
 some = settings(max_examples=200)
 
 KEYS = [

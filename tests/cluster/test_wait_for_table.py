@@ -27,6 +27,7 @@ from ascend_supervisor.cluster.table_file import (
     table_places,
 )
 from ascend_supervisor.cluster.wait_for_table import (
+    LASTING_SECONDS,
     TableFile,
     Unready,
     _Waiting,
@@ -338,7 +339,7 @@ async def test_the_timeout_says_what_keeps_a_document_from_being_json(tmp_path):
     path = tmp_path / "table.json"
     path.write_bytes(data(COMMENTED))
     with pytest.raises(TableTimeout) as raised:
-        await Waiter(path, clock=StridingClock(10.0)).file.wait(30.5)
+        await Waiter(path, clock=StridingClock(LASTING_SECONDS)).file.wait(LASTING_SECONDS + 1.0)
     assert str(raised.value).endswith(
         f"found: {LASTING}; correct the document, or allow more time with --rank-table-timeout"
     )

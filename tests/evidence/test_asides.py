@@ -67,6 +67,7 @@ OUTPUTS = st.lists(
 LOSSES = st.just(output(RAISES_LOSS)) | st.just(())
 
 
+@pytest.mark.thorough
 @given(OUTPUTS, LOSSES, OUTPUTS, st.sampled_from([1, 2, 7, -6, -9]))
 def test_no_mixture_of_asides_makes_a_failure_its_own(before, loss, after, code):
     lines = [line for part in (*before, loss, *after) for line in part]

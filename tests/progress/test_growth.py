@@ -12,6 +12,8 @@ from ascend_supervisor.progress.reader import Reader
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.record import TrainingRecord
 
+pytestmark = pytest.mark.thorough
+
 MANY = 8192
 """Twice what the largest cache holds; then all is as full as it was."""
 MOST_BLOCKS = MANY // 8

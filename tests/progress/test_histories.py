@@ -17,6 +17,8 @@ import pytest
 from ascend_supervisor.progress.account import CATEGORIES, Category, beginning
 from ascend_supervisor.progress.pace import StepTimes
 
+pytestmark = pytest.mark.thorough
+
 LOSSES = ("crash", "hang", "slow start", "lost steps", "late table", "stop", "two servers")
 HISTORIES = 50
 OF_ALL = 0.01

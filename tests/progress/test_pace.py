@@ -194,6 +194,7 @@ def test_a_noisy_job_tells_it_later_or_when_it_is_slower(sigma, factor, steps):
         assert slow
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("sigma", "seed"), [(0.03, 1), (0.2, 2), (1.0, 3)])
 def test_no_false_alarm_in_100_000_noisy_steps(sigma, seed):
     times = StepTimes().steps(0, 0.0)

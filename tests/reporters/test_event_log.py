@@ -332,6 +332,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1 << 18, 4096, 1000])
 @pytest.mark.parametrize("data", TEXTS.values(), ids=TEXTS)
 def test_the_messages_together_are_the_text_and_are_numbered_without_a_gap(data, size):

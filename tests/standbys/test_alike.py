@@ -10,6 +10,8 @@ import pytest
 
 from tests.standbys.warming import PYTHON, Warm, alike, cold
 
+pytestmark = pytest.mark.thorough
+
 SCRIPTS = {
     "argv": "import sys; print(sys.argv, sys.orig_argv, sys.path, __file__, __name__, __spec__)",
     "flags": "import sys; print(sys.flags, sys.path, sys._xoptions, sys.warnoptions)",

@@ -10,6 +10,8 @@ import pytest
 
 from tests.standbys.warming import Warm, cold
 
+pytestmark = pytest.mark.thorough
+
 SHOWS = "import os; print(__name__, 'imported', os.environ['RANK'], flush=True)"
 
 

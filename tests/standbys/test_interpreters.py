@@ -16,6 +16,8 @@ import pytest
 
 from tests.standbys.warming import PYTHON, Environ, Warm, alike, cold
 
+pytestmark = pytest.mark.thorough
+
 SHOWS = """
 import sys, warnings
 def f():

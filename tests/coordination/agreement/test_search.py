@@ -15,6 +15,8 @@ import pytest
 from tests.coordination.agreement.search import Found, explore, walk
 from tests.coordination.agreement.world import FAULTS, FORBID, SCRIBBLE, Model, World
 
+pytestmark = pytest.mark.thorough
+
 ALL = 25_000
 """Any one fault in a running generation has fewer worlds, without a newcomer."""
 MOST_FROM_COLD = 3_000

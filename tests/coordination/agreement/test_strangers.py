@@ -190,6 +190,7 @@ def spots(document: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
             yield from spots(document[step], (*at, step))
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(lies(), st.sampled_from([OURS, NEWCOMER]), st.booleans(), st.sampled_from([None, 15]))
 def test_a_record_with_another_value_is_no_defect_and_no_success(values, rules, knows, stop):

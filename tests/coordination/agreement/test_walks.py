@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.coordination.agreement.search import walk
 from tests.coordination.agreement.world import FAULTS, Model
+
+pytestmark = pytest.mark.thorough
 
 MODELS = {servers: Model(servers, limit=2) for servers in (3, 4, 5)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from tests.coordination.followed_cluster.stories import (
     play,
     seconds,
 )
+
+pytestmark = pytest.mark.thorough
 
 some = settings(max_examples=80)
 
