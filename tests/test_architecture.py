@@ -62,10 +62,11 @@ BEFORE_ALL = frozenset(
     (module, f"subprocess.{name}")
     for module in ("processes.kernel", "workers.module_search")
     for name in ("run", "TimeoutExpired", "DEVNULL", "SubprocessError")
-)
+) | {("ctl.line_search", f"subprocess.{name}") for name in ("Popen", "PIPE", "DEVNULL")}
 """setpriv and setsid are called, and have answered, before anybody else waits.
 
-The Python that a plan asks for a module is the last process of a program that starts no job.
+The Python that a plan asks for a module is the last process of a program that starts no job, and
+ctl, which starts grep, is no supervisor.
 """
 BESIDE_US = frozenset(
     {f"programs.{name}" for name in ("guardian", "mpirun_head", "mpirun_node", "warm_rank")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -106,10 +107,33 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
     )
     health = add("health", "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)")
     ready = add("ready", "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)")
-    logs = add("logs", "what the ranks have printed")
+    return [status, health, ready, _add_logs(add)]
+
+
+def _add_logs(add: Any) -> ArgumentParser:
+    logs: ArgumentParser = add("logs", "what the ranks have printed")
     logs.add_argument("-f", "--follow", action="store_true", help="and what they print from now on")
     logs.add_argument(
         "--tail", metavar="N", type=_lines, help="only the last N lines of each log, then"
+    )
+    logs.add_argument("--merge", action="store_true", help="all ranks in the order of time")
+    logs.add_argument(
+        "--since",
+        metavar="WHEN",
+        type=_since,
+        help="not what is older: 30s, 10m, 2h, or a time such as 2026-11-26T10:00",
+    )
+    logs.add_argument(
+        "--grep", metavar="RE", type=_pattern, help="only lines that match a regular expression"
+    )
+    logs.add_argument(
+        "-C", "--context", metavar="N", type=_lines, help="with --grep: N lines before and after"
+    )
+    logs.add_argument(
+        "--level",
+        metavar="LEVEL",
+        choices=("debug", "info", "warning", "error", "critical"),
+        help="only lines of this level and above: debug, info, warning, error, critical",
     )
     logs.add_argument(
         "--color",
@@ -125,7 +149,7 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
         type=_ranks,
         help="of these only, such as 0 or 3-5; one rank, not on a terminal: raw",
     )
-    return [status, health, ready, logs]
+    return logs
 
 
 def _add_acts(add: Any) -> list[ArgumentParser]:
@@ -171,6 +195,31 @@ def _lines(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
         raise ArgumentTypeError(f"expected a number of lines, found {plain(text)}")
     return int(text)
+
+
+def _since(text: str) -> datetime | timedelta:
+    """A time, or how long ago it is; without a zone it is local time."""
+    from ascend_supervisor.settings.readers import read_duration  # noqa: PLC0415
+
+    with suppress(ValueError, OverflowError):
+        return timedelta(seconds=read_duration(text))
+    with suppress(ValueError):
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone()
+    raise ArgumentTypeError(
+        f"expected how long ago, such as 30s, 10m, 2h, or a time such as 2026-11-26T10:00, "
+        f"found {plain(text)}"
+    )
+
+
+def _pattern(text: str) -> Any:
+    from ascend_supervisor.ctl.line_patterns import read_pattern  # noqa: PLC0415
+
+    try:
+        return read_pattern(text)
+    except ValueError as error:
+        raise ArgumentTypeError(
+            f"expected a regular expression, found {plain(text)}: {error}"
+        ) from error
 
 
 def _seconds(text: str) -> float:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from ascend_supervisor.files.standard_streams import STDOUT
 
 if TYPE_CHECKING:
     from ascend_supervisor.ctl.finding import Named
+    from ascend_supervisor.ctl.logs import ShownLog
     from ascend_supervisor.ctl.state import State
 
 Command = Callable[[Namespace, Mapping[str, str], Out], int]
@@ -64,7 +67,7 @@ def _ready(arguments: Namespace, environ: Mapping[str, str], _: Out) -> int:
 
 def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.logs import (  # noqa: PLC0415
-        RankTails,
+        RankLogsShown,
         Wanted,
         follow_logs,
         print_logs,
@@ -73,6 +76,7 @@ def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.output.terminal import terminal_of  # noqa: PLC0415
     from ascend_supervisor.output.terminal_escapes import coloured, harmless  # noqa: PLC0415
 
+    source = _source(arguments)
     state = _state(arguments, environ)
     wanted = Wanted(tuple(arguments.ranks))
     elsewhere = None if wanted.is_one_rank else harmless
@@ -80,12 +84,46 @@ def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     in_colour = terminal_of(environ, arguments.color).has_colours(is_terminal=is_terminal)
     on_terminal = coloured if in_colour else harmless
     shown = on_terminal if is_terminal or in_colour else elsewhere
-    logs = RankTails(wanted, out.put, shown, arguments.tail, in_colour)
+    logs = RankLogsShown(wanted, out.put, shown, source, in_colour, arguments.merge)
     if arguments.follow:
         follow_logs(logs, state, partial(read_state_file, state.path), out.say)
     else:
         print_logs(logs, state, out.say)
     return 0
+
+
+def _source(arguments: Namespace) -> Callable[[Path], ShownLog]:
+    """What opens a log; raises SettingsRefused for options that do not go together."""
+    import shutil  # noqa: PLC0415
+
+    from ascend_supervisor.ctl.chosen_log import ChosenLog  # noqa: PLC0415
+    from ascend_supervisor.ctl.line_selection import Criteria  # noqa: PLC0415
+    from ascend_supervisor.ctl.logs import WholeLog  # noqa: PLC0415
+    from ascend_supervisor.evidence.log_records import LEVELS  # noqa: PLC0415
+
+    if arguments.context and arguments.grep is None:
+        raise SettingsRefused("-C is for --grep: it shows lines around those that match")
+    if arguments.context and arguments.follow:
+        raise SettingsRefused("-C cannot follow a log: leave out -C or -f")
+    criteria = Criteria(
+        arguments.grep,
+        arguments.context or 0,
+        None if arguments.level is None else LEVELS.index(arguments.level),
+        None if arguments.since is None else _moment(arguments.since),
+        arguments.merge,
+    )
+    if criteria == Criteria():
+        return partial(WholeLog, last_lines=arguments.tail)
+    return partial(
+        ChosenLog, criteria=criteria, last_lines=arguments.tail, grep=shutil.which("grep")
+    )
+
+
+def _moment(since: datetime | timedelta) -> float:
+    """In seconds since the epoch."""
+    if isinstance(since, timedelta):
+        return time.time() - since.total_seconds()
+    return since.timestamp()
 
 
 def _stop(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing
+from heapq import merge
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.table_files import spans
-from ascend_supervisor.output.growing_logs import PutBytes, Tail, Tails, follow, print_all
+from ascend_supervisor.output.growing_logs import PutBytes, Tail, follow
 from ascend_supervisor.output.labelled_log import LabelledLog
 from ascend_supervisor.output.terminal import Label, named_label, rank_label
 from ascend_supervisor.output.terminal_escapes import Shown
@@ -50,32 +54,92 @@ def _gaps(span: range, known: list[int]) -> Iterator[range]:
         start = end + 1
 
 
-class RankTails(Struct):
+class LineGroup(NamedTuple):
+    """Lines of a log that belong together; ``time`` (since the epoch) is for their order."""
+
+    time: float
+    lines: bytes
+
+
+LineGroups = Generator[LineGroup, None, None]
+
+
+class ShownLog(Protocol):
+    """What is printed of the log at ``path``."""
+
+    path: Path
+
+    @property
+    def trouble(self) -> OSError | None:
+        """Why it cannot be read."""
+
+    def groups(self) -> LineGroups:
+        """What is there now and was not returned yet."""
+
+    def rest(self) -> Iterable[LineGroup]:
+        """Its unfinished line, if that was not returned."""
+
+
+class WholeLog:
+    """A log with all that is in it, or with its ``last_lines`` only."""
+
+    def __init__(self, path: Path, last_lines: int | None) -> None:
+        self.path = path
+        self._tail = Tail(path)
+        if last_lines is not None:
+            self._tail.skip_to_last(last_lines)
+
+    @property
+    def trouble(self) -> OSError | None:
+        return self._tail.trouble
+
+    def groups(self) -> LineGroups:
+        return (LineGroup(0.0, piece) for piece in self._tail.more())
+
+    def rest(self) -> Iterable[LineGroup]:
+        return ()
+
+
+Printed = Collection[tuple[ShownLog, PutBytes]]
+"""Logs, and where each of them goes."""
+PutLines = Generator[tuple[PutBytes, bytes], None, None]
+
+
+class RankLogsShown(Struct):
     """The logs that were named so far, with labels unless one rank is ``wanted``.
 
-    ``shown`` makes their lines fit for a terminal; None prints one rank's bytes unchanged.
-    ``last_lines`` is how many lines of each log are printed of what it holds at first; None for
-    all of them. ``in_colour``: so are the labels.
+    ``source`` opens a log. ``shown`` makes the lines fit for a terminal; None prints one rank's
+    bytes unchanged. ``in_colour``: so are the labels. ``is_merged``: in the order of time.
     """
 
     wanted: Wanted
     put: PutBytes
     shown: Shown | None
-    last_lines: int | None = None
+    source: Callable[[Path], ShownLog]
     in_colour: bool = False
+    is_merged: bool = False
     labelled: list[LabelledLog] = field(default_factory=list)
-    _by_path: dict[str, tuple[Tail, PutBytes]] = field(default_factory=dict)
+    _by_path: dict[str, tuple[ShownLog, PutBytes]] = field(default_factory=dict)
 
     @property
-    def tails(self) -> Tails:
-        return self._by_path.values()
+    def has_any(self) -> bool:
+        return bool(self._by_path)
 
     def name(self, status: Status) -> None:
         """Take in the logs that ``status`` names."""
         digits = len(str(max((rank.rank or 0 for rank in status.ranks), default=0)))
         for rank in status.ranks:
             if self.wanted.holds(rank.rank) and rank.log not in self._by_path:
-                self._by_path[rank.log] = (self._tail_of(rank), self._put_of(rank, digits))
+                self._by_path[rank.log] = (
+                    self.source(Path(rank.log)),
+                    self._put_of(rank, digits),
+                )
+
+    def print_new(self) -> bool:
+        """Print what is there and was not printed; returns whether there was anything."""
+        order = in_time if self.is_merged else one_by_one
+        with closing(order(self._by_path.values())) as lines:
+            return _put_all(lines)
 
     def show_unfinished(self) -> None:
         """Show lines that have been unfinished for long enough."""
@@ -84,22 +148,19 @@ class RankTails(Struct):
 
     def finish(self) -> None:
         """End unfinished lines; raises StateUnknown if logs could not be read."""
+        for source, put in self._by_path.values():
+            for group in source.rest():
+                put(group.lines)
         for log in self.labelled:
             log.finish()
         troubles = [
-            f"the log {plain(str(tail.path))} cannot be read: "
-            f"{tail.trouble.strerror or tail.trouble}"
-            for tail, _ in self.tails
-            if tail.trouble
+            f"the log {plain(str(source.path))} cannot be read: "
+            f"{source.trouble.strerror or source.trouble}"
+            for source, _ in self._by_path.values()
+            if source.trouble
         ]
         if troubles:
             raise StateUnknown(*troubles)
-
-    def _tail_of(self, rank: RankStatus) -> Tail:
-        tail = Tail(Path(rank.log))
-        if self.last_lines is not None:
-            tail.skip_to_last(self.last_lines)
-        return tail
 
     def _put_of(self, rank: RankStatus, digits: int) -> PutBytes:
         if self.shown is None:
@@ -116,19 +177,64 @@ class RankTails(Struct):
         return rank_label(rank.rank, digits, in_colour=self.in_colour)
 
 
-def print_logs(logs: RankTails, state: State, tell: Callable[[str], None]) -> None:
+def one_by_one(logs: Printed) -> PutLines:
+    """What is to be put, and where: log by log."""
+    for source, put in logs:
+        with closing(source.groups()) as groups:
+            for group in groups:
+                yield put, group.lines
+
+
+def in_time(logs: Printed) -> PutLines:
+    """The same, what is earlier first; nothing is moved within a log."""
+    puts = [put for _, put in logs]
+    with ExitStack() as stack:
+        streams = [stack.enter_context(closing(source.groups())) for source, _ in logs]
+        numbered = (_numbered(number, groups) for number, groups in enumerate(streams))
+        for _, number, lines in merge(*numbered):
+            yield puts[number], lines
+
+
+def _numbered(number: int, groups: Iterator[LineGroup]) -> Iterator[tuple[float, int, bytes]]:
+    for group in groups:
+        yield group.time, number, group.lines
+
+
+BATCH_BYTES = 64 * 1024
+BATCH_SECONDS = 0.2
+"""Lines are put together, as many at most, as long at most after the first of them."""
+
+
+def _put_all(lines: Iterable[tuple[PutBytes, bytes]]) -> bool:
+    """Returns whether there were any."""
+    batch: list[bytes] = []
+    last, size, began = None, 0, 0.0
+    for put, some in lines:
+        if last is not None and (
+            put is not last or size > BATCH_BYTES or time.monotonic() - began > BATCH_SECONDS
+        ):
+            last(b"".join(batch))
+            batch, size = [], 0
+        began = began if batch else time.monotonic()
+        batch.append(some)
+        last, size = put, size + len(some)
+    if last is not None:
+        last(b"".join(batch))
+    return last is not None
+
+
+def print_logs(logs: RankLogsShown, state: State, tell: Callable[[str], None]) -> None:
     """Print the logs' current content; raises StateUnknown if what was asked for has none.
 
     If only a part of it has none, ``tell`` gets the sentence about that.
     """
     logs.name(state.status)
-    for one in logs.tails:
-        print_all([one])
+    logs.print_new()
     _finish(logs, state, tell)
 
 
 def follow_logs(
-    logs: RankTails, state: State, read: Callable[[], State], tell: Callable[[str], None]
+    logs: RankLogsShown, state: State, read: Callable[[], State], tell: Callable[[str], None]
 ) -> None:
     """Print the logs and what is appended, until the supervisor is gone or has ended.
 
@@ -137,14 +243,18 @@ def follow_logs(
     """
     latest = state
 
-    def look() -> tuple[Tails, bool]:
+    def renew() -> bool:
         nonlocal latest
-        latest = _renewed(latest, read)
+        latest = _renewed(latest, read)  # first: what was written until then is found below
         logs.name(latest.status)
         logs.show_unfinished()
-        return logs.tails, not latest.is_final
+        return not latest.is_final
 
-    look()
+    def look() -> tuple[bool, bool]:
+        goes_on = renew()
+        return logs.print_new(), goes_on
+
+    renew()
     if (absent := _absent(logs, latest)) and not latest.is_final:
         tell(f"{absent}; waiting for it")
     follow(look)
@@ -158,9 +268,9 @@ def _renewed(state: State, read: Callable[[], State]) -> State:
         return state
 
 
-def _finish(logs: RankTails, state: State, tell: Callable[[str], None]) -> None:
+def _finish(logs: RankLogsShown, state: State, tell: Callable[[str], None]) -> None:
     absent = _absent(logs, state)
-    if absent and not logs.tails:
+    if absent and not logs.has_any:
         raise StateUnknown(absent)
     logs.finish()
     if absent:
@@ -169,10 +279,10 @@ def _finish(logs: RankTails, state: State, tell: Callable[[str], None]) -> None:
         tell(_not_here(gaps, state.status))
 
 
-def _absent(logs: RankTails, state: State) -> str:
+def _absent(logs: RankLogsShown, state: State) -> str:
     """The sentence about what was asked for and is not here; empty if all of it is."""
     status = state.status
-    if not status.ranks or not (logs.tails or logs.wanted.sets):
+    if not status.ranks or not (logs.has_any or logs.wanted.sets):
         about = f": {plain(status.why)}" if status.why else ""
         return f"no rank of {plain(status.pod)} has a log; the phase is {status.phase!r}{about}"
     known = _known(status)

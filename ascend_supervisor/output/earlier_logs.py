@@ -14,10 +14,14 @@ from pathlib import Path
 
 from ascend_supervisor.files.regular_file import opened, read_up_to
 
+OURS = "[ascend_supervisor]"
+"""The beginning of every line of ours in a rank's log."""
 HEAD_BYTES = 2048
 """The first line of a log of ours is shorter."""
 SAME_NAMES = 100
 _LABEL = re.compile(rb", start (s[0-9]{1,9}|p[0-9]{1,9}|s[0-9]{1,9}-p[0-9]{1,9})\n", re.ASCII)
+
+_SUFFIX = r"\.(?:before-)?(?:s[0-9]{1,9}|p[0-9]{1,9}|s[0-9]{1,9}-p[0-9]{1,9})(?:-[0-9]{1,2})?"
 
 
 def start_words(label: str) -> str:
@@ -38,6 +42,21 @@ def set_aside(path: Path, label: str) -> None:
             found = file.lstat()
             if stat.S_ISREG(found.st_mode) and found.st_size:
                 _rename(file, path, _label_of(file), label, number)
+
+
+def files_set_aside(path: Path) -> list[Path]:
+    """The files of earlier starts that ``set_aside`` has renamed, by the time of their last write.
+
+    A file that is removed meanwhile is left out.
+    """
+    name = re.compile(re.escape(path.name) + _SUFFIX + r"(?:\.[0-9]{1,9})?", re.ASCII)
+    found: list[tuple[int, Path]] = []
+    with suppress(OSError):
+        for entry in path.parent.iterdir():
+            if name.fullmatch(entry.name):
+                with suppress(OSError):
+                    found.append((entry.lstat().st_mtime_ns, entry))
+    return [file for _, file in sorted(found)]
 
 
 def _rename(file: Path, path: Path, told: str, label: str, number: str) -> None:

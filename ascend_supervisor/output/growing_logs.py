@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import select
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,6 +45,17 @@ class RotatedLog(Struct, frozen=True):
             if number == self._number_of(descriptor):
                 return file
             os.close(file)
+
+    def following(self, descriptor: int) -> int:
+        """A descriptor of the file that follows this one; -1 if there is none.
+
+        A new file counts when it has a byte: until then its writer uses the old one.
+        """
+        with suppress(OSError):
+            newest = self.path.stat()
+            if newest.st_size and not os.path.samestat(newest, os.fstat(descriptor)):
+                return self.opened_after(descriptor)
+        return -1
 
     def _number_of(self, descriptor: int) -> int:
         """The rotation number of this file; 0 if it has none.
@@ -154,7 +165,7 @@ class Tail:
         if self._file < 0 and not self._open_first():
             return
         yield from self._appended()
-        while (following := self._following()) >= 0:
+        while (following := self._log.following(self._file)) >= 0:
             try:
                 yield from self._appended()  # the last lines before its writer changed files
             finally:
@@ -190,41 +201,15 @@ class Tail:
             self._at += len(piece)
             yield piece
 
-    def _following(self) -> int:
-        """A descriptor of the file that follows the current one; -1 if there is none.
 
-        A new file counts when it has a byte: until then its writer uses the old one.
-        """
-        with suppress(OSError):
-            newest = self.path.stat()
-            if newest.st_size and not os.path.samestat(newest, os.fstat(self._file)):
-                return self._log.opened_after(self._file)
-        return -1
+def follow(look: Callable[[], tuple[bool, bool]]) -> None:
+    """Print what is there and what comes: ``look`` prints it.
 
-
-Tails = Collection[tuple[Tail, PutBytes]]
-"""Logs, and where each of them goes."""
-
-
-def print_all(tails: Tails) -> bool:
-    """Print what is there, log by log; returns whether there was anything."""
-    found = False
-    for tail, put in tails:
-        for piece in tail.more():
-            put(piece)
-            found = True
-    return found
-
-
-def follow(look: Callable[[], tuple[Tails, bool]]) -> None:
-    """Print what is there and what comes; ``look`` returns the logs, and whether more may come.
-
-    Raises BrokenPipeError as soon as the reader of our output is gone, StdoutLost if stdout is
-    closed.
+    It returns whether there was anything, and whether more may come. Raises BrokenPipeError as soon
+    as the reader of our output is gone, StdoutLost if stdout is closed.
     """
     while True:
-        tails, goes_on = look()  # first: what was written until then is found below
-        found = print_all(tails)
+        found, goes_on = look()
         if not found and not goes_on:
             return
         if not found:

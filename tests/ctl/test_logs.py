@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.ctl.logs import RankTails, Wanted, follow_logs
+from ascend_supervisor.ctl.logs import RankLogsShown, Wanted, WholeLog, follow_logs
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.settings.readers import RankSet
 from tests.ctl.calling import ENVIRON, PROGRAM, ctl, own_state, rank_of, refused
@@ -25,7 +26,8 @@ class Following:
         self._steps = iter(steps)
 
     def run(self, rank: int) -> None:
-        logs = RankTails(Wanted((RankSet((range(rank, rank + 1),)),)), self.put.extend, None)
+        wanted = Wanted((RankSet((range(rank, rank + 1),)),))
+        logs = RankLogsShown(wanted, self.put.extend, None, partial(WholeLog, last_lines=None))
         follow_logs(logs, read_state_file(self._state_file), self._read, self.told.append)
 
     def _read(self) -> State:
