@@ -26,6 +26,7 @@ FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 """What Prometheus calls its text format."""
 _REASONS = {
     errno.EADDRINUSE: "another process listens there; choose another port",
+    errno.EACCES: "only a privileged user may have a port below 1024; choose a higher one",
     errno.EADDRNOTAVAIL: "this machine has no such address; leave it out to listen at all",
 }
 

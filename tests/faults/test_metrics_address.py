@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_whatever_clients_do_probes_are_answered_and_no_rank_notices(bad_day, wa
     port = free_port()
     with counting(bad_day, "--metrics-address", f"127.0.0.1:{port}") as (job, path):
         assert page(port, "/metrics")[0] == 200
-        before = job.memory
+        before, events = job.memory, list(job.events)
         with attacker(ATTACKS[attack], port, CONNECT):
             for _ in range(5):
                 assert page(port, "/healthz")[0] == 200
@@ -113,6 +114,7 @@ def test_whatever_clients_do_probes_are_answered_and_no_rank_notices(bad_day, wa
             assert ask(path, "ping")["ok"] is True
             connections = [name for name in job.open_files if name.startswith("socket:")]
             assert len(connections) < 50
+            assert job.events == events
             assert job.memory < before + (8 << 20)
 
 
@@ -171,6 +173,18 @@ def test_without_a_free_descriptor_it_answers(bad_day, way):
         with no_free_descriptor(job):
             for _ in range(3):
                 assert page(port, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("way", ["unprivileged"], indirect=True)
+def test_a_port_that_needs_a_privilege_is_refused(bad_day, way):
+    if int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) <= 80:
+        pytest.skip("everybody may have port 80 here")
+    job = bad_day("--standalone", "1", "--metrics-address", "127.0.0.1:80", *python("pass"))
+    assert job.end() == 69
+    assert job.all("supervisor.exited")[0]["reason"] == (
+        "--metrics-address 127.0.0.1:80: only a privileged user may have a port below 1024; choose "
+        "a higher one"
+    )
 
 
 def test_a_job_ends_at_once_while_clients_wait(bad_day, way):
