@@ -27,6 +27,7 @@ from ascend_supervisor.control.protocol import (
 )
 from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.coordination import Coordinator
+from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
@@ -149,11 +150,14 @@ class Operations:
             case AskDump():
                 return await self._dump(by)
 
+    def seen(self) -> JobSeen | None:
+        """All servers of the job, as they were seen last; None if this server decides alone."""
+        return None if self.coordinator is None else self.coordinator.seen()
+
     def status(self) -> LiveStatus:
         """Where the job stands now."""
         moment = Moment(self._clock.now(), self._clock.elapsed())
-        job = None if self.coordinator is None else self.coordinator.seen()
-        return live_status(self._chronicle.now, self.current.latest, moment, job)
+        return live_status(self._chronicle.now, self.current.latest, moment, self.seen())
 
     def readiness(self) -> Readiness:
         """Whether the ranks do their work now."""

@@ -11,6 +11,11 @@ ServerPhase = Literal[
 ]
 
 
+def loss_of(server: int) -> str:
+    """How a cause begins that is the loss of a server."""
+    return f"server {server} was lost"
+
+
 class ServerSeen(Struct, frozen=True):
     """One server; its ``last_word`` (a clause) and ``phase`` were first seen ``age`` seconds ago.
 

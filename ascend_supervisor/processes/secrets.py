@@ -14,6 +14,7 @@ MASK = "***"
 # How a name of a secret ends. The short ones count only as a word of their own: --obs-sk, AK=.
 _ENDS = (
     r"(?:pass(?:word|wd|phrase)s?|secrets?|token|credentials?|signature|authorization"
+    r"|notify[_-]url"
     r"|(?:api|access|secret|private|auth|encryption|account)[_.-]?key(?:[_-]?id)?"
     r"|(?<![a-z0-9])(?:pwd|pass|auth|ak|sk|sig|cookie))"
 )

@@ -35,6 +35,7 @@ from ascend_supervisor.processes.kernel import (
     start_guardian,
 )
 from ascend_supervisor.processes.ownership import Mark, Ownership
+from ascend_supervisor.program.alerts import alerts_of
 from ascend_supervisor.program.earlier_start import EarlierStart
 from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.program.single_instance import Holder
@@ -43,7 +44,7 @@ from ascend_supervisor.reporters import fan_out
 from ascend_supervisor.reporters.event_file import EventFile
 from ascend_supervisor.reporters.state_file import Records, first_status
 from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
-from ascend_supervisor.settings.peers_options import without_password
+from ascend_supervisor.settings.peers_options import without_secrets
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.standbys.pool import Room, Standbys
@@ -52,7 +53,7 @@ from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
 
 if TYPE_CHECKING:
-    from ascend_supervisor.alerts.event_command import EventCommand
+    from ascend_supervisor.alerts import Alerts
     from ascend_supervisor.metrics.registry import Outlet, Registry
 
 GUARDIAN = Path(__file__).parents[1] / "programs" / "guardian.py"
@@ -71,7 +72,7 @@ class Parts(Struct, frozen=True):
     control: ControlSocket
     chronicle: Chronicle
     metrics: tuple[Registry, ...]
-    alerts: tuple[EventCommand, ...]
+    alerts: tuple[Alerts, ...]
 
 
 def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts:
@@ -103,7 +104,7 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
         children=children,
         ownership=ownership,
         outputs=Outputs(logs, outlets.mirror, clock, report),
-        environ={**without_password(environ), OWNER: mark.value},
+        environ={**without_secrets(environ), OWNER: mark.value},
         memory=partial(memory, Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")),
         clock=clock,
         report=report,
@@ -113,7 +114,8 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
     interrupts = Interrupts(report, logs.reopen, clock, given.patience.grace)
     notify = _listener(settings, runtime, removals)
     control = _control(given, chronicle, interrupts, runtime, removals)
-    alerts = _alerts(settings, place, origin, runtime)
+    known = training, control.operations
+    alerts = alerts_of(settings, given.targets, place, origin, runtime, *known)
     reports += [one.report for one in alerts]
     to_tell = chronicle, metrics, alerts
     return Parts(outlets, records, events, reserve, runtime, interrupts, notify, control, *to_tell)
@@ -160,18 +162,6 @@ def _metrics(
         path = Path(given.place.started_in / file)
         wanted.append(MetricsFile(partial(records.replaced, path, "the metrics file", text), clock))
     return (Registry(wanted, training, clock),)
-
-
-def _alerts(
-    settings: Settings, place: Place, origin: Origin, runtime: Runtime
-) -> tuple[EventCommand, ...]:
-    """What --on-event wants."""
-    if settings.on_event is None:
-        return ()
-    from ascend_supervisor.alerts.event_command import EventCommand  # noqa: PLC0415  (seldom)
-
-    kinds = settings.notify_on
-    return (EventCommand(settings.on_event, kinds, origin, place.started_in, runtime),)
 
 
 def _console(settings: Settings) -> StdoutFormat:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,8 +22,12 @@ from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.probes.silence import Limits
+from ascend_supervisor.program.alerts import targets_of
 from ascend_supervisor.program.usable_directories import place_here
 from ascend_supervisor.settings.precedence import Settings
+
+if TYPE_CHECKING:
+    from ascend_supervisor.alerts.webhooks import Targets
 
 DEVICES = Path("/dev")
 NOTHING: Mapping[str, str | None] = MappingProxyType({})
@@ -33,7 +38,7 @@ class Premises(Struct, frozen=True):
 
     ``options`` is what they say of the cluster. ``meeting`` is where the ranks of the job meet, if
     the platform says it; ``joins_others``: they need a process in another pod. ``patience`` is with
-    ranks that end, ``limits`` with those that hang.
+    ranks that end, ``limits`` with those that hang. ``targets`` are those of --notify-url.
     """
 
     settings: Settings
@@ -45,6 +50,7 @@ class Premises(Struct, frozen=True):
     joins_others: bool
     patience: Patience
     limits: Limits
+    targets: Targets | None = None
 
     def launcher(self, changes: Mapping[str, str | None]) -> Launcher:
         """That of ``--method``; ranks inherit the environment with the ``changes``."""
@@ -53,7 +59,7 @@ class Premises(Struct, frozen=True):
 
 
 def premises_of(settings: Settings, environ: Mapping[str, str]) -> Premises:
-    """Looks where the cluster comes from, and where files go; raises a Refusal."""
+    """Looks where the cluster comes from, where files go, who is told; raises a Refusal."""
     options, meeting = cluster_options(settings), meeting_here(settings, environ)
     needs_file = launcher_here(settings, environ, meeting).needs_table_file
     cluster = cluster_of(options, environ, npus(DEVICES), needs_file)
@@ -67,6 +73,7 @@ def premises_of(settings: Settings, environ: Mapping[str, str]) -> Premises:
         joins_others=joins_others(settings.method, meeting),
         patience=Patience(drain=settings.drain, grace=settings.grace),
         limits=limits_of(settings),
+        targets=targets_of(settings),
     )
 
 

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Literal, get_args
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ascend_supervisor.settings.kinds import Group, Kind, Option
+from ascend_supervisor.settings.kinds import PATH, PREFIX, Group, Kind, Option, choice
 
 AlertKind = Literal["failed", "restarted", "hang", "ended"]
 """``failed`` and ``ended`` are the end of the job, with or without a failure."""
 
+AlertFormat = Literal["auto", "json", "slack", "feishu", "dingtalk", "wecom", "alertmanager"]
+ALERT_FORMATS: tuple[AlertFormat, ...] = get_args(AlertFormat)
+NOTIFY_URL = f"{PREFIX}NOTIFY_URL"  # the name of a variable
 ALERT_KINDS: tuple[AlertKind, ...] = get_args(AlertKind)
+
+
+USUAL_PORTS = {False: 80, True: 443}
+
+_URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
+_HOST = re.compile(r"[a-z0-9_][a-z0-9._-]{0,252}|[0-9a-f:.]{2,45}")
+_ANYTHING = "another value"
+"""Is told in place of what may be a secret."""
 
 
 class EventProgram(Struct, frozen=True):
@@ -24,6 +37,52 @@ class EventProgram(Struct, frozen=True):
         return f"{self.words[0]} ***" if self.words[1:] else self.words[0]
 
     __repr__ = __str__
+
+
+class Webhook(Struct, frozen=True):
+    """An endpoint. Its path and query are a secret: ``str()`` does not show them."""
+
+    host: str
+    port: int
+    is_tls: bool
+    target: str
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def authority(self) -> str:
+        """As in a URL: without the port if that is the usual one."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == USUAL_PORTS[self.is_tls] else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        secret = "" if self.target == "/" else "***"
+        return f"{'https' if self.is_tls else 'http'}://{self.authority}/{secret}"
+
+    __repr__ = __str__
+
+
+def read_webhooks(found: object) -> tuple[Webhook, ...]:
+    """The endpoint of a URL, or those of a list."""
+    return tuple(map(_webhook, found if isinstance(found, list) else [found]))
+
+
+def _webhook(found: object) -> Webhook:
+    expected = "a URL http://... or https://..., without a user"
+    text = found.strip() if isinstance(found, str) else ""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(expected) from error
+    host, is_tls = parts.hostname or "", parts.scheme == "https"
+    is_one = _URL.fullmatch(text) and _HOST.fullmatch(host) and port != 0
+    if not is_one or "@" in parts.netloc or parts.fragment:
+        raise ValueError(expected)
+    query = f"?{parts.query}" if parts.query else ""
+    return Webhook(host, port or USUAL_PORTS[is_tls], is_tls, f"{parts.path or '/'}{query}")
 
 
 def read_event_program(found: object) -> EventProgram:
@@ -52,15 +111,33 @@ ALERTS: Group = (
     (
         Option(
             "on-event",
-            Kind("CMD", read_event_program, shown=lambda _: "another value"),
+            Kind("CMD", read_event_program, shown=lambda _: _ANYTHING),
             "run CMD for each event of --notify-on, with the event as a line of JSON on its stdin; "
             "no shell is started",
             otherwise="off",
         ),
         Option(
+            "notify-url",
+            Kind("URL", read_webhooks, repeats=True, shown=lambda _: _ANYTHING),
+            "send a message for each incident of --notify-on to URL (a webhook); may be repeated",
+        ),
+        Option(
+            "notify-url-file",
+            PATH,
+            "a file with such URLs, one a line: others can read a command line",
+            otherwise="none",
+        ),
+        Option(
+            "notify-format",
+            choice("FORMAT", ALERT_FORMATS),
+            f"what these URLs take: {', '.join(ALERT_FORMATS)}; auto goes by the host of the URL",
+            default="auto",
+        ),
+        Option("notify-ca", PATH, "CA certificates for https, in PEM", otherwise="the system's"),
+        Option(
             "notify-on",
             Kind("LIST", read_alert_kinds),
-            "which events: failed and ended (the end of the job), restarted, hang",
+            "what is told: failed and ended (the end of the job), restarted, hang",
             default="failed,restarted,hang,ended",
         ),
     ),

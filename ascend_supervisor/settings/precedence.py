@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.access import Endpoint
-from ascend_supervisor.settings.alert_options import AlertKind, EventProgram
+from ascend_supervisor.settings.alert_options import AlertFormat, AlertKind, EventProgram, Webhook
 from ascend_supervisor.settings.command_words import command_fault
 from ascend_supervisor.settings.kinds import Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
@@ -124,6 +124,10 @@ class Settings(Struct, frozen=True):
     metrics_file: Path | None
     metrics_address: ListenAddress | None
     on_event: EventProgram | None
+    notify_url: tuple[Webhook, ...]
+    notify_url_file: Path | None
+    notify_format: AlertFormat
+    notify_ca: Path | None
     notify_on: tuple[AlertKind, ...]
     check: bool
     json: bool

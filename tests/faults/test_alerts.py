@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.alerts.endpoints import answering, dripping, endpoint, flooding, hanging
 from tests.running import python
 
 SECONDS_AFTER = 3.0
@@ -52,3 +53,21 @@ def test_a_command_that_misbehaves_costs_the_job_nothing_and_is_gone_with_it(bad
     if source is not LEAVES:
         (told,) = job.all("diagnostic", source="--on-event")
         assert told["message"] == "3 events given up, because the job has ended"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [hanging, flooding, dripping, answering(500), answering(302, Location="http://127.0.0.1:1/")],
+    ids=["hangs", "floods", "drips", "fails", "redirects"],
+)
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
+def test_an_endpoint_that_misbehaves_costs_the_job_nothing(bad_day, answer):
+    with endpoint(answer) as one:
+        job = bad_day(*RESTARTS, "--notify-url", one.url, *python("raise SystemExit(3)"))
+        job.wait_for("generation.ended", generation=2)
+        began = time.monotonic()
+        assert job.end() == 3
+        assert time.monotonic() - began < SECONDS_AFTER + SLACK
+    assert one.messages
+    assert [event["event"] for event in job.events][-1] == "supervisor.exited"
+    assert bool(job.all("diagnostic", source="--notify-url")) is (answer is not flooding)

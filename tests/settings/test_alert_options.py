@@ -37,3 +37,42 @@ def test_other_kinds_are_refused(wrong):
     fault = only_fault("--notify-on", wrong)
     expected = "--notify-on: expected some of failed, restarted, hang, ended, with commas between"
     assert fault.startswith(expected)
+
+
+URL = "https://hooks.example.com:8443/services/T0?key=abc"
+
+
+def test_of_a_url_only_the_host_is_told():
+    found = settings("--notify-url", URL, "--notify-url", "http://a")
+    assert found.non_defaults == (
+        "notify-url=https://hooks.example.com:8443/***,http://a/ (command line)",
+    )
+    (webhook, plain) = found.notify_url
+    assert "abc" not in repr(webhook)
+    assert (webhook.host, webhook.port, webhook.is_tls) == ("hooks.example.com", 8443, True)
+    assert webhook.target == "/services/T0?key=abc"
+    assert (plain.port, plain.target, plain.authority) == (80, "/", "a")
+
+
+def test_an_address_of_ipv6_keeps_its_brackets():
+    (webhook,) = settings("--notify-url", "http://[::1]:9093/api/v2/alerts").notify_url
+    assert (webhook.host, webhook.authority) == ("::1", "[::1]:9093")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("", "hooks.example.com/secret", "ftp://a/secret", "http://", "http:///secret"),
+        *("http://a b/secret", "http://a:0/secret", "http://a:99999/secret", "http://a/secret#b"),
+        *(
+            "http://user:secret@a/b",
+            "http://a/\r\nsecret: b",
+            "http://ä/secret",
+            "http://[::1/secret",
+        ),
+    ],
+)
+def test_what_is_no_url_is_refused_without_being_repeated(wrong):
+    fault = only_fault(f"--notify-url={wrong}")
+    assert fault.startswith("--notify-url: expected a URL http://... or https://...")
+    assert "secret" not in fault

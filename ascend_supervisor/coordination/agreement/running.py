@@ -29,6 +29,7 @@ from ascend_supervisor.coordination.agreement.writing import (
     the_end,
     what_follows,
 )
+from ascend_supervisor.coordination.whole_job import loss_of
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.evidence.blame import Blame, blame
 from ascend_supervisor.outcome import SIGNAL_BASE, Crashed, Ended, Failure, Fault, Outcome, Remedy
@@ -224,7 +225,7 @@ def _loss(case: Case) -> Act | None:
     lost = loss(case)
     if lost is None:
         return None
-    reason = f"server {lost.index} was lost{_in_brackets(_host(case, lost.index))}"
+    reason = f"{loss_of(lost.index)}{_in_brackets(_host(case, lost.index))}"
     cause, lost_keys = Cause(lost.index, UNAVAILABLE, reason), case.view.unchanged(*lost.keys)
     if case.rules.verdict and not lost.is_free:
         return pending(case, _uptime(case), cause, lost_keys)
