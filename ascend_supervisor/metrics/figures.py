@@ -28,7 +28,7 @@ Value = float | ByLabel | None
 
 
 class Snapshot(Struct, frozen=True):
-    """What is known at one moment: ``now``, in seconds of ``Clock.elapsed``.
+    """What is known at one moment: ``now``, in seconds of ``Clock.elapsed``, ``at`` since 1970.
 
     ``live`` is what ``status`` shows, ``longest_pause`` how long a step took at most, in seconds.
     The last two are ours: seconds of CPU, and bytes of memory.
@@ -37,6 +37,7 @@ class Snapshot(Struct, frozen=True):
     live: LiveStatus
     tally: Tally
     now: float
+    at: float
     longest_pause: float | None
     cpu_seconds: float
     memory_bytes: int

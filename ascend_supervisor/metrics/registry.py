@@ -49,6 +49,7 @@ class Registry:
             live=self.operations.status(),
             tally=self._tally,
             now=self._clock.elapsed(),
+            at=time.time(),
             longest_pause=self._training.longest_pause,
             cpu_seconds=time.process_time(),
             memory_bytes=resident_bytes(os.getpid()),

@@ -142,14 +142,20 @@ def _control(
 def _metrics(
     given: Premises, records: Records, training: TrainingRecord, clock: Clock
 ) -> tuple[Registry, ...]:
-    """What --metrics-address and --metrics-file want."""
-    address, file = given.settings.metrics_address, given.settings.metrics_file
-    if address is None and file is None:
+    """What --metrics-address, --metrics-file and --metrics-npu-exporter want."""
+    settings, place = given.settings, given.place
+    address, file, directory = (
+        settings.metrics_address,
+        settings.metrics_file,
+        settings.metrics_npu_exporter,
+    )
+    if address is None and file is None and directory is None:
         return ()
     from ascend_supervisor.metrics.figures import text_of  # noqa: PLC0415  (seldom)
+    from ascend_supervisor.metrics.metrics_file import MetricsFile  # noqa: PLC0415
     from ascend_supervisor.metrics.registry import Registry  # noqa: PLC0415
 
-    names = {"job_id": given.place.job_id, "pod_name": given.place.pod}
+    names = {"job_id": place.job_id, "pod_name": place.pod}
     text = partial(text_of, names=names)
     wanted: list[Outlet] = []
     if address is not None:
@@ -157,10 +163,15 @@ def _metrics(
 
         wanted.append(MetricsAddress(address, text))
     if file is not None:
-        from ascend_supervisor.metrics.metrics_file import MetricsFile  # noqa: PLC0415
-
-        path = Path(given.place.started_in / file)
+        path = Path(place.started_in / file)
         wanted.append(MetricsFile(partial(records.replaced, path, "the metrics file", text), clock))
+    if directory is not None:
+        from ascend_supervisor.metrics.npu_exporter import npu_exporter_files  # noqa: PLC0415
+
+        path = Path(place.started_in / directory)
+        files = partial(npu_exporter_files, names=names)
+        opened = partial(records.all_replaced, path, "the files for npu-exporter", files)
+        wanted.append(MetricsFile(opened, clock))
     return (Registry(wanted, training, clock),)
 
 

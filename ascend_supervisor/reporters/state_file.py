@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -130,6 +130,15 @@ class Records:
         """One more file, replaced atomically by what is put; to be called after ``begin``."""
         return self._file(_replacing(path, text_of), name, path)
 
+    def all_replaced(
+        self,
+        directory: Path,
+        name: str,
+        files_of: Callable[[FileContent], Mapping[str, bytes]],
+    ) -> LatestFile[FileContent]:
+        """The same with several files, each by its name in ``directory``."""
+        return self._file(_replacing_all(directory, files_of), name, directory)
+
     def _begin_termination_log(self, write: Callable[[Path, bytes], None]) -> None:
         path = place_of(self._termination)
         if path is None:
@@ -165,12 +174,20 @@ class Records:
 def _replacing(
     path: Path, text_of: Callable[[FileContent], bytes]
 ) -> Callable[[FileContent], None]:
+    return _replacing_all(path.parent, lambda content: {path.name: text_of(content)})
+
+
+def _replacing_all(
+    directory: Path, files_of: Callable[[FileContent], Mapping[str, bytes]]
+) -> Callable[[FileContent], None]:
     """The first call also removes temporary files of an earlier start that was killed."""
-    rest = [path]
+    known: set[str] = set()
 
     def write(content: FileContent) -> None:
-        while rest:
-            remove_remnants(rest.pop())
-        write_atomically(path, text_of(content), MODE)
+        for name, data in files_of(content).items():
+            if name not in known:
+                remove_remnants(directory / name)
+                known.add(name)
+            write_atomically(directory / name, data, MODE)
 
     return write

@@ -216,6 +216,12 @@ GROUPS: tuple[Group, ...] = (
                 otherwise="off",
             ),
             Option(
+                "metrics-npu-exporter",
+                Kind("DIR", read_path),
+                "ten of these figures, in JSON files for npu-exporter of MindCluster",
+                otherwise="off",
+            ),
+            Option(
                 "metrics-address",
                 Kind("HOST:PORT", read_listen_address),
                 "where Prometheus and probes ask over HTTP: /metrics, /healthz, /readyz; :PORT "

@@ -122,6 +122,7 @@ class Settings(Struct, frozen=True):
     event_log: Path | Literal["none"] | None  # None: beside the state file
     termination_log: Path | None
     metrics_file: Path | None
+    metrics_npu_exporter: Path | None
     metrics_address: ListenAddress | None
     on_event: EventProgram | None
     notify_url: tuple[Webhook, ...]

@@ -177,9 +177,18 @@ def test_threads_and_guardian_sleep_while_the_ranks_are_silent(bad_day, asked):
     assert job.end() == 143
 
 
-def test_figures_are_written_every_15_s_and_cost_few_wake_ups(bad_day, tmp_path):
-    path = tmp_path / "a.prom"
-    job = bad_day("--metrics-file", str(path), *SILENT)
+@pytest.mark.parametrize(
+    ("option", "given", "file"),
+    [
+        ("--metrics-file", "a.prom", "a.prom"),
+        ("--metrics-npu-exporter", ".", "ascend_supervisor_phase.json"),
+    ],
+)
+def test_figures_are_written_every_15_s_and_cost_few_wake_ups(
+    bad_day, tmp_path, option, given, file
+):
+    path = tmp_path / file
+    job = bad_day(option, str(tmp_path / given), *SILENT)
     ours = silent(job)
     versions = {path.stat().st_ino}
     slept, began = switches(ours), time.monotonic()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import stat
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.metrics.test_figures import samples_of
+from ascend_supervisor.metrics.figures import PREFIX
+from ascend_supervisor.metrics.npu_exporter import CHOSEN
+from tests.metrics.test_figures import NAMES, samples_of
 from tests.ports import free_port
 from tests.running import python, wait_until
 
@@ -56,6 +61,42 @@ def test_a_file_that_cannot_be_written_is_told_and_stops_nothing(supervised, tmp
     assert job.end() == 0
     told = [event["msg"] for event in job.all("diagnostic", source="the metrics file")]
     assert told == [f"the metrics file: {path} cannot be written: it is a directory"]
+
+
+def told_to_npu_exporter(directory: Path, figure: str) -> dict[str, float]:
+    """The values by the label that is the figure's own."""
+    metric = json.loads((directory / f"{PREFIX}{figure}.json").read_bytes())
+    return {
+        "".join(value for name, value in one["label"].items() if name not in NAMES): one["value"]
+        for one in metric["data_list"]
+    }
+
+
+def test_the_files_for_npu_exporter_tell_of_the_whole_job_after_its_end(supervised, tmp_path):
+    directory = tmp_path / "figures"
+    directory.mkdir()
+    (directory / f".{PREFIX}step.json.abcdefgh").write_text("of a start that was killed")
+    began = time.time()
+    job = supervised(*AGAIN, "--metrics-npu-exporter", str(directory), *COMMAND)
+    assert job.end() == 0
+    assert told_to_npu_exporter(directory, "phase")["ended"] == 1
+    assert told_to_npu_exporter(directory, "step") == {"": 5}
+    assert told_to_npu_exporter(directory, "generation") == {"": 1}
+    assert told_to_npu_exporter(directory, "restarts_total")["crash"] == 1
+    assert told_to_npu_exporter(directory, "time_spent_seconds")["trained_again"] > 0
+    files = sorted(directory.iterdir())
+    assert [one.name for one in files] == sorted(f"{PREFIX}{name}.json" for name in CHOSEN)
+    assert {one.lstat().st_mode for one in files} == {stat.S_IFREG | 0o644}
+    times = {json.loads(one.read_bytes())["timestamp"] for one in files}
+    assert [began < moment / 1e6 < time.time() for moment in times] == [True]
+
+
+def test_files_for_npu_exporter_that_cannot_be_written_are_told_once(supervised, tmp_path):
+    (tmp_path / f"{PREFIX}step.json").mkdir()
+    job = supervised(*AGAIN, "--metrics-npu-exporter", str(tmp_path), *COMMAND)
+    assert job.end() == 0
+    (told,) = job.all("diagnostic", source="the files for npu-exporter")
+    assert told["msg"].endswith(f"{tmp_path} cannot be written: it is a directory")
 
 
 def test_a_name_that_node_exporter_does_not_read_is_refused(supervised, tmp_path):

@@ -64,4 +64,4 @@ def full_snapshot() -> Snapshot:
 
 def _snapshot(history: History, tally: Tally) -> Snapshot:
     live = live_status(history, None, Moment(60.0, 60.0))
-    return Snapshot(live, tally, 60.0, None, cpu_seconds=1.25, memory_bytes=4096)
+    return Snapshot(live, tally, 60.0, 1795316460.25, None, cpu_seconds=1.25, memory_bytes=4096)
