@@ -67,14 +67,18 @@ class Place(Struct, frozen=True):
     def events(self) -> PurePath | None:
         """Where the last events are kept; None if they are not."""
         if self.event_log is None:
-            name = self.state_file.name.removesuffix(".json")
-            return self.state_file.with_name(f"{name}.events.jsonl")
+            return events_beside(self.state_file)
         return None if self.event_log == "none" else self.started_in / self.event_log
 
     @property
     def short_pod(self) -> str:
         """``pod``, cut so that a file's name has room for the job's, but still unique."""
         return _short(self.pod)
+
+
+def events_beside(state_file: PurePath) -> PurePath:
+    """Where the last events are kept, unless --event-log says otherwise."""
+    return state_file.with_name(f"{state_file.name.removesuffix('.json')}.events.jsonl")
 
 
 def place_of(

@@ -107,7 +107,21 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
     )
     health = add("health", "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)")
     ready = add("ready", "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)")
-    return [status, health, ready, _add_logs(add)]
+    return [status, health, ready, _add_logs(add), _add_trace(add)]
+
+
+def _add_trace(add: Any) -> ArgumentParser:
+    trace: ArgumentParser = add(
+        "trace", "the events as a trace, for Perfetto or MindStudio Insight"
+    )
+    trace.add_argument(
+        "files",
+        metavar="EVENTS.jsonl",
+        nargs="*",
+        help="event logs of one or several servers (default: that of the supervisor here)",
+    )
+    trace.add_argument("-o", "--output", metavar="FILE", help="replaced at once; else stdout")
+    return trace
 
 
 def _add_logs(add: Any) -> ArgumentParser:

@@ -166,23 +166,34 @@ def _check_table(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
 
 
 def _convert(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl.table_files import (  # noqa: PLC0415
-        read_table_file,
-        replace_table_file,
-    )
+    from ascend_supervisor.ctl.table_files import read_table_file  # noqa: PLC0415
 
     read = read_table_file(arguments.file)
-    document = read.table.document
-    if arguments.output in {None, "-"}:
-        out.put(document)
-    else:
-        replace_table_file(Path(arguments.output), document)
+    _put(read.table.document, arguments.output, out)
     if read.is_what_ranks_get:
         out.say(
             f"the rank table {read.where} needs no conversion ({read.table.format.value}); "
             "it is written as it is"
         )
     return 0
+
+
+def _trace(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.ctl.event_files import beside, trace_document  # noqa: PLC0415
+
+    named = [Path(file) for file in arguments.files]
+    _put(trace_document(named or beside(_state(arguments, environ))), arguments.output, out)
+    return 0
+
+
+def _put(document: bytes, output: str | None, out: Out) -> None:
+    """Put it on stdout, or where -o says."""
+    from ascend_supervisor.ctl.document_file import replace_document  # noqa: PLC0415
+
+    if output in {None, "-"}:
+        out.put(document)
+    else:
+        replace_document(Path(output), document)
 
 
 def _no_command(*_: object) -> int:
@@ -206,6 +217,7 @@ COMMANDS: Mapping[str, Command] = {
     "dump": _dump,
     "check-table": _check_table,
     "convert": _convert,
+    "trace": _trace,
 }
 
 

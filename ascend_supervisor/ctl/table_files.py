@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -12,13 +11,11 @@ from ascend_supervisor.cluster.rank_table import NotReady, RankTable
 from ascend_supervisor.ctl.columns import facts, table
 from ascend_supervisor.errors import (
     TABLE_NOT_READY,
-    CannotWrite,
     Refusal,
     SettingsRefused,
     TableRefused,
 )
 from ascend_supervisor.events.words import more, run_text, runs
-from ascend_supervisor.files.regular_file import write_atomically
 from ascend_supervisor.untrusted_text import plain
 
 if TYPE_CHECKING:
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 
 
 STDIN = 0
-TABLE_MODE = 0o644
 MOST_NAMES = 5
 """How many files of a directory a refusal names."""
 
@@ -101,29 +97,6 @@ def _no_file(path: Path) -> str:
         return "a pipe, a socket or a device; name the rank table itself"
     if path.is_symlink():
         return f"a link to {plain(str(path.readlink()))}, which does not exist; correct the link"
-    return ""
-
-
-def replace_table_file(path: Path, document: bytes) -> None:
-    """Write all of ``document`` to ``path``, or nothing; raises CannotWrite.
-
-    A link stays, and its target is replaced. Anything that is not a file stays as it is.
-    """
-    try:
-        if not (reason := _open_file(path)):
-            with suppress(FileNotFoundError):  # the file that is to be made
-                path.stat()  # raises for a link to itself; resolve no longer does
-            write_atomically(path.resolve(), document, TABLE_MODE)
-    except OSError as error:
-        reason = error.strerror or str(error)
-    if reason:
-        raise CannotWrite(f"{plain(str(path))} cannot be written: {reason}")
-
-
-def _open_file(path: Path) -> str:
-    """Why the target of ``path`` must not be replaced; empty if its own kind decides."""
-    if path.is_symlink() and path.parent.resolve().parts[:2] in (("/", "dev"), ("/", "proc")):
-        return "it is an open file; for stdout leave out -o"
     return ""
 
 
