@@ -15,6 +15,8 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.job_files import events_beside
 from ascend_supervisor.untrusted_text import plain
 
+_LINE = orjson.OPT_APPEND_NEWLINE
+
 
 def beside(state: State) -> list[Path]:
     """The event log of this supervisor, the older file first; raises StateUnknown without one."""
@@ -33,11 +35,11 @@ def trace_document(files: Sequence[Path]) -> bytes:
 
     Raises SettingsRefused for a file that cannot be read, and StateUnknown if no event is in them.
     """
-    shapes = [orjson.dumps(shape) for shape in trace(chain.from_iterable(map(_events, files)))]
+    shapes = list(trace(chain.from_iterable(map(_events, files))))
     if not shapes:
         names = ", ".join(plain(str(file)) for file in files)
         raise StateUnknown(f"there is no event of a supervisor in {names}")
-    return b'{"displayTimeUnit":"ms","traceEvents":[\n%b\n]}\n' % b",\n".join(shapes)
+    return orjson.dumps({"displayTimeUnit": "ms", "traceEvents": shapes}, option=_LINE)
 
 
 def _events(path: Path) -> Iterator[ToldEvent]:

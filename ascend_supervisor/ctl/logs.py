@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from heapq import merge
@@ -11,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from ascend_supervisor.ctl.out import Gathered
 from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.table_files import spans
 from ascend_supervisor.output.growing_logs import PutBytes, Tail, follow
@@ -120,6 +120,12 @@ class RankLogsShown(Struct):
     is_merged: bool = False
     labelled: list[LabelledLog] = field(default_factory=list)
     _by_path: dict[str, tuple[ShownLog, PutBytes]] = field(default_factory=dict)
+    _out: Gathered | None = None
+
+    @property
+    def _gathered(self) -> Gathered:
+        self._out = self._out or Gathered(self.put)
+        return self._out
 
     @property
     def has_any(self) -> bool:
@@ -138,13 +144,19 @@ class RankLogsShown(Struct):
     def print_new(self) -> bool:
         """Print what is there and was not printed; returns whether there was anything."""
         order = in_time if self.is_merged else one_by_one
+        found = False
         with closing(order(self._by_path.values())) as lines:
-            return _put_all(lines)
+            for put, some in lines:
+                put(some)
+                found = True
+        self._gathered.flush()
+        return found
 
     def show_unfinished(self) -> None:
         """Show lines that have been unfinished for long enough."""
         for log in self.labelled:
             log.show_unfinished()
+        self._gathered.flush()
 
     def finish(self) -> None:
         """End unfinished lines; raises StateUnknown if logs could not be read."""
@@ -153,6 +165,7 @@ class RankLogsShown(Struct):
                 put(group.lines)
         for log in self.labelled:
             log.finish()
+        self._gathered.flush()
         troubles = [
             f"the log {plain(str(source.path))} cannot be read: "
             f"{source.trouble.strerror or source.trouble}"
@@ -164,9 +177,9 @@ class RankLogsShown(Struct):
 
     def _put_of(self, rank: RankStatus, digits: int) -> PutBytes:
         if self.shown is None:
-            return self.put
+            return self._gathered.put
         lines = TextLines(self._label_of(rank, digits), self.shown)
-        self.labelled.append(LabelledLog(lines, self.put))
+        self.labelled.append(LabelledLog(lines, self._gathered.put))
         return self.labelled[-1].put
 
     def _label_of(self, rank: RankStatus, digits: int) -> Label:
@@ -198,29 +211,6 @@ def in_time(logs: Printed) -> PutLines:
 def _numbered(number: int, groups: Iterator[LineGroup]) -> Iterator[tuple[float, int, bytes]]:
     for group in groups:
         yield group.time, number, group.lines
-
-
-BATCH_BYTES = 64 * 1024
-BATCH_SECONDS = 0.2
-"""Lines are put together, as many at most, as long at most after the first of them."""
-
-
-def _put_all(lines: Iterable[tuple[PutBytes, bytes]]) -> bool:
-    """Returns whether there were any."""
-    batch: list[bytes] = []
-    last, size, began = None, 0, 0.0
-    for put, some in lines:
-        if last is not None and (
-            put is not last or size > BATCH_BYTES or time.monotonic() - began > BATCH_SECONDS
-        ):
-            last(b"".join(batch))
-            batch, size = [], 0
-        began = began if batch else time.monotonic()
-        batch.append(some)
-        last, size = put, size + len(some)
-    if last is not None:
-        last(b"".join(batch))
-    return last is not None
 
 
 def print_logs(logs: RankLogsShown, state: State, tell: Callable[[str], None]) -> None:
