@@ -17,6 +17,7 @@ from ascend_supervisor.alerts.post import PostFailed, post
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.words import counted
 from ascend_supervisor.output.json_lines import timestamp
 from ascend_supervisor.settings.alert_options import AlertFormat, AlertKind, Webhook
 from ascend_supervisor.tasks.race import every
@@ -90,15 +91,26 @@ def _outbox(webhook: Webhook, targets: Targets, report: Report) -> Outbox[Alert]
         report(Diagnostic(SOURCE, f"{webhook}: {sentence}", None))
 
     async def deliver(alert: Alert) -> None:
-        body, obstacle = body_of(alert, form), None
-        for pause in PAUSES:
-            await anyio.sleep(pause)
-            try:
-                obstacle = complaint_of(form, *await post(webhook, body, targets.trust))
-            except PostFailed as failed:
-                obstacle = str(failed)
-            if obstacle is None:
-                return
-        tell(f"a message was not taken in {len(PAUSES)} tries: {obstacle}")
+        body, tries, obstacle = body_of(alert, form), 0, None
+        try:
+            for pause in PAUSES:
+                await anyio.sleep(pause)
+                obstacle = await _obstacle(webhook, form, body, targets)
+                tries += 1
+                if obstacle is None:
+                    return
+        finally:  # also where it is given up
+            if obstacle is not None:
+                tell(f"a message was not taken in {counted(tries, 'try', 'tries')}: {obstacle}")
 
     return Outbox(deliver, tell)
+
+
+async def _obstacle(
+    webhook: Webhook, form: AlertFormat, body: bytes, targets: Targets
+) -> str | None:
+    """Why one try has failed; None if the message was taken."""
+    try:
+        return complaint_of(form, *await post(webhook, body, targets.trust))
+    except PostFailed as failed:
+        return str(failed)

@@ -56,12 +56,18 @@ def test_a_command_that_misbehaves_costs_the_job_nothing_and_is_gone_with_it(bad
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [hanging, flooding, dripping, answering(500), answering(302, Location="http://127.0.0.1:1/")],
-    ids=["hangs", "floods", "drips", "fails", "redirects"],
+    ("answer", "told"),
+    [
+        (hanging, "given up, because the job has ended"),
+        (dripping, "given up, because the job has ended"),
+        (answering(500), ": HTTP status 500"),
+        (answering(302, Location="http://127.0.0.1:1/"), ": it redirects (HTTP status 302), which"),
+        (flooding, ""),
+    ],
+    ids=["hangs", "drips", "fails", "redirects", "floods"],
 )
 @pytest.mark.parametrize("way", ["ordinary"], indirect=True)
-def test_an_endpoint_that_misbehaves_costs_the_job_nothing(bad_day, answer):
+def test_an_endpoint_that_misbehaves_costs_the_job_nothing(bad_day, answer, told):
     with endpoint(answer) as one:
         job = bad_day(*RESTARTS, "--notify-url", one.url, *python("raise SystemExit(3)"))
         job.wait_for("generation.ended", generation=2)
@@ -70,4 +76,5 @@ def test_an_endpoint_that_misbehaves_costs_the_job_nothing(bad_day, answer):
         assert time.monotonic() - began < SECONDS_AFTER + SLACK
     assert one.messages
     assert [event["event"] for event in job.events][-1] == "supervisor.exited"
-    assert bool(job.all("diagnostic", source="--notify-url")) is (answer is not flooding)
+    words = " ".join(event["message"] for event in job.all("diagnostic", source="--notify-url"))
+    assert (told in words) if told else not words
