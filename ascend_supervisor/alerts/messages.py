@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ascend_supervisor.alerts.incidents import kind_of
 from ascend_supervisor.coordination.whole_job import JobSeen, loss_of
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import (
@@ -119,21 +120,15 @@ def alert_of(
 
 
 def _kind(event: Event, course: Course) -> AlertKind | None:
-    match event:
-        case SupervisorExited(exit_code=0):
-            return "ended"
-        case SupervisorExited():
-            return "failed"
-        case RestartScheduled():
-            return "hang" if course.hangs else "restarted"
-        case TrainingStalled():
-            return "hang"
-        case _:
-            return None
+    """A hang is told by what follows it."""
+    if isinstance(event, HangNoticed):
+        return None
+    kind = kind_of(event)
+    return "hang" if kind == "restarted" and course.hangs else kind
 
 
 def _kinds(kind: AlertKind, course: Course) -> set[AlertKind]:
-    """All by which it may be wanted: a hang is told by what follows it."""
+    """All by which it may be wanted."""
     if kind == "hang" and course.hangs:
         return {"hang", "restarted"}
     return {"hang", kind} if kind == "failed" and course.hangs else {kind}
