@@ -33,6 +33,8 @@ PAUSES = 10
 STALL = 5.0
 """A stall is so many times the longest pause."""
 LEAST_LIMIT = 60.0
+FIRST_STEP_SECONDS = 1800.0
+"""How long a first step may take, and any until a limit is learnt: a graph may compile so long."""
 
 
 class Slow(Struct, frozen=True):
@@ -72,14 +74,13 @@ class StepTimes(Struct, frozen=True):
         return median(self.samples[-SHOWN:]) if self.samples else None
 
     @property
-    def stall_limit(self) -> float | None:
-        """Seconds without a step after which a job does not go on; None if that is not known yet.
+    def stall_limit(self) -> float:
+        """Seconds without a step after which a job does not go on.
 
         The longest pause counts as it was, however many steps were seen at its end.
         """
-        if self.pauses < PAUSES:
-            return None
-        return max(STALL * self.longest, LEAST_LIMIT, self.patience)
+        least = LEAST_LIMIT if self.pauses >= PAUSES else FIRST_STEP_SECONDS
+        return max(STALL * self.longest, least, self.patience)
 
     def is_silent(self, at: float) -> bool:
         """Whether the last step is more than twice as long ago as any pause between two took.

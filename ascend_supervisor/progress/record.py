@@ -24,7 +24,13 @@ from ascend_supervisor.events.training import (
 from ascend_supervisor.outcome import Reached
 from ascend_supervisor.progress.account import Account, KeptAccount, Position, beginning
 from ascend_supervisor.progress.generation_steps import GenerationSteps
-from ascend_supervisor.progress.pace import RECENT, Slow, StepTimes, slow_rank
+from ascend_supervisor.progress.pace import (
+    FIRST_STEP_SECONDS,
+    RECENT,
+    Slow,
+    StepTimes,
+    slow_rank,
+)
 from ascend_supervisor.progress.progress import (
     KnownProgress,
     ProgressStatus,
@@ -34,9 +40,6 @@ from ascend_supervisor.progress.progress import (
     steps_lost,
 )
 from ascend_supervisor.progress.reading import Reading
-
-FIRST_STEP_SECONDS = 1800.0
-"""A first step that takes longer is told: the first graph may take half an hour to compile."""
 
 
 class TrainingRecord:
@@ -223,7 +226,7 @@ class TrainingRecord:
         self._progress = known = self._after(generation, reading)
         if generation.is_stalled:
             generation.is_stalled = False
-            limit = round(self._times.stall_limit or 0.0, 3)
+            limit = round(self._times.stall_limit, 3)
             yield TrainingResumed(generation.number, known.step, round(pause, 3), limit)
         yield from self._paced(generation, slow)
         if reading.at - generation.told_at >= self._interval or known.is_complete:

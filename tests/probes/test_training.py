@@ -30,8 +30,9 @@ from ascend_supervisor.probes.training import (
     Attention,
     Training,
 )
+from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS
 from ascend_supervisor.progress.pattern_format import format_of_pattern
-from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
+from ascend_supervisor.progress.record import TrainingRecord
 from tests.clocks import LeapingClock
 from tests.probes.lives import life, rank, scheduler
 
@@ -136,11 +137,13 @@ async def test_whatever_a_rank_prints_shows_that_it_works():
     assert at_the_end.step == 23
 
 
-async def test_before_ten_pauses_no_limit_is_known():
+@pytest.mark.parametrize("steps", [1, 2, 10])
+async def test_before_ten_pauses_the_limit_is_that_of_the_first_step(steps):
     stage = Stage()
-    stage.steps(range(1, 11), at=10.0)
+    stage.steps(range(1, steps + 1), at=10.0)
     await stage.run()
-    assert stage.told(TrainingStalled) == []
+    (stall,) = stage.told(TrainingStalled)
+    assert (stall.step, stall.limit_seconds) == (steps, FIRST_STEP_SECONDS)
 
 
 async def test_after_the_last_step_none_is_expected():

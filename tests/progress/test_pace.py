@@ -9,7 +9,7 @@ from itertools import repeat
 
 import pytest
 
-from ascend_supervisor.progress.pace import Slow, StepTimes, slow_rank
+from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS, Slow, StepTimes, slow_rank
 
 USUAL = 2.0
 STEPS = 100_000
@@ -77,8 +77,10 @@ def test_a_step_that_does_not_grow_is_no_time_of_a_step(step):
 # Stalls.
 
 
-def test_the_limit_is_known_after_ten_pauses():
-    assert after([2.0] * 9).stall_limit is None
+def test_the_limit_is_learnt_after_ten_pauses_and_until_then_it_is_that_of_the_first_step():
+    assert after([]).stall_limit == FIRST_STEP_SECONDS
+    assert after([2.0] * 9).stall_limit == FIRST_STEP_SECONDS
+    assert after([400.0] * 9).stall_limit == 2000
     assert after([2.0] * 10).stall_limit == 60
 
 
@@ -200,8 +202,7 @@ def test_no_false_alarm_in_100_000_noisy_steps(sigma, seed):
     times = StepTimes().steps(0, 0.0)
     at = 0.0
     for step, seconds in zip(range(1, STEPS), training(seeded(seed), sigma), strict=False):
-        limit = times.stall_limit
-        assert limit is None or seconds < limit
+        assert seconds < times.stall_limit
         at += seconds
         times = times.steps(step, at)
         assert times.slow is None

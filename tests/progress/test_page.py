@@ -20,9 +20,9 @@ from ascend_supervisor.progress import pace
 from ascend_supervisor.progress.account import CATEGORIES, KeptAccount
 from ascend_supervisor.progress.bars import BARS, FAST_DIGITS, SIGN, bar_of
 from ascend_supervisor.progress.formats import FORMATS
+from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS
 from ascend_supervisor.progress.pattern_format import LIMIT_SECONDS, format_of_pattern
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.progress.record import FIRST_STEP_SECONDS
 from ascend_supervisor.progress.records import LONGEST
 from ascend_supervisor.progress.step_format import Numbers, Tells
 from ascend_supervisor.progress.words import LOSSES, account_sentence
@@ -179,14 +179,14 @@ def test_the_sentence_that_is_shown_is_that_of_the_account_of_the_example(name):
 FIGURES = {
     PAGES[0]: (
         *("five times the longest pause", f"at least {pace.LEAST_LIMIT:g} s"),
-        *(f"after {pace.PAUSES} pauses", f"may take {FIRST_STEP_SECONDS / 60:g} min"),
+        *(f"after {pace.PAUSES} pauses", f"at least {FIRST_STEP_SECONDS / 60:g} min"),
         *(f"takes {100 * (pace.SLOW_RANK - 1):g} % more", "at fewer than 100 a second"),
         *("a quarter longer", f"the {pace.BEFORE} before", f"the first {LONGEST // 1024} KiB"),
         f"more than {1000 * LIMIT_SECONDS:g} ms",
     ),
     PAGES[1]: (
         *("最长间隔的五倍", f"不少于 {pace.LEAST_LIMIT:g} s"),
-        *(f"有 {pace.PAUSES} 个间隔", f"时限为 {FIRST_STEP_SECONDS / 60:g} min"),
+        *(f"有 {pace.PAUSES} 个间隔", f"时限不少于 {FIRST_STEP_SECONDS / 60:g} min"),
         *(f"多用 {100 * (pace.SLOW_RANK - 1):g} % 时间", "每秒少于 100 个"),
         *("四分之一", f"此前 {pace.BEFORE} 个", f"前 {LONGEST // 1024} KiB"),
         f"超过 {1000 * LIMIT_SECONDS:g} ms",

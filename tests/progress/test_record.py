@@ -18,9 +18,10 @@ from ascend_supervisor.events.training import (
 )
 from ascend_supervisor.outcome import Reached
 from ascend_supervisor.progress.account import KeptAccount
+from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS
 from ascend_supervisor.progress.progress import ProgressStatus, SharedSteps
 from ascend_supervisor.progress.reading import Reading
-from ascend_supervisor.progress.record import FIRST_STEP_SECONDS, TrainingRecord
+from ascend_supervisor.progress.record import TrainingRecord
 
 KNOWN = "megatron"
 DAY = datetime(2026, 11, 25, tzinfo=timezone.utc)
