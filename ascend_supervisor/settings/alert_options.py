@@ -106,6 +106,7 @@ def read_alert_kinds(found: object) -> tuple[AlertKind, ...]:
     return kinds
 
 
+URLS = ("notify-url", "notify-url-file")
 ALERTS: Group = (
     "Being told",
     (
@@ -132,13 +133,21 @@ ALERTS: Group = (
             choice("FORMAT", ALERT_FORMATS),
             f"what these URLs take: {', '.join(ALERT_FORMATS)}; auto goes by the host of the URL",
             default="auto",
+            needs=URLS,
         ),
-        Option("notify-ca", PATH, "CA certificates for https, in PEM", otherwise="the system's"),
+        Option(
+            "notify-ca",
+            PATH,
+            "CA certificates for https, in PEM",
+            otherwise="the system's",
+            needs=URLS,
+        ),
         Option(
             "notify-on",
             Kind("LIST", read_alert_kinds),
             "what is told: failed and ended (the end of the job), restarted, hang",
             default="failed,restarted,hang,ended",
+            needs=("on-event", *URLS),
         ),
     ),
 )

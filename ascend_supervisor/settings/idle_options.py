@@ -13,7 +13,8 @@ def idle_options(settings: Settings) -> str | None:
     A file may serve many jobs, so what stands there and does nothing is not told.
     """
     told = [
-        f"{_given_as(option, settings)} does nothing without --{option.needs}"
+        f"{_given_as(option, settings)} does nothing without "
+        + " or ".join(f"--{name}" for name in option.needs)
         for option in OPTIONS
         if _is_idle(option, settings)
     ]
@@ -21,9 +22,9 @@ def idle_options(settings: Settings) -> str | None:
 
 
 def _is_idle(option: Option, settings: Settings) -> bool:
-    if option.needs is None or settings.sources.get(option.name, "file") == "file":
+    if not option.needs or settings.sources.get(option.name, "file") == "file":
         return False
-    return not getattr(settings, option.needs.replace("-", "_"))
+    return not any(getattr(settings, name.replace("-", "_")) for name in option.needs)
 
 
 def _given_as(option: Option, settings: Settings) -> str:

@@ -80,7 +80,7 @@ class Option(Struct, frozen=True):
 
     ``default`` is written as a user would write it; None means that the value is None.
     ``otherwise`` describes a default that is not fixed. An option that repeats has none.
-    ``needs`` is the name of the option without which this one does nothing.
+    ``needs`` are the names of options; without any of them, this one does nothing.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Option(Struct, frozen=True):
     default: str | None = None
     otherwise: str = ""
     places: frozenset[Source] = EVERYWHERE
-    needs: str | None = None
+    needs: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:

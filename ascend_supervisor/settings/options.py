@@ -240,7 +240,7 @@ GROUPS: tuple[Group, ...] = (
                 FLAG,
                 "with --check: the whole plan as JSON, as where stdout is no terminal",
                 default="false",
-                needs="check",
+                needs=("check",),
             ),
             Option("config", Kind("FILE", read_path), "settings in TOML", places=NOT_IN_A_FILE),
             Option("version", FLAG, "print the version", default="false", places=COMMAND_LINE),

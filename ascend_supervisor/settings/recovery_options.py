@@ -79,7 +79,7 @@ RESTARTS: Group = (
             "warm-import",
             Kind("NAME", read_modules, repeats=True),
             "a further module that standbys import, of an installed package; may be repeated",
-            needs="warm",
+            needs=("warm",),
         ),
     ),
 )
@@ -99,14 +99,14 @@ CLUSTER: Group = (
             "with --follow-cluster on several servers: how long a failure here waits for the "
             "cluster to act, before this server ends",
             default="30",
-            needs="follow-cluster",
+            needs=("follow-cluster",),
         ),
         Option(
             "reset-file",
             PATH,
             "the reset file of MindCluster",
             default="/user/restore/reset/config/reset.json",
-            needs="follow-cluster",
+            needs=("follow-cluster",),
         ),
         Option(
             "reset-grace",
@@ -114,7 +114,7 @@ CLUSTER: Group = (
             "from SIGTERM to SIGKILL for healthy ranks while an NPU of this server waits for its "
             "reset",
             default="0",
-            needs="follow-cluster",
+            needs=("follow-cluster",),
         ),
         Option(
             "retryable-exit-code",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from ascend_supervisor.settings.idle_options import idle_options
@@ -14,9 +16,11 @@ RESET_FILE = {"ASCEND_SUPERVISOR_RESET_FILE": "/r/reset.json"}
 def test_an_option_that_needs_another_one_names_it() -> None:
     needed = {option.name: option.needs for option in OPTIONS if option.needs}
     followed = ("cluster-verdict", "reset-file", "reset-grace")
-    others = {"json": "check", "warm-import": "warm"}
-    assert needed == {**dict.fromkeys(followed, "follow-cluster"), **others}
-    assert {*needed.values()} <= {option.name for option in OPTIONS}
+    told = ("notify-url", "notify-url-file")
+    others = {"json": ("check",), "warm-import": ("warm",), "notify-on": ("on-event", *told)}
+    for_messages = dict.fromkeys(("notify-format", "notify-ca"), told)
+    assert needed == {**dict.fromkeys(followed, ("follow-cluster",)), **others, **for_messages}
+    assert {*chain(*needed.values())} <= {option.name for option in OPTIONS}
 
 
 def test_an_option_that_does_nothing_is_named_with_what_makes_it_act() -> None:
@@ -25,6 +29,8 @@ def test_an_option_that_does_nothing_is_named_with_what_makes_it_act() -> None:
     told = idle_options(settings("--cluster-verdict=60", env=RESET_FILE)) or ""
     assert "--cluster-verdict does nothing without --follow-cluster" in told
     assert "ASCEND_SUPERVISOR_RESET_FILE does nothing without --follow-cluster" in told
+    told = idle_options(settings("--notify-format", "slack")) or ""
+    assert "--notify-format does nothing without --notify-url or --notify-url-file: " in told
 
 
 @pytest.mark.parametrize(
@@ -33,6 +39,7 @@ def test_an_option_that_does_nothing_is_named_with_what_makes_it_act() -> None:
         (("--follow-cluster", "--reset-grace", "50"), {}),
         (("--reset-grace", "50"), {"env": {"ASCEND_SUPERVISOR_FOLLOW_CLUSTER": "true"}}),
         (("--exit-linger", "60", "--retryable-exit-code", "137"), {}),
+        (("--notify-on", "failed", "--on-event", "true"), {}),
         ((), {"toml": "reset_grace = 50"}),
         ((), {}),
     ],
