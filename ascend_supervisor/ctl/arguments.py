@@ -16,6 +16,7 @@ from ascend_supervisor.files.standard_streams import put
 from ascend_supervisor.untrusted_text import nearest, plain, unknown
 
 _MOST_DIGITS = 9
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def parse_arguments(argv: Sequence[str]) -> Namespace:
@@ -135,7 +136,7 @@ def _add_logs(add: Any) -> ArgumentParser:
         "--since",
         metavar="WHEN",
         type=_since,
-        help="not what is older: 30s, 10m, 2h, or a time such as 2026-11-26T10:00",
+        help="not what is older: 30s, 10m, 2h, 1d, or a time such as 2026-11-26T10:00",
     )
     logs.add_argument(
         "--grep", metavar="RE", type=_pattern, help="only lines that match a regular expression"
@@ -213,14 +214,14 @@ def _lines(text: str) -> int:
 
 def _since(text: str) -> datetime | timedelta:
     """A time, or how long ago it is; without a zone it is local time."""
-    from ascend_supervisor.settings.readers import read_duration  # noqa: PLC0415
-
-    with suppress(ValueError, OverflowError):
-        return timedelta(seconds=read_duration(text))
+    unit = _UNITS.get(text[-1:], "")
+    if unit and text[:-1].isascii() and text[:-1].replace(".", "", 1).isdecimal():
+        with suppress(OverflowError):
+            return timedelta(**{unit: float(text[:-1])})
     with suppress(ValueError):
         return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone()
     raise ArgumentTypeError(
-        f"expected how long ago, such as 30s, 10m, 2h, or a time such as 2026-11-26T10:00, "
+        f"expected how long ago, such as 30s, 10m, 2h, 1d, or a time such as 2026-11-26T10:00, "
         f"found {plain(text)}"
     )
 

@@ -16,9 +16,6 @@ from ascend_supervisor.ctl.logs import LineGroup, LineGroups
 from ascend_supervisor.files.regular_file import close_quietly
 from ascend_supervisor.output.growing_logs import RotatedLog
 
-APART = b"--\n"
-"""Between groups of lines that do not follow each other, as grep prints it."""
-
 
 class ChosenLog:
     """The lines of the log at ``path`` that meet ``criteria``; their last ones only if so wanted.
@@ -42,7 +39,7 @@ class ChosenLog:
     def groups(self) -> LineGroups:
         """What is there now and was not returned yet, in whole lines."""
         try:
-            yield from self._apart(self._grown() if self._newest >= 0 else self._all())
+            yield from self._grown() if self._newest >= 0 else self._all()
             self.trouble = None
         except OSError as error:
             self.trouble = error
@@ -63,7 +60,6 @@ class ChosenLog:
         finally:
             files.close()
         self._criteria = replace(self._criteria, since=None)  # what comes now is later
-        self._bearing.is_recent = True
 
     def _of_parts(self, files: LogFiles) -> Iterator[LineGroup]:
         parts = files.parts()
@@ -92,8 +88,3 @@ class ChosenLog:
         part = part_of(self._newest)
         part.begin = self._at if self._at <= part.end else 0  # it may be truncated in place
         return part
-
-    def _apart(self, groups: Iterator[LineGroup]) -> Iterator[LineGroup]:
-        for number, group in enumerate(groups):
-            is_apart = self._criteria.context and number
-            yield LineGroup(group.time, APART + group.lines) if is_apart else group

@@ -67,6 +67,7 @@ def _ready(arguments: Namespace, environ: Mapping[str, str], _: Out) -> int:
 
 def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.logs import (  # noqa: PLC0415
+        APART,
         RankLogsShown,
         Wanted,
         follow_logs,
@@ -84,7 +85,8 @@ def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     in_colour = terminal_of(environ, arguments.color).has_colours(is_terminal=is_terminal)
     on_terminal = coloured if in_colour else harmless
     shown = on_terminal if is_terminal or in_colour else elsewhere
-    logs = RankLogsShown(wanted, out.put, shown, source, in_colour, arguments.merge)
+    between = APART if arguments.context else b""
+    logs = RankLogsShown(wanted, out.put, shown, source, in_colour, arguments.merge, between)
     if arguments.follow:
         follow_logs(logs, state, partial(read_state_file, state.path), out.say)
     else:

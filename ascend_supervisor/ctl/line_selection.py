@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ascend_supervisor.ctl.line_heads import CLOCK, Span, is_ours, severity_of, time_of
+from ascend_supervisor.ctl.line_heads import CLOCK, Span, severity_of, time_of
 from ascend_supervisor.ctl.line_patterns import LinePattern
 from ascend_supervisor.ctl.line_search import Hit, search
 from ascend_supervisor.ctl.log_parts import LogPart
@@ -21,7 +21,7 @@ class Criteria(Struct, frozen=True):
     """Which lines are wanted; None is no criterion.
 
     ``pattern`` with so many lines of ``context`` around; ``severity`` an index in LEVELS; ``since``
-    in seconds since the epoch. ``needs_times``: also where nothing else depends on them.
+    in seconds since the epoch. ``needs_times``: those of lines without one, too, for their order.
     """
 
     pattern: LinePattern | None = None
@@ -43,24 +43,20 @@ class Criteria(Struct, frozen=True):
 class Bearing(Struct):
     """What is known of the line that was read last.
 
-    ``is_recent``: it may be as late as was asked for. So may every line between one of the
-    supervisor and the next one that is stamped.
+    ``is_recent``: it may be as late as was asked for. Without a time it may, because what is
+    certainly older is not read.
     """
 
     time: float = 0.0
     severity: int = -1
     is_recent: bool = True
-    follows_ours: bool = False
 
     def read(self, line: bytes, span: Span, criteria: Criteria) -> None:
         """Take in the next line."""
         if criteria.reads_times:
-            if (moment := time_of(line, span)) is not None:
-                self.time = moment
-                self.is_recent = criteria.since is None or moment >= criteria.since
-            elif self.follows_ours:
-                self.is_recent = True
-            self.follows_ours = is_ours(line)
+            moment = time_of(line, span)
+            self.time = self.time if moment is None else moment
+            self.is_recent = moment is None or criteria.since is None or moment >= criteria.since
         if criteria.severity is not None and (severity := severity_of(line)) is not None:
             self.severity = severity
 
@@ -135,7 +131,7 @@ def _look_back(part: LogPart, done: int, hit: Hit, criteria: Criteria, bearing: 
     ``bearing`` is that of the line before ``done``.
     """
     lines = [hit.line]
-    wants_time = criteria.reads_times and time_of(hit.line, part.span) is None
+    wants_time = criteria.needs_times and time_of(hit.line, part.span) is None
     wants_level = criteria.severity is not None and severity_of(hit.line) is None
     before = part.lines_before(hit.offset, done, None if wants_level else CLOCK)
     while (wants_time or wants_level) and (earlier := next(before, None)):

@@ -94,20 +94,23 @@ class LogPart(Struct):
             return
 
     def skip_to(self, since: float) -> None:
-        """Begin where lines may be as late as ``since``: what is before is certainly older.
+        """Begin at the last line that is certainly older than ``since``, and so is all before it.
 
-        That is known by the supervisor's own lines, or where lines are stamped.
+        It is the last one with an earlier time that comes before all with a later one. What follows
+        it without a time may be as late as ``since``.
         """
-        recent = self.end
-        for offset, line in self.lines_before(self.end, mark=None):
+        recent, begin = self.end, self.begin
+        for offset, line in self.lines_before(self.end):
             moment = time_of(line, self.span)
             if moment is None:
                 continue
             if moment >= since:
-                recent = offset
-            elif is_ours(line) or recent - offset > SLACK_BYTES:
-                self.begin = offset
-                return
+                recent, begin = offset, self.begin
+                continue
+            begin = max(begin, offset)
+            if is_ours(line) or recent - offset > SLACK_BYTES:
+                break
+        self.begin = begin
 
 
 def _backwards(data: bytes, first: int, start: int) -> Iterator[tuple[int, bytes]]:

@@ -22,6 +22,9 @@ from ascend_supervisor.reporters.job_status import RankStatus, Status
 from ascend_supervisor.settings.readers import RankSet
 from ascend_supervisor.untrusted_text import plain
 
+APART = b"--\n"
+"""Between groups of lines that do not follow each other, as grep prints it."""
+
 
 class Wanted(Struct, frozen=True):
     """Whose logs: of the ranks in one of ``sets``; without any, of all processes."""
@@ -110,6 +113,7 @@ class RankLogsShown(Struct):
 
     ``source`` opens a log. ``shown`` makes the lines fit for a terminal; None prints one rank's
     bytes unchanged. ``in_colour``: so are the labels. ``is_merged``: in the order of time.
+    ``between`` goes between two groups of lines.
     """
 
     wanted: Wanted
@@ -118,6 +122,7 @@ class RankLogsShown(Struct):
     source: Callable[[Path], ShownLog]
     in_colour: bool = False
     is_merged: bool = False
+    between: bytes = b""
     labelled: list[LabelledLog] = field(default_factory=list)
     _by_path: dict[str, tuple[ShownLog, PutBytes]] = field(default_factory=dict)
     _out: Gathered | None = None
@@ -147,7 +152,7 @@ class RankLogsShown(Struct):
         found = False
         with closing(order(self._by_path.values())) as lines:
             for put, some in lines:
-                put(some)
+                put(self.between + some if found else some)
                 found = True
         self._gathered.flush()
         return found

@@ -89,6 +89,12 @@ def test_rotated_files_and_those_of_earlier_starts_come_first(all_files, words):
     assert [line.split()[-1] for line in found] == ["0", "1", "2", "3", "4", "5"]
 
 
+def test_an_age_in_days_is_taken(tmp_path):
+    written(tmp_path / "log-0", f"{stamp(100_000)} old\n{stamp(80_000)} new\n", 70_000)
+    (line,) = logs(tmp_path, "--since", "1d")
+    assert line.endswith("new")
+
+
 @pytest.mark.parametrize(("since", "first"), [(220, 5), (3600, 0), (260, 4), (360, 3)])
 def test_what_is_older_is_left_out(all_files, since, first):
     ago = time.time() - NOW + since
@@ -105,14 +111,37 @@ def test_a_time_of_day_is_taken_and_one_without_a_zone_is_local(all_files):
 def test_lines_that_may_be_recent_are_shown_and_those_that_are_not_are_not(tmp_path):
     text = (
         f"{head(900)}old and unstamped\n"
-        f"{ours(800, 'generation 1 of rank 0 begins')}perhaps\n"
-        f"{stamp(700)} old\nmore of old\n{stamp(50)} new\nmore of new\n"
+        f"{ours(800, 'generation 1 of rank 0 begins')}older than 700\n"
+        f"{stamp(700)} old\nperhaps\n{stamp(50)} new\nmore of new\n"
         f"{stamp(301)} late, but old\n{stamp(40)} newer\n"
     )
     written(tmp_path / "log-0", text)
     found = logs(tmp_path, "--since", "5m")
     assert [line.split()[-1] for line in found] == ["perhaps", "new", "new", "newer"]
     assert logs(tmp_path, "--since", "5m", "--grep", "old|perhaps") == ["[rank 0] perhaps"]
+
+
+@pytest.mark.parametrize("words", [[], ["--merge"], ["--grep", "o"], ["--merge", "--grep", "o"]])
+def test_what_precedes_the_last_old_line_is_old_and_what_follows_it_may_be_new(tmp_path, words):
+    begun = ours(72_000, "generation 0 of rank 0 begins")
+    stamps = "".join(f"{stamp(600 * number)} old\n" for number in range(100, 0, -1))
+    old = head(72_000) + begun + "unstamped and old\n" * 300 + stamps
+    written(tmp_path / "log-0", f"{old}perhaps recorded\n{stamp(0)} now!\nmore, too\n")
+    written(tmp_path / "log-1", f"{begun}perhaps from then on\n")
+    found = logs(tmp_path, "--since", "1m", *words, ranks=2)
+    wanted = (
+        ["on", "recorded", "now!", "too"]
+        if "--merge" in words
+        else ["recorded", "now!", "too", "on"]
+    )
+    assert [line.split()[-1] for line in found] == wanted
+
+
+def test_an_unstamped_line_after_an_old_one_has_its_time_where_ranks_are_merged(tmp_path):
+    written(tmp_path / "log-0", f"{stamp(500)} old\na\n{stamp(10)} c\n")
+    written(tmp_path / "log-1", f"{stamp(400)} old\nb\n{stamp(20)} bb\n")
+    found = logs(tmp_path, "--merge", "--since", "1m", ranks=2)
+    assert [line.split()[-1] for line in found] == ["a", "b", "bb", "c"]
 
 
 def test_a_long_log_is_read_from_where_it_may_be_recent(tmp_path):
@@ -164,6 +193,15 @@ def test_lines_around_those_that_match(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("words", [[], ["--merge"]])
+def test_groups_of_different_ranks_are_apart_too(tmp_path, words):
+    for rank in range(2):
+        written(tmp_path / f"log-{rank}", f"{stamp(9 - rank)} a\nhit {rank}\nb\nc\n")
+    found = logs(tmp_path, "--grep", "hit", "-C", "1", *words, ranks=2)
+    endings = [line.split("] ")[1].split()[-1] for line in found]
+    assert endings == ["a", "0", "b", "--", "a", "1", "b"]
+
+
 def test_matches_of_several_ranks_are_merged_by_the_time_before_them(tmp_path):
     written(tmp_path / "log-0", f"{stamp(30)} a\nbad 1\n{stamp(10)} b\nx\nbad 4\n")
     written(tmp_path / "log-1", f"{stamp(25)} a\nbad 2\n{stamp(20)} b\ny\nbad 3\n")
@@ -191,6 +229,8 @@ def test_an_unfinished_line_is_chosen_too(tmp_path):
         (["--grep", "x("], "expected a regular expression, found x(: "),
         (["--since", "yesterday"], "found yesterday"),
         (["--since", "5 days"], "found 5 days"),
+        (["--since", "10"], "such as 30s, 10m, 2h, 1d, or a time"),
+        (["--since", ".s"], "found .s"),
         (["--level", "warn"], "did you mean warning?"),
         (["-C", "3"], "--grep"),
         (["-f", "-C", "3", "--grep", "x"], "-f"),
