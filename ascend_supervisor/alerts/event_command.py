@@ -40,7 +40,7 @@ RUN_SECONDS = 10.0
 KILLED_SECONDS = 0.3
 """How long a killed process may take to end; whoever takes longer is left to the next sweep."""
 LAST_SECONDS = 2.0
-"""How long it may still run after the last event, with all that waits."""
+"""How long it may still run for the last event."""
 OUTPUT_BYTES = 4096
 MOST_OUTPUT = 1024 * 1024
 """Who writes more has to wait, and so is killed in the end: reading it would cost the job."""
@@ -62,7 +62,7 @@ class EventCommand:
         self._kinds = kinds
         self._cwd = cwd
         self._runtime = runtime
-        self._outbox = Outbox(self._run, self._tell)
+        self._outbox = Outbox(self._run, self._tell, "event")
         self._render = lines_log(self._outbox.put, origin, "info")
         self._has_begun = False
         self._has_run = False
@@ -139,6 +139,12 @@ class EventCommand:
                     tasks.start_soon(output.keep_reading, MOST_OUTPUT)
                     status = await child.ended()
                     tasks.cancel_scope.cancel()
+        except anyio.get_cancelled_exc_class():
+            if child.returncode is None:
+                self._tell(
+                    f"{self._name} was still running after the end of the job, and was killed"
+                )
+            raise
         finally:
             await _end_group(child)
             guardian.ended(leader)

@@ -25,6 +25,8 @@ TRY_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
 """For each address of a name but the last."""
 MOST_ADDRESSES = 3
+BODY_SECONDS = 1.0
+"""How long the rest of an answer may take after its head: what has a status was taken, or not."""
 ANSWER_BYTES = 16 * 1024
 """Nothing that follows is read."""
 END_OF_HEAD = b"\r\n\r\n"
@@ -115,16 +117,19 @@ def _request(webhook: Webhook, body: bytes) -> bytes:
 async def _answer(stream: ByteStream) -> Answered:
     data = b""
     found: Answered | None = None
-    while len(data) < ANSWER_BYTES:
-        try:
-            data += await stream.receive(ANSWER_BYTES)
-        except anyio.EndOfStream:
-            break
-        if END_OF_HEAD in data:
-            status, body, is_complete = _parsed(data)
-            found = status, body
-            if is_complete:
+    with anyio.CancelScope() as reading:
+        while len(data) < ANSWER_BYTES:
+            try:
+                data += await stream.receive(ANSWER_BYTES)
+            except anyio.EndOfStream:
                 break
+            if END_OF_HEAD in data:
+                if found is None:
+                    reading.deadline = anyio.current_time() + BODY_SECONDS
+                status, body, is_complete = _parsed(data)
+                found = status, body
+                if is_complete:
+                    break
     if found is None:
         raise anyio.EndOfStream
     return found

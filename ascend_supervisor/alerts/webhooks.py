@@ -29,7 +29,7 @@ SOURCE = "--notify-url"
 PAUSES = (0.0, 0.5, 1.0)
 """Before each try: all of them have room after the last event, if the endpoint answers at once."""
 LAST_SECONDS = 2.0
-"""How long messages may still take after the last event."""
+"""How long the message of the last event may take."""
 
 
 class Targets(Struct, frozen=True):
@@ -91,7 +91,8 @@ def _outbox(webhook: Webhook, targets: Targets, report: Report) -> Outbox[Alert]
         report(Diagnostic(SOURCE, f"{webhook}: {sentence}", None))
 
     async def deliver(alert: Alert) -> None:
-        body, tries, obstacle = body_of(alert, form), 0, None
+        body, tries = body_of(alert, form), 0
+        obstacle: str | None = ""
         try:
             for pause in PAUSES:
                 await anyio.sleep(pause)
@@ -101,9 +102,16 @@ def _outbox(webhook: Webhook, targets: Targets, report: Report) -> Outbox[Alert]
                     return
         finally:  # also where it is given up
             if obstacle is not None:
-                tell(f"a message was not taken in {counted(tries, 'try', 'tries')}: {obstacle}")
+                tell(_not_taken(tries, obstacle))
 
-    return Outbox(deliver, tell)
+    return Outbox(deliver, tell, "message")
+
+
+def _not_taken(tries: int, obstacle: str) -> str:
+    """Without a try that has failed, nobody knows whether it was taken."""
+    if not tries:
+        return "a message had no answer yet when the job ended, so it may not have come"
+    return f"a message was not taken in {counted(tries, 'try', 'tries')}: {obstacle}"
 
 
 async def _obstacle(

@@ -14,7 +14,7 @@ from ascend_supervisor.alerts.outbox import MOST_WAITING, Outbox
 async def outbox(
     deliver: Callable[[int], Awaitable[None]], told: list[str]
 ) -> AsyncIterator[Outbox[int]]:
-    one = Outbox(deliver, told.append)
+    one = Outbox(deliver, told.append, "event")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(one.keep)
         with anyio.fail_after(30):
@@ -55,10 +55,13 @@ async def test_the_oldest_gives_way_where_too_many_wait():
         gate.set()
         await one.finish(20)
     assert delivered == list(range(2, MOST_WAITING + 2))
-    assert told == [f"{MOST_WAITING} events wait already, so the oldest was dropped"] * 2
+    assert told == [
+        f"{MOST_WAITING} events wait already, so the oldest is dropped; the end tells the number",
+        f"2 events dropped, because {MOST_WAITING} waited already",
+    ]
 
 
-async def test_what_takes_too_long_at_the_end_is_given_up_and_told():
+async def test_what_takes_too_long_at_the_end_is_cancelled():
     cancelled: list[int] = []
 
     async def deliver(number: int) -> None:
@@ -69,12 +72,31 @@ async def test_what_takes_too_long_at_the_end_is_given_up_and_told():
 
     told: list[str] = []
     async with outbox(deliver, told) as one:
-        for number in range(3):
+        for number in range(4):
             one.put(number)
         await anyio.sleep(0.01)
         await one.finish(0.01)
-    assert cancelled == [0]
-    assert told == ["3 events given up, because the job has ended"]
+    assert cancelled == [0, 3]
+    assert told == ["2 events given up for the last one, because the job has ended"]
+
+
+async def test_the_last_one_has_its_time_after_the_others_had_a_share_of_it():
+    delivered: list[int] = []
+
+    async def deliver(number: int) -> None:
+        await anyio.sleep(0.5)
+        delivered.append(number)
+
+    told: list[str] = []
+    async with outbox(deliver, told) as one:
+        for number in range(4):
+            one.put(number)
+        began = anyio.current_time()
+        await one.finish(1.9)  # the others have 0.76 s of it: enough for one
+        seconds = anyio.current_time() - began
+    assert delivered == [0, 3]
+    assert told == ["1 event given up for the last one, because the job has ended"]
+    assert seconds < 1.9  # nobody waits for more than is done
 
 
 async def test_an_empty_one_is_finished_at_once():

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.alerts.endpoints import answering, closing, endpoint
+from tests.alerts.endpoints import answering, closing, endpoint, hanging
 from tests.etcd.servers import make_tls
 from tests.running import Running, python, wait_until
 
@@ -95,6 +95,35 @@ def test_a_message_is_sent_again_until_it_is_taken(supervised):
         job = supervised(*AGAIN, "--notify-url", one.url, *python(""))
         assert job.end() == 0
     assert len(one.messages) == 3
+    assert complaints(job) == []
+
+
+def test_the_end_is_told_though_an_older_message_has_no_answer(supervised):
+    answers = iter((hanging, answering(200)))
+
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        next(answers)(handler)
+
+    with endpoint(answer) as one:
+        job = supervised(*AGAIN, "--notify-url", one.url, *python("raise SystemExit(3)"))
+        assert job.end() == 3
+    assert [message["kind"] for message in one.messages] == ["restarted", "failed"]
+    (told,) = complaints(job)
+    assert told.endswith(
+        ": a message had no answer yet when the job ended, so it may not have come"
+    )
+
+
+def test_a_message_with_a_status_is_taken_though_the_rest_of_its_answer_does_not_come(supervised):
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        hanging(handler)
+
+    with endpoint(answer) as one:
+        job = supervised(*AGAIN, "--notify-url", one.url, *python(""))
+        assert job.end() == 0
+    assert len(one.messages) == 1
     assert complaints(job) == []
 
 

@@ -77,9 +77,8 @@ def test_a_command_that_does_not_exist_is_told_and_changes_nothing(supervised):
 FAILS_LATER = """
 import os, sys, time
 life = os.environ["LIFE"]
-if life == "1":
-    while not os.path.exists("../../../started"):
-        time.sleep(0.005)
+while life != "0" and not os.path.exists("ROOT/started" if life == "1" else "ROOT/lived"):
+    time.sleep(0.005)
 sys.exit(3 if life in "01" else 0)
 """
 SLOW = """
@@ -98,7 +97,7 @@ def test_it_and_its_children_outlive_the_generation_in_which_they_were_started(
 ):
     """The second generation ends, and is swept, while the command waits for its own child."""
     command = shlex.join((sys.executable, "-c", SLOW, str(tmp_path)))
-    source = FAILS_LATER.replace("../../../started", str(tmp_path / "started"))
+    source = FAILS_LATER.replace("ROOT", str(tmp_path))
     again = ("--standalone", "1", "--restarts", "2", "--restart-delay", "0.01")
     job = supervised(*again, "--on-event", command, *LIFE, *python(source))
     assert job.end() == 0
@@ -126,3 +125,15 @@ def test_a_second_start_that_is_refused_tells_nobody(supervised, tmp_path):
     first.send(signal.SIGTERM)
     assert first.end() == 143
     assert not out.exists()
+
+
+def test_the_end_has_its_time_though_the_command_still_runs_for_an_older_event(
+    supervised, tmp_path
+):
+    out = tmp_path / "told"
+    slow = shlex.join(("sh", "-c", 'sleep 1.5; cat >> "$1"', "sh", str(out)))
+    job = supervised(*AGAIN, "--on-event", slow, *python("raise SystemExit(3)"))
+    assert job.end() == 3
+    assert [one["event"] for one in told(out)] == ["supervisor.exited"]
+    expected = "sh was still running after the end of the job, and was killed"
+    assert complaints(job) == [expected]
