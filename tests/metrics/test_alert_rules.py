@@ -177,6 +177,26 @@ def test_none_fires_for_a_job_that_needs_nobody(job, tmp_path):
     assert complaints(tmp_path, QUIET[job], fired([])) == ""
 
 
+def test_the_alert_for_an_address_that_the_docs_give_fires_unless_the_end_was_seen(tmp_path):
+    text = (FILE.parents[1] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    (rule,) = (one for one in text.split("```") if "alert: AscendJobFiguresGone" in one)
+    group = {"name": "a", "rules": yaml.safe_load(rule.removeprefix("yaml"))}
+    rules = written(tmp_path / "rules.json", {"groups": [group]})
+    series = [
+        {"series": f'up{{job="j",instance="{one}"}}', "values": then(held(1, 60), 0)}
+        for one in ("killed", "ended")
+    ]
+    for instance, last in (("killed", 0), ("ended", 1)):
+        name = f'{PREFIX}phase{{job="j",instance="{instance}",phase="ended",job_id="{instance}"}}'
+        series.append({"series": name, "values": f"{held(0, 59)} {last} stale"})
+    ever = 'group by (job_id) (max_over_time(ALERTS{alertstate="firing"}[2h]))'
+    fires = [{"labels": '{job_id="killed"}', "value": 1}]
+    expected = [{"expr": ever, "eval_time": "2h", "exp_samples": fires}]
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": expected}
+    document = {"rule_files": [rules], "evaluation_interval": "1m", "tests": [test]}
+    assert complaints_of_promtool("test", "rules", written(tmp_path / "test", document)) == ""
+
+
 def test_an_alert_that_should_not_have_fired_is_found(tmp_path):
     told = complaints(tmp_path, FIRING["AscendJobLogLost"], fired([]))
     assert 'alertname="AscendJobLogLost"' in told
