@@ -1,4 +1,7 @@
-"""Our directories, even below world-writable ones: not planted by others, not world-readable."""
+"""Our directories, even below world-writable ones: not planted by others.
+
+They are not world-readable, unless what they hold is for everybody.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ import tempfile
 from pathlib import Path
 
 DIRECTORY_MODE = 0o750
+PUBLIC_DIRECTORY_MODE = 0o755
 
 
-def make_directories(path: Path, made: set[Path] | None = None) -> None:
-    """Make ``path`` and what is missing above it, each with DIRECTORY_MODE; raises OSError.
+def make_directories(path: Path, made: set[Path] | None = None, mode: int = DIRECTORY_MODE) -> None:
+    """Make ``path`` and what is missing above it, each with this ``mode``; raises OSError.
 
     Raises for a directory that another user planted in a world-writable one. What is in ``made``
     was made, or looked at, a moment ago, and is left out; what is made is added to it.
@@ -22,7 +26,7 @@ def make_directories(path: Path, made: set[Path] | None = None) -> None:
         if directory in made:
             continue
         try:
-            directory.mkdir(mode=DIRECTORY_MODE)
+            directory.mkdir(mode=mode)
         except FileExistsError:
             _refuse_planted(directory)
         except OSError:  # read-only, or automounted: an existing directory is enough

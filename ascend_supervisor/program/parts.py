@@ -151,6 +151,7 @@ def _metrics(
     )
     if address is None and file is None and directory is None:
         return ()
+    from ascend_supervisor.files.directories import PUBLIC_DIRECTORY_MODE  # noqa: PLC0415
     from ascend_supervisor.metrics.figures import text_of  # noqa: PLC0415  (seldom)
     from ascend_supervisor.metrics.metrics_file import MetricsFile  # noqa: PLC0415
     from ascend_supervisor.metrics.registry import Registry  # noqa: PLC0415
@@ -164,7 +165,8 @@ def _metrics(
         wanted.append(MetricsAddress(address, text))
     if file is not None:
         path = Path(place.started_in / file)
-        wanted.append(MetricsFile(partial(records.replaced, path, "the metrics file", text), clock))
+        named = (path, "the metrics file", text, PUBLIC_DIRECTORY_MODE)
+        wanted.append(MetricsFile(partial(records.replaced, *named), clock))
     if directory is not None:
         from ascend_supervisor.metrics.npu_exporter import npu_exporter_files  # noqa: PLC0415
 

@@ -14,6 +14,7 @@ import anyio
 from ascend_supervisor import __version__
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
+from ascend_supervisor.files.directories import DIRECTORY_MODE, make_directories
 from ascend_supervisor.files.regular_file import (
     reason_of,
     remove_remnants,
@@ -125,10 +126,18 @@ class Records:
         await anyio.lowlevel.checkpoint()  # let a thread's report arrive
 
     def replaced(
-        self, path: Path, name: str, text_of: Callable[[FileContent], bytes]
+        self,
+        path: Path,
+        name: str,
+        text_of: Callable[[FileContent], bytes],
+        directory_mode: int = DIRECTORY_MODE,
     ) -> LatestFile[FileContent]:
-        """One more file, replaced atomically by what is put; to be called after ``begin``."""
-        return self._file(_replacing(path, text_of), name, path)
+        """One more file, replaced atomically by what is put; to be called after ``begin``.
+
+        Its directory is made with ``directory_mode`` if it is missing.
+        """
+        files_of = partial(_only, path.name, text_of)
+        return self._file(_replacing_all(path.parent, files_of, directory_mode), name, path)
 
     def all_replaced(
         self,
@@ -171,14 +180,16 @@ class Records:
         return file
 
 
-def _replacing(
-    path: Path, text_of: Callable[[FileContent], bytes]
-) -> Callable[[FileContent], None]:
-    return _replacing_all(path.parent, lambda content: {path.name: text_of(content)})
+def _only(
+    name: str, text_of: Callable[[FileContent], bytes], content: FileContent
+) -> dict[str, bytes]:
+    return {name: text_of(content)}
 
 
 def _replacing_all(
-    directory: Path, files_of: Callable[[FileContent], Mapping[str, bytes]]
+    directory: Path,
+    files_of: Callable[[FileContent], Mapping[str, bytes]],
+    directory_mode: int = DIRECTORY_MODE,
 ) -> Callable[[FileContent], None]:
     """The first call also removes temporary files of an earlier start that was killed."""
     known: set[str] = set()
@@ -186,6 +197,7 @@ def _replacing_all(
     def write(content: FileContent) -> None:
         for name, data in files_of(content).items():
             if name not in known:
+                make_directories(directory, mode=directory_mode)
                 remove_remnants(directory / name)
                 known.add(name)
             write_atomically(directory / name, data, MODE)

@@ -32,7 +32,7 @@ COMMAND = ("--rank-env", "LIFE={generation}", *python(TRAINS))
 
 
 def test_the_file_tells_of_the_whole_job_after_its_end(supervised, tmp_path):
-    path = tmp_path / "figures" / "a.prom"
+    path = tmp_path / "for" / "everybody" / "a.prom"
     job = supervised(*AGAIN, "--metrics-file", str(path), *COMMAND)
     assert job.end() == 0
     found = samples_of(path.read_bytes())
@@ -52,6 +52,8 @@ def test_the_file_tells_of_the_whole_job_after_its_end(supervised, tmp_path):
     assert found["log_bytes_total", "1"] == 5 * len(job.said(1, generation=1)[0]) + 5
     assert found["time_spent_seconds", "trained_again"] > 0
     assert [one.name for one in path.parent.iterdir()] == ["a.prom"]
+    made = (path.parent.parent, path.parent, path)
+    assert [stat.S_IMODE(one.stat().st_mode) for one in made] == [0o755, 0o755, 0o644]
 
 
 def test_a_file_that_cannot_be_written_is_told_and_stops_nothing(supervised, tmp_path):
