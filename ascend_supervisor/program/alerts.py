@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.settings.alert_options import Webhook, read_webhooks
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.untrusted_text import plain
+from ascend_supervisor.workers.command import check_command
 
 if TYPE_CHECKING:
     import ssl
@@ -41,6 +43,21 @@ def targets_of(settings: Settings) -> Targets | None:
     return Targets(tuple(dict.fromkeys(found)), settings.notify_format, trust)
 
 
+def file_without_url(settings: Settings, targets: Targets | None) -> str | None:
+    """A sentence if --notify-url-file adds nothing to the ``targets``: a Secret may be empty."""
+    file, found = settings.notify_url_file, targets.webhooks if targets else ()
+    if file is None or set(found) - set(settings.notify_url):
+        return None
+    return f"{plain(str(file))} has no URL, or only such as are given otherwise; is it empty?"
+
+
+def check_event_program(settings: Settings, cwd: PurePath, environ: Mapping[str, str]) -> None:
+    """Raise CommandNotFound or CannotExecute if --on-event cannot be executed in ``cwd``."""
+    if settings.on_event is not None:
+        word = settings.on_event.words[:1]  # the others may be secrets
+        check_command(ProcessSpec(word, cwd, cwd, title="--on-event"), environ)
+
+
 def _in_file(file: Path) -> Iterator[Webhook]:
     for number, line in enumerate(_read("--notify-url-file", file, FILE_BYTES).splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -68,7 +85,7 @@ def _trust(ca: Path | None) -> ssl.SSLContext:
 
 def _read(option: str, file: Path, most: int) -> str:
     try:
-        return read_regular_file(file, most).decode()
+        return read_regular_file(file, most).decode("utf-8-sig")  # some editors write a BOM
     except OSError as error:
         reason = reason_of(error)
     except UnicodeDecodeError:

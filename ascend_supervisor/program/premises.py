@@ -22,7 +22,7 @@ from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.probes.silence import Limits
-from ascend_supervisor.program.alerts import targets_of
+from ascend_supervisor.program.alerts import check_event_program, targets_of
 from ascend_supervisor.program.usable_directories import place_here
 from ascend_supervisor.settings.precedence import Settings
 
@@ -63,10 +63,12 @@ def premises_of(settings: Settings, environ: Mapping[str, str]) -> Premises:
     options, meeting = cluster_options(settings), meeting_here(settings, environ)
     needs_file = launcher_here(settings, environ, meeting).needs_table_file
     cluster = cluster_of(options, environ, npus(DEVICES), needs_file)
+    place = place_here(settings, environ)
+    check_event_program(settings, place.started_in, environ)
     return Premises(
         settings=settings,
         environ=environ,
-        place=place_here(settings, environ),
+        place=place,
         options=options,
         cluster=cluster,
         meeting=meeting,

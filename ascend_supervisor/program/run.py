@@ -18,6 +18,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import Place
+from ascend_supervisor.program.alerts import file_without_url
 from ascend_supervisor.program.answers import (
     cannot_start,
     first_event,
@@ -110,6 +111,8 @@ async def _main(given: Premises, earlier: EarlierStart, listen: Listen, leave: L
         parts.runtime.report(Diagnostic("CANN", hint, None))
     if idle := idle_options(settings):
         parts.runtime.report(Diagnostic("settings", idle, None))
+    if empty := file_without_url(settings, given.targets):
+        parts.runtime.report(Diagnostic("--notify-url-file", empty, None))
     listen(_handlers(parts))
     async with anyio.create_task_group() as tasks:
         _start_side_tasks(tasks, parts)
@@ -174,6 +177,8 @@ async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:
         if instance.is_taken_here:
             parts.records.leave_alone()
     if is_ours:
+        for alerts in parts.alerts:  # first: what is refused from here on is told
+            alerts.begin()
         try:
             await parts.notify.open(place.state_file)
         finally:  # not before: what a write lends meanwhile, this socket would keep for ever
@@ -181,6 +186,4 @@ async def _claim(ourselves: Holder, place: Place, parts: Parts) -> None:
             parts.events.begin()
         for metrics in parts.metrics:
             metrics.begin(parts.control.operations, report)
-        for alerts in parts.alerts:
-            alerts.begin()
         parts.control.begin()

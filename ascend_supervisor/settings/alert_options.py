@@ -16,7 +16,8 @@ AlertKind = Literal["failed", "restarted", "hang", "ended"]
 
 AlertFormat = Literal["auto", "json", "slack", "feishu", "dingtalk", "wecom", "alertmanager"]
 ALERT_FORMATS: tuple[AlertFormat, ...] = get_args(AlertFormat)
-NOTIFY_URL = f"{PREFIX}NOTIFY_URL"  # the name of a variable
+SECRET_VARIABLES = frozenset({f"{PREFIX}NOTIFY_URL", f"{PREFIX}ON_EVENT"})
+"""Their values may hold secrets: a part of a URL, an argument of the command."""
 ALERT_KINDS: tuple[AlertKind, ...] = get_args(AlertKind)
 
 

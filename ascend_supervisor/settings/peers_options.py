@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from ascend_supervisor.etcd.access import EXPECTED, Endpoint, read_endpoints, shown_endpoints
-from ascend_supervisor.settings.alert_options import NOTIFY_URL
+from ascend_supervisor.settings.alert_options import SECRET_VARIABLES
 from ascend_supervisor.settings.kinds import PATH, PERIOD, PORT, PREFIX, Group, Kind, Option
 from ascend_supervisor.settings.readers import is_denied, read_duration, read_text, read_whole
 
@@ -42,7 +42,7 @@ def read_peers(found: object) -> tuple[Endpoint, ...] | OwnEtcd:
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for processes of others."""
-    ours = {PASSWORD, NOTIFY_URL}
+    ours = SECRET_VARIABLES | {PASSWORD}
     return {name: value for name, value in environ.items() if name not in ours}
 
 

@@ -304,7 +304,7 @@ def _check_program(spec: ProcessSpec, path: Path) -> None:
     if not path.exists():
         if why := _as_one_word(word):
             raise CommandNotFound(f"{spec.name}: {word!r} {why}")
-        where = _where_we_are(word) or "a relative path starts in the rank's working directory"
+        where = _where_we_are(word) or f"a relative path starts in {spec.cwd}"
         raise CommandNotFound(f"{spec.name}: there is no {word!r} (looked for {path}); {where}")
     if path.is_dir():
         raise CannotExecute(f"{spec.name}: {word!r} is a directory, not a program ({path})")

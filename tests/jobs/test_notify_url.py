@@ -166,3 +166,23 @@ def test_a_file_of_urls_that_cannot_be_used_is_refused(supervised, tmp_path, tex
     reason = job.events[-1]["reason"]
     assert expected in reason
     assert "secret" not in reason
+
+
+def test_a_file_without_a_url_is_told_at_the_start(supervised, tmp_path):
+    file = tmp_path / "urls"
+    file.write_text("# none yet\n")
+    job = supervised(*AGAIN, "--notify-url-file", str(file), *python(""))
+    assert job.end() == 0
+    (told,) = job.all("diagnostic", source="--notify-url-file")
+    assert told["message"].startswith(f"{file} has no URL")
+    assert told["seq"] < job.all("process.started")[0]["seq"]
+
+
+def test_a_file_that_begins_with_a_bom_is_read(supervised, tmp_path):
+    file = tmp_path / "urls"
+    with endpoint(answering(200)) as one:
+        file.write_bytes(b"\xef\xbb\xbf" + one.url.encode() + b"\r\n")
+        job = supervised(*AGAIN, "--notify-url-file", str(file), *python(""))
+        assert job.end() == 0
+        assert len(one.messages) == 1
+    assert job.all("diagnostic", source="--notify-url-file") == []

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.running import Running, python, wait_until
 
@@ -65,13 +68,31 @@ def test_what_it_prints_is_told_only_if_it_fails(supervised):
     assert complaints(job) == [expected]
 
 
-def test_a_command_that_does_not_exist_is_told_and_changes_nothing(supervised):
-    job = supervised(*AGAIN, "--on-event", "/nowhere/tell", *LIFE, *python(FAILS_ONCE))
+@pytest.mark.parametrize("how", [(), ("--check",)], ids=["run", "check"])
+@pytest.mark.parametrize(
+    ("command", "status", "expected"),
+    [
+        ("nosuchcmd --token=abc", 127, "--on-event: 'nosuchcmd' was not found in PATH ("),
+        ("/nowhere/tell", 127, "--on-event: there is no '/nowhere/tell' ("),
+        ("/etc/passwd", 126, "--on-event: '/etc/passwd' is not executable ("),
+    ],
+)
+def test_a_command_that_cannot_be_executed_is_refused(supervised, how, command, status, expected):
+    job = supervised("--standalone", "1", *how, "--on-event", command, *python(""))
+    assert job.end() == status
+    assert job.all("process.started") == []
+    told = job.stderr if how else job.events[-1]["reason"]
+    assert expected in told
+    assert "abc" not in told
+
+
+def test_ranks_do_not_inherit_the_variable_with_its_arguments(supervised):
+    environ = {"ASCEND_SUPERVISOR_ON_EVENT": "sh -c 'exit 4' --token=abc"}
+    source = "import os; print(sorted(os.environ))"
+    job = supervised("--standalone", "1", *python(source), environ=environ)
     assert job.end() == 0
-    first, second = complaints(job)
-    assert first == second
-    assert first.startswith("/nowhere/tell ")
-    assert "No such file or directory" in first
+    assert complaints(job) == ["sh exited with status 4"]
+    assert "ON_EVENT" not in job.said(0)[0]
 
 
 FAILS_LATER = """
@@ -137,3 +158,14 @@ def test_the_end_has_its_time_though_the_command_still_runs_for_an_older_event(
     assert [one["event"] for one in told(out)] == ["supervisor.exited"]
     expected = "sh was still running after the end of the job, and was killed"
     assert complaints(job) == [expected]
+
+
+def test_a_port_that_is_taken_is_told(supervised, tmp_path):
+    out = tmp_path / "told"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        options = ("--metrics-address", address, "--on-event", appending(out))
+        assert supervised("--standalone", "1", *options, *python("")).end() == 69
+    (one,) = told(out)
+    assert one["exit_code"] == 69
+    assert address in one["msg"]
