@@ -254,8 +254,13 @@ def text_of(seen: Snapshot, names: Mapping[str, str]) -> bytes:
         values = told if isinstance(told, Mapping) else {"": told}
         for one, value in values.items():
             labels = {**names, figure.label: one} if figure.label else names
-            lines.append(f"{name}{{{','.join(map(_label, labels.items()))}}} {value}")
+            lines.append(f"{name}{{{labels_text(labels)}}} {value}")
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """As they stand between the braces."""
+    return ",".join(map(_label, labels.items()))
 
 
 def _label(label: tuple[str, str]) -> str:

@@ -9,12 +9,14 @@ from typing import NoReturn
 import anyio
 
 from ascend_supervisor.events import Event
-from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
 from ascend_supervisor.files.writer_thread import LatestFile
 from ascend_supervisor.metrics.figures import Snapshot
 from ascend_supervisor.metrics.registry import Registry
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.threads import aside
 
+SOURCE = "the metrics file"
 WRITE_SECONDS = 15
 """How often it is written while nothing happens: Prometheus usually asks as often."""
 LEAST_SECONDS = 1.0
@@ -22,11 +24,20 @@ LEAST_SECONDS = 1.0
 
 
 class MetricsFile:
-    """Nothing is written before ``begin``, which opens the file."""
+    """Nothing is written before ``begin``, which opens the file.
 
-    def __init__(self, opened: Callable[[], LatestFile[Snapshot]], clock: Clock) -> None:
+    ``complaint`` is asked for before the first write, and told unless it is empty. It may block.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[], LatestFile[Snapshot]],
+        clock: Clock,
+        complaint: Callable[[], str] = str,
+    ) -> None:
         self._opened = opened
         self._clock = clock
+        self._complaint = complaint
         self._changed = anyio.Event()
         self._begun = anyio.Event()
 
@@ -45,6 +56,8 @@ class MetricsFile:
         Who sleeps until a whole second shares one wake-up (``whole_second``).
         """
         await self._begun.wait()
+        if complaint := await aside(self._complaint):
+            self._registry.tell(Diagnostic(SOURCE, complaint, None))
         while True:
             self._write()
             self._changed = anyio.Event()

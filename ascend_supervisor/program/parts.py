@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -152,9 +153,10 @@ def _metrics(
     if address is None and file is None and directory is None:
         return ()
     from ascend_supervisor.files.directories import PUBLIC_DIRECTORY_MODE  # noqa: PLC0415
-    from ascend_supervisor.metrics.figures import text_of  # noqa: PLC0415  (seldom)
-    from ascend_supervisor.metrics.metrics_file import MetricsFile  # noqa: PLC0415
+    from ascend_supervisor.metrics.figures import labels_text, text_of  # noqa: PLC0415  (seldom)
+    from ascend_supervisor.metrics.metrics_file import SOURCE, MetricsFile  # noqa: PLC0415
     from ascend_supervisor.metrics.registry import Registry  # noqa: PLC0415
+    from ascend_supervisor.metrics.shared_file import complaint_of_sharing  # noqa: PLC0415
 
     names = {"job_id": place.job_id, "pod_name": place.pod}
     text = partial(text_of, names=names)
@@ -165,15 +167,16 @@ def _metrics(
         wanted.append(MetricsAddress(address, text))
     if file is not None:
         path = Path(place.started_in / file)
-        named = (path, "the metrics file", text, PUBLIC_DIRECTORY_MODE)
-        wanted.append(MetricsFile(partial(records.replaced, *named), clock))
+        opened = partial(records.replaced, path, SOURCE, text, PUBLIC_DIRECTORY_MODE)
+        complaint = partial(complaint_of_sharing, path, labels_text(names), time.time())
+        wanted.append(MetricsFile(opened, clock, complaint))
     if directory is not None:
         from ascend_supervisor.metrics.npu_exporter import npu_exporter_files  # noqa: PLC0415
 
         path = Path(place.started_in / directory)
         files = partial(npu_exporter_files, names=names)
-        opened = partial(records.all_replaced, path, "the files for npu-exporter", files)
-        wanted.append(MetricsFile(opened, clock))
+        all_opened = partial(records.all_replaced, path, "the files for npu-exporter", files)
+        wanted.append(MetricsFile(all_opened, clock))
     return (Registry(wanted, training, clock),)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import stat
 import subprocess
 import time
@@ -63,6 +64,21 @@ def test_a_file_that_cannot_be_written_is_told_and_stops_nothing(supervised, tmp
     assert job.end() == 0
     told = [event["msg"] for event in job.all("diagnostic", source="the metrics file")]
     assert told == [f"the metrics file: {path} cannot be written: it is a directory"]
+
+
+def test_two_jobs_with_the_same_file_are_told(supervised, tmp_path):
+    where = ("--standalone", "1", "--metrics-file", str(tmp_path / "a.prom"))
+    waits = python("import time; print('up', flush=True); time.sleep(600)")
+    first = supervised(*where, *waits, environ={"MA_VJ_NAME": "one"}, root=tmp_path / "1")
+    first.wait_for("output", msg="up")
+    wait_until((tmp_path / "a.prom").exists)
+    second = supervised(*where, *python(""), environ={"MA_VJ_NAME": "two"}, root=tmp_path / "2")
+    assert second.end() == 0
+    first.send(signal.SIGTERM)
+    assert first.end() == 143
+    assert first.all("diagnostic", source="the metrics file") == []
+    (told,) = second.all("diagnostic", source="the metrics file")
+    assert 'another supervisor (job_id="one",pod_name=' in told["msg"]
 
 
 def told_to_npu_exporter(directory: Path, figure: str) -> dict[str, float]:
