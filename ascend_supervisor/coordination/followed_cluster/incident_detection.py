@@ -77,6 +77,9 @@ TOGETHER_SECONDS = 5.0
 generation has begun with it meanwhile: between two pods that are lost, pods are scheduled and
 started."""
 
+AWAIT_TABLE = frozenset({"retry_time", "table_changed", "table_withdrawn"})
+"""Of these incidents a new table follows."""
+
 
 def noticed(memory: ClusterMemory, sight: Sight, now: float) -> ClusterMemory:
     """The memory after another look; without news, too: some things matter once they last."""
@@ -168,15 +171,16 @@ def _confirmed(memory: ClusterMemory, incident: Incident, now: float) -> Inciden
 
 
 def _with_gravest(memory: ClusterMemory, now: float) -> ClusterMemory:
-    found = _from_reset(memory) or _from_table(memory, now)
-    if found is None:
-        return memory
-    trigger, reason = found
-    incident = memory.incident or _incident(memory, trigger, reason, now)
-    if GRAVITY[trigger] > GRAVITY[incident.trigger]:
-        incident = replace(incident, trigger=trigger, reason=reason)
-    listed = incident.listed | _listed_here(memory)
-    return replace(memory, incident=replace(incident, listed=listed))
+    """A table that tells of it, too, is awaited, whichever of the files was looked at first."""
+    incident = memory.incident
+    for trigger, reason in filter(None, (_from_table(memory, now), _from_reset(memory))):
+        incident = incident or _incident(memory, trigger, reason, now)
+        if GRAVITY[trigger] > GRAVITY[incident.trigger]:
+            incident = replace(incident, trigger=trigger, reason=reason)
+        awaits_table = incident.awaits_table or trigger in AWAIT_TABLE
+        listed = incident.listed | _listed_here(memory)
+        incident = replace(incident, awaits_table=awaits_table, listed=listed)
+    return replace(memory, incident=incident)
 
 
 def _from_reset(memory: ClusterMemory) -> tuple[Trigger, str] | None:
@@ -216,7 +220,7 @@ def _incident(memory: ClusterMemory, trigger: Trigger, reason: str, now: float) 
         began=now,
         before=memory.running,
         since=max(latest, now - CONFIRMED_SECONDS),
-        awaits_table=trigger in {"retry_time", "table_changed", "table_withdrawn"},
+        awaits_table=trigger in AWAIT_TABLE,
     )
 
 

@@ -169,6 +169,13 @@ def test_reading_unchanged_files_again_makes_no_difference(
         (61, R(1, ((0, "recovered"),), why="hotReset")),
     ),
 )
+@example(
+    Server(0, 0, projected=True),
+    (
+        *((0, T("A")), (0, R(0)), (1, T(WITHDRAWN)), (121, R(1, ((0, "recovered"),)))),
+        *((122, T("A")), (123, R(0))),
+    ),
+)
 def test_the_order_in_which_the_files_are_looked_at_decides_nothing(
     server: Server, story: tuple[tuple[int, Change], ...]
 ) -> None:
