@@ -30,7 +30,7 @@ from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.job_files import Place, names_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan, Start
-from ascend_supervisor.notify.bound_socket import planned_address
+from ascend_supervisor.notify_socket.bound_socket import planned_address
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.probes.rendezvous import OwnPort

@@ -20,8 +20,8 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.notify.listener import Listener
-from ascend_supervisor.notify.senders import Senders, rank_names
+from ascend_supervisor.notify_socket.listener import Listener
+from ascend_supervisor.notify_socket.senders import Senders, rank_names
 from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs

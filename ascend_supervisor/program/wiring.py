@@ -23,7 +23,7 @@ from ascend_supervisor.launchers.choice import USUAL_PORTS
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.life import Equip, Life, Plan, Start
-from ascend_supervisor.notify.environment import notify_variables
+from ascend_supervisor.notify_socket.environment import notify_variables
 from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus

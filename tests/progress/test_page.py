@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import fields
 
 from ascend_supervisor.life import Notified
-from ascend_supervisor.notify.messages import after
+from ascend_supervisor.notify_socket.messages import after
 from ascend_supervisor.probes.training import NOTIFIED
 from ascend_supervisor.progress import pace
 from ascend_supervisor.progress.account import CATEGORIES, KeptAccount

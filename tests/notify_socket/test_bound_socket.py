@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.notify.bound_socket import (
+from ascend_supervisor.notify_socket.bound_socket import (
     MESSAGE_BYTES,
     BoundSocket,
     Datagram,

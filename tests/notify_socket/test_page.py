@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.notify.hearing import Hearing
+from tests.notify_socket.hearing import Hearing
 from tests.test_docs import between, page
 
 AROUND = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from ascend_supervisor.life import Notified
-from ascend_supervisor.notify.messages import MOST_MICROSECONDS, STATUS_CHARACTERS, after
+from ascend_supervisor.notify_socket.messages import MOST_MICROSECONDS, STATUS_CHARACTERS, after
 
 NOW = 100.0
 

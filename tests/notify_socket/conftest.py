@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.notify.hearing import Hearing
+from tests.notify_socket.hearing import Hearing
 from tests.workers.test_generation import Stage, stage
 
 __all__ = ["stage"]

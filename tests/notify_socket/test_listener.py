@@ -18,8 +18,8 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.notify.listener import MOST_SOCKETS, Listener
-from tests.notify.hearing import MARK, SAY, Hearing
+from ascend_supervisor.notify_socket.listener import MOST_SOCKETS, Listener
+from tests.notify_socket.hearing import MARK, SAY, Hearing
 from tests.workers.test_generation import Stage
 
 

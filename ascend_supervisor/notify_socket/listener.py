@@ -19,15 +19,15 @@ from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.socket_file import SocketFile
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
 from ascend_supervisor.life import Life
-from ascend_supervisor.notify.bound_socket import (
+from ascend_supervisor.notify_socket.bound_socket import (
     BoundSocket,
     Datagram,
     bound_to_file,
     bound_to_name,
     file_beside,
 )
-from ascend_supervisor.notify.messages import after
-from ascend_supervisor.notify.senders import Senders
+from ascend_supervisor.notify_socket.messages import after
+from ascend_supervisor.notify_socket.senders import Senders
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.untrusted_text import plain
