@@ -90,7 +90,10 @@ class TorchrunTestimony(Struct, frozen=True):
         )
 
 
-_BARRIER_BROKE = re.compile(r"Error waiting on exit barrier(?:\. Elapsed: ([0-9.]+) )?", re.ASCII)
+_BARRIER_BROKE = re.compile(
+    r"Error waiting on exit barrier(?:\. Elapsed: (\d{1,9}(?:\.\d{1,20})?(?:e-\d\d)?) seconds)?",
+    re.ASCII,
+)
 _HAD_ARRIVED = re.compile(r"store\.\w+\(\[?last_member_key")
 """In the traceback, since torch.distributed.elastic.utils.store lets the first server end first."""
 LATE_SECONDS = 3.0
