@@ -5,6 +5,7 @@ The supervisor sees a clock that is FAST times as fast as ours, so that the minu
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,18 +33,19 @@ for step in range(1, {STEPS + 1}) if generation == 0 else range({STANDS_AT - 3},
     time.sleep(0.1)
     line = f" iteration {{step:8d}}/{STEPS:8d} | consumed samples: 16 | lm loss: 2.382640E+00 |"
     os.write(1, f"{{line}}\\n".encode())
-    while generation == 0 and step == {STANDS_AT} and not os.path.exists("go"):
-        time.sleep(0.01)
+    if generation == 0 and step == {STANDS_AT}:
+        open("go").close()
 """
-"""It stands still until there is a file ``go``."""
+"""It stands still, asleep in one call, until somebody writes to the FIFO ``go``."""
 
 
 @pytest.fixture
-def fast(bad_day) -> Callable[..., Running]:
+def fast(bad_day, place) -> Callable[..., Running]:
     """``fast(*options)``: a job that stands still once."""
     found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     if not found:
         pytest.skip("libfaketime is missing (Debian's package libfaketime)")
+    os.mkfifo(place / "go")
     clock = {"LD_PRELOAD": str(found[0]), "FAKETIME": f"+0 x{FAST}", "NO_FAKE_STAT": "1"}
 
     def start(*options: str) -> Running:
@@ -75,7 +77,7 @@ def test_a_hang_by_the_steps_ends_the_generation_and_is_in_the_account(fast):
 def test_a_stall_is_told_and_ends_nothing(fast, place):
     job = fast()
     stalled = job.wait_for("training.stalled")
-    (place / "go").touch()
+    (place / "go").write_text("")
     assert job.end() == 0
     assert len(job.all("training.stalled")) == 1
     assert (stalled["step"], stalled["limit_seconds"]) == (STANDS_AT, LIMIT)
@@ -94,7 +96,7 @@ def test_a_stall_is_not_told_with_stall_notice_off(fast, place):
     job = fast("--stall-notice", "off")
     job.wait_for("training.started")
     time.sleep(1.5 * LIMIT / FAST)
-    (place / "go").touch()
+    (place / "go").write_text("")
     assert job.end() == 0
     assert [event["event"] for event in job.events if "stall" in event["event"]] == []
     assert job.all("training.resumed") == []
