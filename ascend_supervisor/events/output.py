@@ -86,6 +86,21 @@ class LogRotated(Event, frozen=True):
         return f"{subject} has a new log file {self.path}; the full one is {self.path}.1"
 
 
+class PlogsRemoved(Event, frozen=True):
+    """``kept``: of how many ended generations such logs stay."""
+
+    name: ClassVar[str] = "plogs.removed"
+    count: int
+    bytes: int
+    kept: int
+
+    @property
+    def sentence(self) -> str:
+        what = f"{counted(self.count, 'log')} of CANN ({self.bytes / 1e6:.1f} MB)"
+        stay = f"; those of the last {counted(self.kept, 'generation')} stay" if self.kept else ""
+        return f"removed {what} from earlier generations{stay}"
+
+
 class Output(Event, frozen=True):
     """A mirrored line of a rank, which is its ``msg``.
 

@@ -83,10 +83,14 @@ def generation_name(place: Place, generation: int) -> str:
     return "-".join(filter(None, (place.start.label, f"generation_{generation}")))
 
 
+def process_logs(place: Place) -> PurePath:
+    """Below it CANN logs, each process in a directory of its rank or server, if nobody objects."""
+    return job_directory(place) / "ascend" / "process_log"
+
+
 def process_log(boot: Boot, here: Here, whose: str) -> str:
     """Where CANN logs; a directory."""
-    usual = job_directory(here.place) / "ascend" / "process_log" / whose
-    return boot.inherited("ASCEND_PROCESS_LOG_PATH", str(usual))
+    return boot.inherited("ASCEND_PROCESS_LOG_PATH", str(process_logs(here.place) / whose))
 
 
 def seconds_of(name: str, text: str) -> str:

@@ -195,7 +195,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
     is_alone = _alone(given.joins_others)
     training = _training(given, parts, look)
     run = operations.current.watching(
-        _runner(given.patience, parts, is_alone, training),
+        _with_plogs_removed(given, runtime, _runner(given.patience, parts, is_alone, training)),
         dump,
         (lambda _: True) if settings.peers else is_alone,
     )
@@ -277,6 +277,15 @@ def _runner(
         return ended.of_all_ranks if is_alone(life.plan.start) else ended
 
     return run
+
+
+def _with_plogs_removed(given: Premises, runtime: Runtime, run: Run) -> Run:
+    keep = given.settings.plog_keep
+    if keep is None:
+        return run
+    from ascend_supervisor.program.plog_keeping import PlogKeeping  # noqa: PLC0415  (seldom)
+
+    return PlogKeeping(keep, given.place, runtime.environ, runtime.report).around(run)
 
 
 def _looks(given: Premises, parts: Parts) -> tuple[LastLook, Dump]:

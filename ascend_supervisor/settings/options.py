@@ -186,6 +186,13 @@ GROUPS: tuple[Group, ...] = (
             Option("log-max-size", SIZE, "a rank's log is rotated at this size", default="256MiB"),
             Option("log-keep", whole("N"), "rotated logs kept for each rank", default="3"),
             Option(
+                "plog-keep",
+                whole("N"),
+                "of how many ended generations CANN's own logs (plog) are kept, when the next one "
+                "starts",
+                otherwise="all",
+            ),
+            Option(
                 "log-level",
                 choice("LEVEL", get_args(LogLevel)),
                 f"of our own events: {', '.join(get_args(LogLevel))}",

@@ -117,6 +117,7 @@ class Settings(Struct, frozen=True):
     color: Color
     log_max_size: int
     log_keep: int
+    plog_keep: int | None  # None: all
     log_level: LogLevel
     state_file: Path | None
     event_log: Path | Literal["none"] | None  # None: beside the state file

@@ -1,0 +1,150 @@
+"""Removes CANN's own logs of processes (plog) that have ended; may block.
+
+CANN names a log by the pid of its writer and opens it for each write, so nothing else shows whose
+it is. What is in doubt stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePath
+
+from msgspec import Struct
+
+from ascend_supervisor.files.regular_file import close_quietly
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_KINDS = ("debug", "run", "security", "operation")
+"""CANN 5.0 and before had no such folders."""
+_FOLDER = re.compile(r"plog|device-\d{1,5}", re.ASCII)
+_NAME = re.compile(r"(?:plog|device)-([1-9]\d{0,9})_\d{1,20}\.log", re.ASCII)
+
+
+class Writers(Struct, frozen=True):
+    """Processes with these ``pids``, which logged below ``top`` / ``place``, and have ended.
+
+    They lived between ``began`` and ``ended`` (Unix time, seconds). Nothing of ``place`` may be a
+    link.
+    """
+
+    top: Path
+    place: PurePath
+    pids: frozenset[int]
+    began: float
+    ended: float
+
+
+class Removed(Struct, frozen=True):
+    """``is_all``: there was time for everything."""
+
+    files: int = 0
+    bytes: int = 0
+    is_all: bool = True
+
+
+class _Log(Struct, frozen=True):
+    folder: tuple[str, ...]
+    name: str
+    pid: int
+    found: os.stat_result
+
+    @property
+    def written(self) -> float:
+        return self.found.st_mtime
+
+    def is_as_found(self, now: os.stat_result) -> bool:
+        seen = self.found
+        return (now.st_ino, now.st_mtime_ns) == (seen.st_ino, seen.st_mtime_ns)
+
+
+class _NoTime(Exception):
+    """There is none left."""
+
+
+def remove_plogs(all_writers: Sequence[Writers], seconds: float) -> Removed:
+    """Remove the logs of all these, as long as no more than so many seconds have passed.
+
+    A log is a regular file of ours with a name that CANN gives, and was written last while its
+    writer lived. If a process has that pid now, or one has written a log since, all of the pid
+    stays. So does all of a ``place`` that cannot be read throughout.
+    """
+    until = time.monotonic() + seconds
+    files = size = 0
+    try:
+        for writers in all_writers:
+            with suppress(OSError):
+                for log in _logs_of(writers, until):
+                    _check(until)
+                    if _remove(writers, log):
+                        files += 1
+                        size += log.found.st_size
+    except _NoTime:
+        return Removed(files, size, is_all=False)
+    return Removed(files, size)
+
+
+def _check(until: float) -> None:
+    if time.monotonic() > until:
+        raise _NoTime
+
+
+def _logs_of(writers: Writers, until: float) -> list[_Log]:
+    found = [
+        log
+        for kind in ((), *((name,) for name in _KINDS))
+        for folder in _folders(writers, kind)
+        for log in _logs_in(writers, folder, until)
+    ]
+    later = {log.pid for log in found if log.written > writers.ended}
+    busy = later | {pid for pid in writers.pids if os.path.exists(f"/proc/{pid}")}  # noqa: PTH110
+    return [log for log in found if log.pid not in busy and log.written >= writers.began]
+
+
+def _folders(writers: Writers, kind: tuple[str, ...]) -> list[tuple[str, ...]]:
+    with (
+        suppress(FileNotFoundError),
+        _directory(writers, kind) as directory,
+        os.scandir(directory) as entries,
+    ):
+        return [(*kind, entry.name) for entry in entries if _FOLDER.fullmatch(entry.name)]
+    return []
+
+
+def _logs_in(writers: Writers, folder: tuple[str, ...], until: float) -> Iterator[_Log]:
+    with _directory(writers, folder) as directory, os.scandir(directory) as entries:
+        for entry in entries:
+            _check(until)
+            name = _NAME.fullmatch(entry.name)
+            if name and int(name[1]) in writers.pids:
+                with suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+                        yield _Log(folder, entry.name, int(name[1]), found)
+
+
+def _remove(writers: Writers, log: _Log) -> bool:
+    """Whether it was there as before, and is removed now."""
+    with suppress(OSError), _directory(writers, log.folder) as directory:
+        if log.is_as_found(os.stat(log.name, dir_fd=directory, follow_symlinks=False)):
+            os.unlink(log.name, dir_fd=directory)
+            return True
+    return False
+
+
+@contextmanager
+def _directory(writers: Writers, folder: tuple[str, ...]) -> Iterator[int]:
+    """A descriptor of a folder below ``place``; raises OSError, also if a link leads there."""
+    directory = os.open(writers.top, _DIRECTORY)
+    try:
+        for name in (*writers.place.parts, *folder):
+            below = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+            close_quietly(directory)
+            directory = below
+        yield directory
+    finally:
+        close_quietly(directory)
