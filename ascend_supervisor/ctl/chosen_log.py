@@ -56,10 +56,17 @@ class ChosenLog:
         try:
             self._newest = os.dup(files.newest)
             found = self._of_parts(files)
-            yield from found if self._last_lines is None else deque(found, self._last_lines)
+            yield from found if self._last_lines is None else self._last(found, self._last_lines)
         finally:
             files.close()
         self._criteria = replace(self._criteria, since=None)  # what comes now is later
+
+    def _last(self, found: Iterator[LineGroup], count: int) -> Iterator[LineGroup]:
+        """The last lines, or with a context the last groups."""
+        if self._criteria.context:
+            return iter(deque(found, count))
+        lines = (one for group in found for one in _last_lines(group, count))
+        return iter(deque(lines, count))
 
     def _of_parts(self, files: LogFiles) -> Iterator[LineGroup]:
         parts = files.parts()
@@ -88,3 +95,14 @@ class ChosenLog:
         part = part_of(self._newest)
         part.begin = self._at if self._at <= part.end else 0  # it may be truncated in place
         return part
+
+
+def _last_lines(group: LineGroup, count: int) -> list[LineGroup]:
+    """The last lines of the group, at most so many, each as a group of its own."""
+    lines, end = group.lines, len(group.lines)
+    found: list[LineGroup] = []
+    while end and len(found) < count:
+        start = lines.rfind(b"\n", 0, end - 1) + 1
+        found.append(LineGroup(group.time, lines[start:end]))
+        end = start
+    return found[::-1]

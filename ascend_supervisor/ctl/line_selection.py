@@ -76,10 +76,20 @@ def select(
         if part.span.end < criteria.since:
             return
         part.skip_to(criteria.since)
-    if criteria.pattern is None:
+    if criteria.pattern is None and criteria.severity is None:
+        yield from _by_time(part, criteria, bearing)
+    elif criteria.pattern is None:
         yield from _by_line(part, criteria, bearing)
     else:
         yield from _by_pattern(part, criteria, criteria.pattern, bearing, grep)
+
+
+def _by_time(part: LogPart, criteria: Criteria, bearing: Bearing) -> Iterator[LineGroup]:
+    """Lines that cannot have a time of their own go together: a log without times may be long."""
+    for lines in part.runs(CLOCK):
+        bearing.read(lines, part.span, criteria)
+        if bearing.is_wanted(criteria):
+            yield LineGroup(bearing.time, lines)
 
 
 def _by_line(part: LogPart, criteria: Criteria, bearing: Bearing) -> Iterator[LineGroup]:

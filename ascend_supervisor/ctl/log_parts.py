@@ -14,7 +14,7 @@ from re import Pattern
 
 from msgspec import Struct
 
-from ascend_supervisor.ctl.line_heads import Span, is_ours, time_of
+from ascend_supervisor.ctl.line_heads import CLOCK, Span, is_ours, time_of
 from ascend_supervisor.files.regular_file import close_quietly, open_regular_file, opened
 from ascend_supervisor.output.earlier_logs import HEAD_BYTES, files_set_aside
 from ascend_supervisor.output.growing_logs import RotatedLog, open_at_last_lines
@@ -68,6 +68,19 @@ class LogPart(Struct):
                 yield at + start, lines[start:end]
                 start = end
 
+    def runs(self, mark: Pattern[bytes]) -> Iterator[bytes]:
+        """The lines with the ``mark`` one by one, and what is between them at once."""
+        for _, lines in self.whole_lines():
+            start = 0
+            while found := mark.search(lines, start):
+                line = max(lines.rfind(b"\n", start, found.start()) + 1, start)
+                if line > start:
+                    yield lines[start:line]
+                start = lines.find(b"\n", line) + 1 or len(lines)
+                yield lines[line:start]
+            if start < len(lines):
+                yield lines[start:]
+
     def lines_before(
         self, offset: int, floor: int = 0, mark: Pattern[bytes] | None = None
     ) -> Iterator[tuple[int, bytes]]:
@@ -100,7 +113,7 @@ class LogPart(Struct):
         it without a time may be as late as ``since``.
         """
         recent, begin = self.end, self.begin
-        for offset, line in self.lines_before(self.end):
+        for offset, line in self.lines_before(self.end, mark=CLOCK):
             moment = time_of(line, self.span)
             if moment is None:
                 continue

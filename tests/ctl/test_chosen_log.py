@@ -89,3 +89,27 @@ def test_output_is_gathered_and_nothing_is_kept_back():
     assert written == [b"ab"]
     gathered.put(bytes(GATHERED_BYTES))
     assert len(written[1]) == GATHERED_BYTES
+
+
+RECENT = Criteria(since=0.0)
+STAMPED = "2026-11-26 10:00:00 step 1\n"
+
+
+def test_lines_without_times_are_chosen_together(path):
+    append(path, f"a\nb\n{STAMPED}c 10:00\nd 1:10:00\n\ne\n")
+    groups = [group.lines.decode() for group in ChosenLog(path, RECENT, None, None).groups()]
+    assert groups == ["a\nb\n", STAMPED, "c 10:00\n", "d 1:10:00\n", "\ne\n"]
+
+
+def test_a_long_log_without_times_costs_no_look_at_each_line(path):
+    append(path, "a line without a time\n" * 200_000)
+    assert len(list(ChosenLog(path, RECENT, None, None).groups())) < 10
+    assert printed(ChosenLog(path, RECENT, None, None)) == path.read_bytes()
+
+
+@pytest.mark.parametrize("count", range(7))
+def test_of_lines_that_are_chosen_together_the_last_ones_are_counted(path, count):
+    lines = ["a\n", "b\n", STAMPED, "c\n", "\n"]
+    append(path, "".join(lines))
+    last = lines[len(lines) - count :] if count < len(lines) else lines
+    assert printed(ChosenLog(path, RECENT, count, None)).decode() == "".join(last)
