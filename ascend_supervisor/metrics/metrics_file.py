@@ -26,7 +26,8 @@ LEAST_SECONDS = 1.0
 class MetricsFile:
     """Nothing is written before ``begin``, which opens the file.
 
-    ``complaint`` is asked for before the first write, and told unless it is empty. It may block.
+    ``complaint`` is asked for before the first write, and told of ``source`` unless it is empty.
+    It may block.
     """
 
     def __init__(
@@ -34,9 +35,11 @@ class MetricsFile:
         opened: Callable[[], LatestFile[Snapshot]],
         clock: Clock,
         complaint: Callable[[], str] = str,
+        source: str = SOURCE,
     ) -> None:
         self._opened = opened
         self._clock = clock
+        self._source = source
         self._complaint = complaint
         self._changed = anyio.Event()
         self._begun = anyio.Event()
@@ -57,7 +60,7 @@ class MetricsFile:
         """
         await self._begun.wait()
         if complaint := await aside(self._complaint):
-            self._registry.tell(Diagnostic(SOURCE, complaint, None))
+            self._registry.tell(Diagnostic(self._source, complaint, None))
         while True:
             self._write()
             self._changed = anyio.Event()

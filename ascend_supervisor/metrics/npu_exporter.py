@@ -13,6 +13,7 @@ from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.metrics.figures import FIGURES, PREFIX, Figure, Snapshot
 from ascend_supervisor.untrusted_text import printable
 
+FILES = "the files for npu-exporter"
 UNKNOWN = -1
 """As npu-exporter has it of its own figures; JSON has no NaN."""
 CHOSEN = (

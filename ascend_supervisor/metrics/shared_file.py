@@ -1,4 +1,4 @@
-"""Whether another supervisor writes the same file of figures."""
+"""Whether another supervisor writes the same files of figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from ascend_supervisor.files.regular_file import opened, read_up_to
-from ascend_supervisor.metrics.figures import PREFIX
+from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
+from ascend_supervisor.metrics.figures import PREFIX, labels_text
 from ascend_supervisor.metrics.metrics_file import WRITE_SECONDS
 from ascend_supervisor.untrusted_text import plain
 
@@ -22,17 +23,49 @@ def complaint_of_sharing(path: Path, labels: str, now: float) -> str:
 
     To be called before ``path`` is written; ``now`` is in seconds since the epoch.
     """
+    found = _HAS_NOT_ENDED.search(_recent_text(path, now))
+    other = "" if found is None else found[1].decode("utf-8", "replace")
+    if other in {"", labels}:
+        return ""
+    return f"{_written(path, other)}, each of them needs a --metrics-file of its own"
+
+
+def complaint_of_shared_directory(directory: Path, labels: str, now: float) -> str:
+    """The same of the files for npu-exporter in ``directory``."""
+    text = _recent_text(directory / f"{PREFIX}phase.json", now)
+    try:
+        values = parse_json(text).elements("data_list") if text else []
+        other = next(filter(None, map(_not_ended, values)), "")
+    except (NotJson, Misfit):
+        return ""
+    if other in {"", labels}:
+        return ""
+    return (
+        f"{_written(directory, other)}, npu-exporter gets now the figures of the one, now of the "
+        "other: only one supervisor on a server can use it"
+    )
+
+
+def _recent_text(path: Path, now: float) -> bytes:
+    """What was written there a short while ago; empty without such a file."""
     try:
         with opened(path) as descriptor:
-            written = os.fstat(descriptor).st_mtime
-            text = read_up_to(descriptor, MOST_BYTES)
+            is_recent = now - os.fstat(descriptor).st_mtime <= RECENT_SECONDS
+            return read_up_to(descriptor, MOST_BYTES) if is_recent else b""
     except OSError:
+        return b""
+
+
+def _not_ended(value: Cursor) -> str:
+    """The labels of a supervisor if this value says that it has not ended; raises Misfit."""
+    label = value.child("label")
+    if label.get("phase") != "ended" or value.get("value") != 0:
         return ""
-    found = _HAS_NOT_ENDED.search(text)
-    if found is None or now - written > RECENT_SECONDS or found[1] == labels.encode():
-        return ""
-    other = plain(found[1].decode("utf-8", "replace"))
+    return labels_text({name: label.text(name) for name in ("job_id", "pod_name")})
+
+
+def _written(path: Path, other: str) -> str:
     return (
-        f"{path} was written less than a minute ago by another supervisor ({other}); if that one "
-        "still runs, each of them needs a --metrics-file of its own"
+        f"{path} was written less than a minute ago by another supervisor ({plain(other)}); if "
+        "that one still runs"
     )

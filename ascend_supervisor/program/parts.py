@@ -156,7 +156,10 @@ def _metrics(
     from ascend_supervisor.metrics.figures import labels_text, text_of  # noqa: PLC0415  (seldom)
     from ascend_supervisor.metrics.metrics_file import SOURCE, MetricsFile  # noqa: PLC0415
     from ascend_supervisor.metrics.registry import Registry  # noqa: PLC0415
-    from ascend_supervisor.metrics.shared_file import complaint_of_sharing  # noqa: PLC0415
+    from ascend_supervisor.metrics.shared_file import (  # noqa: PLC0415
+        complaint_of_shared_directory,
+        complaint_of_sharing,
+    )
 
     names = {"job_id": place.job_id, "pod_name": place.pod}
     text = partial(text_of, names=names)
@@ -171,12 +174,13 @@ def _metrics(
         complaint = partial(complaint_of_sharing, path, labels_text(names), time.time())
         wanted.append(MetricsFile(opened, clock, complaint))
     if directory is not None:
-        from ascend_supervisor.metrics.npu_exporter import npu_exporter_files  # noqa: PLC0415
+        from ascend_supervisor.metrics.npu_exporter import FILES, npu_exporter_files  # noqa: PLC0415
 
         path = Path(place.started_in / directory)
         files = partial(npu_exporter_files, names=names)
-        all_opened = partial(records.all_replaced, path, "the files for npu-exporter", files)
-        wanted.append(MetricsFile(all_opened, clock))
+        all_opened = partial(records.all_replaced, path, FILES, files)
+        complaint = partial(complaint_of_shared_directory, path, labels_text(names), time.time())
+        wanted.append(MetricsFile(all_opened, clock, complaint, FILES))
     return (Registry(wanted, training, clock),)
 
 

@@ -66,18 +66,26 @@ def test_a_file_that_cannot_be_written_is_told_and_stops_nothing(supervised, tmp
     assert told == [f"the metrics file: {path} cannot be written: it is a directory"]
 
 
-def test_two_jobs_with_the_same_file_are_told(supervised, tmp_path):
-    where = ("--standalone", "1", "--metrics-file", str(tmp_path / "a.prom"))
+@pytest.mark.parametrize(
+    ("option", "name", "source"),
+    [
+        ("--metrics-file", "a.prom", "the metrics file"),
+        ("--metrics-npu-exporter", "figures", "the files for npu-exporter"),
+    ],
+)
+def test_two_jobs_with_the_same_files_are_told(supervised, tmp_path, option, name, source):
+    where = ("--standalone", "1", option, str(tmp_path / name))
     waits = python("import time; print('up', flush=True); time.sleep(600)")
     first = supervised(*where, *waits, environ={"MA_VJ_NAME": "one"}, root=tmp_path / "1")
     first.wait_for("output", msg="up")
-    wait_until((tmp_path / "a.prom").exists)
+    figures = {"a.prom": tmp_path / name, "figures": tmp_path / name / f"{PREFIX}phase.json"}
+    wait_until(figures[name].exists)
     second = supervised(*where, *python(""), environ={"MA_VJ_NAME": "two"}, root=tmp_path / "2")
     assert second.end() == 0
     first.send(signal.SIGTERM)
     assert first.end() == 143
-    assert first.all("diagnostic", source="the metrics file") == []
-    (told,) = second.all("diagnostic", source="the metrics file")
+    assert first.all("diagnostic", source=source) == []
+    (told,) = second.all("diagnostic", source=source)
     assert 'another supervisor (job_id="one",pod_name=' in told["msg"]
 
 
