@@ -66,7 +66,7 @@ def _without_answer(state: State, how: Unanswered) -> Seen:
         return Seen(state)
     if not isinstance(how, NoSocket):
         return Seen(state, trouble=unanswered(state, how))
-    loss = f"{state.loss}: all of this was so when it was last seen"
+    loss = f"{state.loss}: all of this was so when it wrote that file last"
     return Seen(state, trouble=loss if state.left_behind else "")
 
 

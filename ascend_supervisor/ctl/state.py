@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ascend_supervisor.errors import Refusal
-from ascend_supervisor.files.regular_file import read_regular_file
+from ascend_supervisor.files.regular_file import content_of
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.processes import proc
 from ascend_supervisor.progress.progress import ProgressStatus
@@ -37,11 +37,15 @@ class StateUnknown(Refusal):
 
 
 class State(Struct, frozen=True):
-    """The content of the state file at ``path`` when it was read, and its exact bytes."""
+    """The content of the state file at ``path`` when it was read, and its exact bytes.
+
+    It was ``written`` at this Unix time, by the clock of its file system.
+    """
 
     path: Path
     content: bytes
     status: Status
+    written: float
 
     @property
     def supervisor_lives(self) -> bool:
@@ -94,8 +98,8 @@ class State(Struct, frozen=True):
 def read_state_file(path: Path) -> State:
     """The state in the file at ``path``; raises StateUnknown."""
     try:
-        content = read_regular_file(path, MAX_BYTES)
-        return State(path, content, _status(parse_json(content)))
+        found = content_of(path, MAX_BYTES)
+        return State(path, found.data, _status(parse_json(found.data)), found.written)
     except FileNotFoundError as error:
         raise StateUnknown(
             f"there is no state file {plain(str(path))}: either no supervisor has started here, "

@@ -6,7 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from math import inf
 from typing import NamedTuple
@@ -200,5 +200,13 @@ def _picture(
         state = seen.state
         phase = f"unknown; it was {state.status.phase}" if state.left_behind else None
         file = str(state.path) if names_file and state.status.phase == "ended" else ""
-        return of_file(state.status, state.rank_lives, trouble, phase, file, now)
+        written = None if state.status.phase == "ended" else _moment(state.written)
+        return of_file(state.status, state.rank_lives, trouble, phase, file, now, written)
     return of_answer(seen.live, columns, now)
+
+
+def _moment(seconds: float) -> datetime | None:
+    """None where somebody has given the file a year that does not exist."""
+    with suppress(ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(seconds, timezone.utc)
+    return None

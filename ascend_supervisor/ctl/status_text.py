@@ -16,7 +16,7 @@ from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, Pee
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, size, table
 from ascend_supervisor.events.words import counted, duration
 from ascend_supervisor.output.terminal import painted
-from ascend_supervisor.progress.progress import ProgressStatus
+from ascend_supervisor.progress.progress import ProgressStatus, rfc3339
 from ascend_supervisor.progress.words import training_line
 from ascend_supervisor.reporters.job_status import PastGeneration, RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
@@ -109,17 +109,19 @@ def of_file(
     phase: str | None = None,
     file: str = "",
     now: datetime | None = None,
+    written: datetime | None = None,
 ) -> Picture:
     """A status without live figures; ``lives`` returns whether a rank's process is alive.
 
     ``phase`` is shown in place of that in the file, if it is wrong; ``file`` is told where the
-    reader has not named it.
+    reader has not named it. So is when it was ``written``, if much may have happened since.
     """
     heads = ("RANK", "LOCAL", "PID", "ALIVE", "STATUS", "LOG")
     rows = [_row_of_file(rank, lives(rank)) for rank in status.ranks]
     told = [
         *_job(status),
         ("state file", file),
+        ("as of", _as_of(written, now)),
         ("phase", phase or status.phase),
         ("training", training_line(status.progress, now, goes_on=False)),
         *_course(status, status.why, trouble),
@@ -245,6 +247,13 @@ def _job(status: Status, started_at: str = "") -> list[tuple[str, object]]:
         ("job", f"{status.job_id} on {status.pod}"),
         ("supervisor", f"{supervisor}{since}"),
     ]
+
+
+def _as_of(written: datetime | None, now: datetime | None) -> str:
+    if written is None or now is None:
+        return ""
+    age = duration((now - written).total_seconds())
+    return f"{rfc3339(written)}, {age} ago; what came later is only in the logs"
 
 
 def _course(status: Status, why: str, trouble: str = "") -> list[tuple[str, object]]:

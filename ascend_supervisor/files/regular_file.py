@@ -44,10 +44,11 @@ class TooLarge(OSError):
 
 
 class Content(Struct, frozen=True):
-    """The bytes of a file, and whether it still has a name."""
+    """The bytes of a file, whether it still has a name, and when it was written (Unix time)."""
 
     data: bytes
     has_name: bool
+    written: float
 
 
 def read_regular_file(path: Path | str, most: int) -> bytes:
@@ -64,7 +65,7 @@ def content_of(path: Path | str, most: int) -> Content:
         data = read_up_to(descriptor, most + 1)  # in /proc, files say that they are empty
     if len(data) > most:
         raise TooLarge(len(data), most)
-    return Content(data, found.st_nlink > 0)
+    return Content(data, found.st_nlink > 0, found.st_mtime)
 
 
 def read_up_to(descriptor: int, most: int) -> bytes:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,6 +18,16 @@ from tests.ctl.calling import ctl, own_state, refused
 def test_a_pid_that_another_process_has_by_now_is_no_supervisor(tmp_path):
     path = own_state(tmp_path / "state", start_time=1)
     assert "is no more" in ctl("status", "--state-file", str(path)).stderr
+
+
+@pytest.mark.parametrize("written", [-1e15, -1.0, 0.0, 5e9, 1e15])
+def test_whatever_time_a_state_file_has_it_is_shown(tmp_path, written):
+    path = own_state(tmp_path / "state", start_time=1)
+    with suppress(OSError):  # its file system has no such time
+        os.utime(path, (written, written))
+    found = ctl("status", "--state-file", str(path))
+    assert found.returncode == 0
+    assert "supervisor" in found.stdout
 
 
 def test_what_would_steer_the_terminal_is_shown_and_not_sent(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pyte
 import pytest
 from msgspec.structs import replace
@@ -263,6 +265,14 @@ def test_without_an_answer_the_state_file_is_shown():
 def test_a_phase_that_is_past_is_not_shown_as_the_present():
     text = of_file(STATUS, lambda _: False, phase="unknown; it was running").text
     assert "phase          unknown; it was running\n" in text
+
+
+def test_a_state_file_says_how_old_it_is():
+    now = datetime(2026, 11, 21, 3, 0, tzinfo=timezone.utc)
+    written = now - timedelta(minutes=12, seconds=5)
+    text = of_file(STATUS, lambda _: False, now=now, written=written).text
+    assert "\nas of          2026-11-21T02:47:55.000Z, 12 min 5 s ago; what came later" in text
+    assert "as of" not in of_file(STATUS, lambda _: False, now=now).text
 
 
 def test_trouble_is_told_in_the_picture():

@@ -162,6 +162,8 @@ def test_status_says_plainly_that_the_supervisor_was_killed(supervised):
     found = ctl("status", environ=beside(job))
     assert found.returncode == 0
     assert "is no more" in found.stderr
+    (as_of,) = [line for line in found.stdout.splitlines() if line.startswith("as of")]
+    assert as_of.endswith("ago; what came later is only in the logs")
     assert [line.split()[3] for line in found.stdout.splitlines()[-2:]] == ["no", "no"]
     assert "is no more" in ctl("status", "--json", environ=beside(job)).stderr
 
