@@ -82,7 +82,7 @@ tests: what-tests-need
 	$(PYTEST) $(IN_PARALLEL) $(HERE)
 
 what-tests-need: environment
-	@scripts/debian-packages groff iproute2 openmpi-bin openssh-client openssh-server zsh $(ETCD) $(PROMETHEUS)
+	@scripts/debian-packages chromium groff iproute2 openmpi-bin openssh-client openssh-server zsh $(ETCD) $(PROMETHEUS)
 	@scripts/unpacked-packages .venvs/shippers rsyslog syslog-ng-core
 
 parts: environment

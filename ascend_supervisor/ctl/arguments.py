@@ -108,21 +108,27 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
     )
     health = add("health", "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)")
     ready = add("ready", "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)")
-    return [status, health, ready, _add_logs(add), _add_trace(add)]
+    return [status, health, ready, _add_logs(add), *_add_events(add)]
 
 
-def _add_trace(add: Any) -> ArgumentParser:
+def _add_events(add: Any) -> list[ArgumentParser]:
     trace: ArgumentParser = add(
         "trace", "the events as a trace, for Perfetto or MindStudio Insight"
     )
-    trace.add_argument(
-        "files",
-        metavar="EVENTS.jsonl",
-        nargs="*",
-        help="event logs of one or several servers (default: that of the supervisor here)",
+    report: ArgumentParser = add("report", "the story of the job as a page for a browser")
+    for command in (trace, report):
+        command.add_argument(
+            "files",
+            metavar="EVENTS.jsonl",
+            nargs="*",
+            help="event logs of one or several servers (default: that of the supervisor here)",
+        )
+        command.add_argument("-o", "--output", metavar="FILE", help="replaced at once; else stdout")
+    report.add_argument("--text", action="store_true", help="the same for a terminal")
+    report.add_argument(
+        "--lang", metavar="LANG", choices=("en", "zh"), default="en", help="en or zh (default: en)"
     )
-    trace.add_argument("-o", "--output", metavar="FILE", help="replaced at once; else stdout")
-    return trace
+    return [trace, report]
 
 
 def _add_logs(add: Any) -> ArgumentParser:

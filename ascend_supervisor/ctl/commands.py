@@ -188,6 +188,16 @@ def _trace(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     return 0
 
 
+def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.ctl.event_files import beside  # noqa: PLC0415
+    from ascend_supervisor.ctl.reports import html, text  # noqa: PLC0415
+
+    files = [Path(file) for file in arguments.files] or beside(_state(arguments, environ))
+    made = text if arguments.text else html
+    _put(made(files, arguments.lang), arguments.output, out)
+    return 0
+
+
 def _put(document: bytes, output: str | None, out: Out) -> None:
     """Put it on stdout, or where -o says."""
     from ascend_supervisor.ctl.document_file import replace_document  # noqa: PLC0415
@@ -220,6 +230,7 @@ COMMANDS: Mapping[str, Command] = {
     "check-table": _check_table,
     "convert": _convert,
     "trace": _trace,
+    "report": _report,
 }
 
 

@@ -1,4 +1,4 @@
-"""The event logs of supervisors, as they are read for ``trace``."""
+"""The event logs of supervisors, as they are read for ``trace`` and ``report``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 import orjson
 
 from ascend_supervisor.ctl.state import State, StateUnknown
-from ascend_supervisor.ctl.trace import ToldEvent, trace
+from ascend_supervisor.ctl.trace import trace
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.job_files import events_beside
+from ascend_supervisor.report.told import ToldEvent
 from ascend_supervisor.untrusted_text import plain
 
 _LINE = orjson.OPT_APPEND_NEWLINE
@@ -35,11 +36,21 @@ def trace_document(files: Sequence[Path]) -> bytes:
 
     Raises SettingsRefused for a file that cannot be read, and StateUnknown if no event is in them.
     """
-    shapes = list(trace(chain.from_iterable(map(_events, files))))
+    shapes = list(trace(events_of(files)))
     if not shapes:
-        names = ", ".join(plain(str(file)) for file in files)
-        raise StateUnknown(f"there is no event of a supervisor in {names}")
+        raise no_event(files)
     return orjson.dumps({"displayTimeUnit": "ms", "traceEvents": shapes}, option=_LINE)
+
+
+def events_of(files: Sequence[Path]) -> Iterator[ToldEvent]:
+    """All events, file by file; raises SettingsRefused for a file that cannot be read."""
+    return chain.from_iterable(map(_events, files))
+
+
+def no_event(files: Sequence[Path]) -> StateUnknown:
+    """The refusal of files that hold none."""
+    names = ", ".join(plain(str(file)) for file in files)
+    return StateUnknown(f"there is no event of a supervisor in {names}")
 
 
 def _events(path: Path) -> Iterator[ToldEvent]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,32 +12,18 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.ctl.event_files import trace_document
-from ascend_supervisor.ctl.trace import FIRST_RANK, SUPERVISOR, TRAINING
+from ascend_supervisor.report import timeline
 from tests.ctl.calling import ctl, own_state, refused
+from tests.report.logs import BEGIN, event, exited, started, written
 
 STORIES = sorted((Path(__file__).parents[1] / "data" / "timelines").iterdir())
-BEGIN = 1_800_000_000
+SUPERVISOR, TRAINING = timeline.SUPERVISOR.number, timeline.TRAINING.number
+FIRST_RANK = timeline.FIRST_RANK
 EVENTS, MOST_SECONDS = 100_000, 2.0
 
 
-def event(name: str, at: float, **keys: Any) -> dict[str, Any]:
-    """An event so many seconds after BEGIN."""
-    ts = datetime.fromtimestamp(BEGIN + at, timezone.utc).isoformat(timespec="microseconds")
-    return {"ts": ts.replace("+00:00", "Z"), "host": "pod-0", "event": name, "msg": name, **keys}
-
-
-def started(rank: int | None, at: float, generation: int = 0, **keys: Any) -> dict[str, Any]:
-    told = {"rank": rank, "child_pid": 100 * generation + (rank or 0) + 1, **keys}
-    return event("process.started", at, generation=generation, **told)
-
-
-def exited(rank: int, at: float, *, first: bool = False) -> dict[str, Any]:
-    return event("process.exited", at, child_pid=rank + 1, status=1, first_failure=first)
-
-
 def traced(tmp_path: Path, events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    path = tmp_path / "events.jsonl"
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in events))
+    path = written(tmp_path / "events.jsonl", events)
     shapes: list[dict[str, Any]] = json.loads(trace_document([path]))["traceEvents"]
     return shapes
 
@@ -150,8 +135,7 @@ def test_a_hundred_thousand_events_take_less_than_two_seconds(tmp_path):
         )
     ]
     assert len(events) == EVENTS
-    path = tmp_path / "events.jsonl"
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in events))
+    path = written(tmp_path / "events.jsonl", events)
     took = []
     for _ in range(3):  # in seconds of CPU; with others on the machine some of them take longer
         began = time.process_time()

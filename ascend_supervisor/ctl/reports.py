@@ -1,0 +1,46 @@
+"""``report``: the events of a job as a page, or as text; the page needs two packages more."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ascend_supervisor.ctl.event_files import events_of, no_event
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.report.job import ReportedJob, job
+from ascend_supervisor.report.lines import lines
+from ascend_supervisor.report.words import Language
+
+_EXTRA = ("drawsvg", "jinja2")
+
+
+def html(files: Sequence[Path], language: Language) -> bytes:
+    """One page that loads nothing.
+
+    Raises SettingsRefused for a file that cannot be read and if a package is missing, and
+    StateUnknown if no event is in the files.
+    """
+    try:
+        from ascend_supervisor.report.page import page  # noqa: PLC0415  (slow, and an extra)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA:
+            raise
+        raise SettingsRefused(
+            f"the Python package {error.name} is not installed here; install it with: "
+            f"{sys.executable} -m pip install 'drawsvg>=2.4' 'jinja2>=3.1.5'; or give --text, "
+            "which needs neither"
+        ) from error
+    return page(_job(files), language)
+
+
+def text(files: Sequence[Path], language: Language) -> bytes:
+    """The same as lines; raises as ``html`` does."""
+    return "".join(f"{line}\n" for line in lines(_job(files), language)).encode()
+
+
+def _job(files: Sequence[Path]) -> ReportedJob:
+    found = job(events_of(files))
+    if found is None:
+        raise no_event(files)
+    return found

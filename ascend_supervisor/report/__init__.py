@@ -1,0 +1,1 @@
+"""What the event logs of a job tell: over time, as a page, and in a terminal; pure."""

@@ -1,0 +1,168 @@
+"""The charts of a report as SVG; pure.
+
+Places are percent of the width, so that texts have their size on a phone, too. Colours come from
+the page, by classes. drawsvg, which escapes texts but not attributes, gets no foreign attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import drawsvg as draw
+
+from ascend_supervisor.events.words import about, listed, run_text, runs
+from ascend_supervisor.report.axis import SECOND, Axis
+from ascend_supervisor.report.curve import Curve
+from ascend_supervisor.report.rows import drawn, lanes
+from ascend_supervisor.report.servers import DrawnBar, RankLife, ReportedServer
+from ascend_supervisor.report.words import Words
+
+TEXT = 12
+NAME, BAR, LANE, FLAG, GAP = 17, 16, 6, 14, 9
+CURVE = 180
+
+
+class Flag(NamedTuple):
+    """A moment on a server with a text of ours."""
+
+    at: int
+    text: str
+
+
+def timeline(
+    servers: Sequence[ReportedServer],
+    axis: Axis,
+    shortest: int,
+    flags: Mapping[str, Sequence[Flag]],
+    words: Words,
+) -> str:
+    """A row for each server, with its flags; what is shorter than ``shortest`` is put together."""
+    rows = [lanes(server, shortest) for server in servers]
+    tops = [0]
+    for server, found in zip(servers, rows, strict=True):
+        row = NAME + BAR + LANE * len(found) + (FLAG if server.host in flags else 0) + GAP
+        tops.append(tops[-1] + row)
+    picture = _picture(tops[-1] + TEXT + 6, words["timeline"])
+    _grid(picture, axis, tops[-1])
+    for server, found, top in zip(servers, rows, tops, strict=False):
+        picture.append(draw.Text(server.host, TEXT, 0, top + TEXT, class_="name"))
+        y = top + NAME
+        for bar in drawn(server.bars, shortest):
+            _bar(picture, f"k-{bar.kind}", bar, axis, y, BAR, _of_bar(bar, axis, words))
+        y += BAR
+        for lives in found:
+            for life in lives:
+                kind = "k-failed" if life.failed else "k-life"
+                _bar(picture, kind, life, axis, y + 1, LANE - 2, _of_life(life, words))
+            y += LANE
+        for flag in flags.get(server.host, ()):
+            _flag(picture, axis.place(flag.at), top + NAME - 3, y + FLAG, flag.text)
+    return _svg(picture)
+
+
+def account(seconds: Mapping[str, float], words: Words) -> str:
+    """One bar of all that the time was spent on."""
+    picture = _picture(BAR, words["account"])
+    whole = sum(seconds.values()) or 1.0
+    axis, at = Axis(0, round(whole * SECOND)), 0
+    for kind, spent in seconds.items():
+        end = at + round(spent * SECOND)
+        bar = DrawnBar("waiting", at, end)
+        said = f"{words[f'kind.{kind}']}: {about(spent)}"
+        _bar(picture, f"k-{kind}", bar, axis, 0, BAR, said)
+        at = end
+    return _svg(picture)
+
+
+def progress(curve: Curve, axis: Axis, words: Words) -> str:
+    """Steps over time, with checkpoints and the starts of generations."""
+    picture = _picture(CURVE + TEXT + 6, words["progress"])
+    _grid(picture, axis, CURVE)
+    for step in (curve.most // 2, curve.most):
+        y = curve.height(step, CURVE)
+        picture.append(_line("0%", y, "100%", y, class_="grid"))
+        said = words["steps"].format(step=f"{step:,}")
+        picture.append(draw.Text(said, TEXT, 0, y + TEXT, class_="axis"))
+    for at in curve.starts:
+        x = f"{axis.place(at)}%"
+        picture.append(_line(x, 0, x, CURVE, class_="begin"))
+    for one, other in curve.lines:
+        places = (f"{axis.place(one.at)}%", curve.height(one.step, CURVE))
+        to = (f"{axis.place(other.at)}%", curve.height(other.step, CURVE))
+        picture.append(_line(*places, *to, class_="curve"))
+    for level in curve.checkpoints:
+        x, y = f"{axis.place(level.at)}%", curve.height(level.step, CURVE)
+        picture.append(draw.Circle(x, y, 3, class_="saved"))
+    return _svg(picture)
+
+
+class _Line(draw.DrawingBasicElement):  # type: ignore[misc]
+    """drawsvg has lines as paths only, whose places cannot be percent."""
+
+    TAG_NAME = "line"
+
+
+def _line(x1: str, y1: float, x2: str, y2: float, class_: str) -> _Line:
+    return _Line(x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def _picture(height: float, name: str) -> draw.Drawing:
+    return draw.Drawing("100%", height, viewBox=None, role="img", aria_label=name)
+
+
+def _svg(picture: draw.Drawing) -> str:
+    return str(picture.as_svg(header=""))
+
+
+def _grid(picture: draw.Drawing, axis: Axis, height: float) -> None:
+    for place, text in axis.ticks():
+        picture.append(_line(f"{place}%", 0, f"{place}%", height, class_="grid"))
+        anchor = "start" if place == 0 else "end" if place > 88 else "middle"  # noqa: PLR2004
+        said = draw.Text(text, TEXT, f"{place}%", height + TEXT, class_="axis", text_anchor=anchor)
+        picture.append(said)
+
+
+def _bar(
+    picture: draw.Drawing,
+    kind: str,
+    bar: DrawnBar | RankLife,
+    axis: Axis,
+    y: int,
+    height: int,
+    said: str,
+) -> None:
+    begin, end = axis.place(bar.begin), axis.place(bar.end)
+    wide = max(round(end - begin, 2), 0.1)
+    shape = draw.Rectangle(f"{begin}%", y, f"{wide}%", height, class_=kind)
+    shape.append_title(said)
+    picture.append(shape)
+
+
+def _of_bar(bar: DrawnBar, axis: Axis, words: Words) -> str:
+    begin, end = ((at - axis.begin) / SECOND for at in (bar.begin, bar.end))
+    said = words["bar"].format(kind=words[f"kind.{bar.kind}"], begin=about(begin), end=about(end))
+    if bar.generation is None:
+        return said
+    return f"{words['generation'].format(generation=bar.generation)}: {said}"
+
+
+def _of_life(life: RankLife, words: Words) -> str:
+    ranks = words["ranks"].format(ranks=listed(map(run_text, runs(life.ranks))))
+    return f"{ranks}, {words['generation'].format(generation=life.generation)}"
+
+
+def _flag(picture: draw.Drawing, place: float, top: int, bottom: int, text: str) -> None:
+    """A line across the bars, and below them its text on the side that has more room."""
+    x, is_left = f"{place}%", place > 50  # noqa: PLR2004
+    picture.append(_line(x, top, x, bottom, class_="flag"))
+    said = draw.Text(
+        text,
+        TEXT,
+        x,
+        bottom,
+        dx=-4 if is_left else 4,
+        class_="number",
+        text_anchor="end" if is_left else "start",
+    )
+    picture.append(said)

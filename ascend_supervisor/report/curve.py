@@ -1,0 +1,61 @@
+"""How far the training was, as a curve that can be drawn; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from ascend_supervisor.report.axis import Axis
+from ascend_supervisor.report.servers import ReportedServer
+from ascend_supervisor.report.timeline import StepAt
+
+MOST_POINTS, MOST_MARKS = 500, 100
+
+
+class Curve(Struct, frozen=True):
+    """Lines from one level to the next, saved levels, and when generations began to train."""
+
+    lines: tuple[tuple[StepAt, StepAt], ...]
+    checkpoints: tuple[StepAt, ...]
+    starts: tuple[int, ...]
+    most: int
+
+    def height(self, step: int, height: int) -> float:
+        """How far below the top of a picture so high."""
+        return round(height * (1 - min(step, self.most) / self.most), 1)
+
+
+def curve(servers: Sequence[ReportedServer], axis: Axis, steps: int | None) -> Curve | None:
+    """That of the server that has told most; None if none has told steps."""
+    told = max(servers, key=lambda one: len(one.levels), default=None)
+    if told is None or not told.levels:
+        return None
+    furthest = max(level.step for level in told.levels)
+    points = [*_thinned(told.levels, axis.length // MOST_POINTS)]
+    saved = max((one.checkpoints for one in servers), key=len)
+    return Curve(
+        tuple((one, other) for one, other in pairwise(points) if one.step <= other.step),
+        tuple(_thinned(saved, axis.length // MOST_MARKS)),
+        tuple(
+            {bar.generation: bar.begin for bar in told.bars[::-1] if bar.kind == "start"}.values()
+        ),
+        max(steps or 0, furthest, 1),
+    )
+
+
+def _thinned(levels: Iterable[StepAt], shortest: int) -> Iterator[StepAt]:
+    """Without those that come too soon after one that is kept, but for turns back."""
+    kept: StepAt | None = None
+    last: StepAt | None = None
+    for level in levels:
+        back = last is not None and level.step < last.step
+        if back and last is not None and last is not kept:
+            yield last
+        if kept is None or back or level.at - kept.at >= shortest:
+            yield level
+            kept = level
+        last = level
+    if last is not None and last is not kept:
+        yield last

@@ -1,0 +1,77 @@
+"""A report as one page of HTML that loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from msgspec.structs import asdict
+
+from ascend_supervisor.report import chart
+from ascend_supervisor.report.axis import Axis
+from ascend_supervisor.report.curve import curve
+from ascend_supervisor.report.job import ReportedJob
+from ascend_supervisor.report.rows import finest, halves, ordered
+from ascend_supervisor.report.sentences import Sentences, sentences, utc
+from ascend_supervisor.report.servers import KINDS
+from ascend_supervisor.report.words import WORDS, Language, Words
+
+_COLOURS: Mapping[str, str] = {
+    **{str(kind): str(kind) for kind in KINDS},
+    "trained_again": "again",
+    "restarting": "pause",
+    "unknown": "running",
+}
+
+
+def page(job: ReportedJob, language: Language) -> bytes:
+    """The document, in UTF-8."""
+    words = WORDS[language]
+    said = sentences(job, words)
+    templates = Environment(
+        loader=PackageLoader("ascend_supervisor.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return (
+        templates.get_template("page.html")
+        .render(
+            **asdict(said),
+            **_charts(job, said, words),
+            language=language,
+            words=words,
+            colon=words["colon"],
+            colours=_COLOURS,
+            legend=[(kind, words[f"kind.{kind}"]) for kind in _shown(job)],
+            timeline_about=words["timeline.about"].format(begin=utc(job.begin)),
+        )
+        .encode()
+    )
+
+
+def _shown(job: ReportedJob) -> list[str]:
+    """The kinds of bars that are there."""
+    found = {bar.kind for server in job.servers for bar in server.bars}
+    return [kind for kind in KINDS if kind in found]
+
+
+def _charts(job: ReportedJob, said: Sentences, words: Words) -> Mapping[str, object]:
+    axis = Axis(job.begin, job.end)
+    flags: dict[str, list[chart.Flag]] = {}
+    for failure in said.failures:
+        flags.setdefault(failure.host, []).append(chart.Flag(failure.at, failure.flag))
+    shortest = finest(axis, len(job.servers))
+    first_ones, others = halves(ordered(job.servers, job.failures))
+    found = curve(job.servers, axis, job.steps)
+    drawn = (chart.timeline(one, axis, shortest, flags, words) for one in (first_ones, others))
+    timeline, others_chart = map(Markup, drawn)
+    return {
+        "timeline_chart": timeline,
+        "others_chart": others_chart if others else "",
+        "others": words["timeline.others"].format(count=len(others)),
+        "progress_chart": found and Markup(chart.progress(found, axis, words)),  # noqa: S704
+        "account_chart": Markup(chart.account(job.account, words)),  # noqa: S704
+    }

@@ -1,0 +1,186 @@
+"""What a report says of a job in one language, for the page and for a terminal alike; pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+
+from msgspec import Struct
+
+from ascend_supervisor.events.words import about
+from ascend_supervisor.report.axis import SECOND
+from ascend_supervisor.report.failures import GenerationEnd, ReportedFailure
+from ascend_supervisor.report.job import FirstWord, ReportedJob
+from ascend_supervisor.report.words import Words
+
+FIRST_FAILURES, LAST_FAILURES = 30, 10
+"""So many are told; what lies between is counted."""
+MOST_OTHERS, MOST_SETTINGS = 20, 5
+_UNNAMED = "failed first, in generation"
+
+
+class FailureWords(Struct, frozen=True):
+    """One failure, in words; ``quoted`` are several lines, ``flag`` is for its place in a chart."""
+
+    number: int
+    host: str
+    at: int
+    flag: str
+    head: str
+    cause: str
+    quoted: str
+    places: str
+    files_on: str
+    files: tuple[str, ...]
+    others: tuple[tuple[str, str], ...]
+    others_count: int
+    is_open: bool
+
+
+class Sentences(Struct, frozen=True):
+    """All that is said, in one language."""
+
+    title: str
+    begin: str
+    headline: str
+    bad: bool
+    lead: tuple[tuple[str, str], ...]
+    whole: str
+    trained: str
+    account: tuple[tuple[str, str, str, str], ...]
+    failures: tuple[FailureWords, ...]
+    failures_more: str
+    command: str
+    settings: tuple[tuple[str, tuple[str, ...]], ...]
+    versions: tuple[str, ...]
+
+
+def sentences(job: ReportedJob, words: Words) -> Sentences:
+    """Everything but the charts."""
+    told = _chosen(job.failures)
+    left = len(job.failures) - len(told)
+    end = job.exit
+    return Sentences(
+        title=words["title"].format(name=job.name),
+        begin=utc(job.begin),
+        headline=_headline(job, words),
+        bad=end is not None and end.code != 0,
+        lead=tuple(_lead(job, words)),
+        whole=words["account.of"].format(time=about(sum(job.account.values()))),
+        trained=job.trained,
+        account=tuple(_account(job.account, words)),
+        failures=tuple(_told(job, number, failure, words) for number, failure in told),
+        failures_more=words["failures.more"].format(count=left) if left else "",
+        command=shlex.join(job.starts[0].command) if job.starts else "",
+        settings=tuple(_settings(job.starts, words)),
+        versions=tuple(_versions(job, words)),
+    )
+
+
+def utc(at: int) -> str:
+    """A moment for people."""
+    return datetime.fromtimestamp(at / SECOND, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _headline(job: ReportedJob, words: Words) -> str:
+    end, time = job.exit, about((job.end - job.begin) / SECOND)
+    match job.advice:
+        case "look_open":
+            said = words["open"].format(time=time)
+        case "nothing":
+            return words["done"].format(time=time)
+        case "who_stopped":
+            return words["stopped"].format(time=time, code=0 if end is None else end.code)
+        case _:
+            said = words["failed"].format(time=time, code=0 if end is None else end.code)
+    failure = job.last_failure
+    return said if failure is None else f"{said}{words['colon']}{_who(failure.first, words)}"
+
+
+def _who(end: GenerationEnd, words: Words) -> str:
+    is_rank = end.rank is not None and (end.is_hang or f"rank {end.rank} " in f"{end.cause} ")
+    key = "host_failed" if not is_rank else "rank_hung" if end.is_hang else "rank_failed"
+    return words[key].format(rank=end.rank, host=end.host, generation=end.generation)
+
+
+def _lead(job: ReportedJob, words: Words) -> Iterator[tuple[str, str]]:
+    """Why it ended, what was the first failure if that is another one, and what to do."""
+    end, last = job.exit, job.last_failure
+    if last is not None:
+        yield words["why"], why(last.first)
+    elif end is not None and job.advice != "nothing":
+        yield words["why"], end.cause[0] if end.cause else end.reason
+    first = job.failures[0] if job.failures else None
+    if first is not None and first is not last:
+        count = len(job.failures)
+        name = words["first" if count == 1 else "first_of"].format(count=count)
+        yield name, f"{_who(first.first, words)}{words['colon']}{why(first.first)}"
+    yield words["to_do"], words[f"advice.{job.advice}"]
+
+
+def why(end: GenerationEnd) -> str:
+    """The cause without what names the rank, which is said before it."""
+    who, _, rest = end.cause.partition(": ")
+    return rest if rest and _UNNAMED in who else end.cause
+
+
+def _account(account: Mapping[str, float], words: Words) -> Iterator[tuple[str, str, str, str]]:
+    whole = sum(account.values())
+    for kind, seconds in account.items():
+        if seconds > 0:
+            yield kind, words[f"kind.{kind}"], about(seconds), f"{100 * seconds / whole:.1f} %"
+
+
+def _chosen(failures: Sequence[ReportedFailure]) -> list[tuple[int, ReportedFailure]]:
+    """The first and the last ones, with their numbers from 1."""
+    numbered = [*enumerate(failures, 1)]
+    if len(numbered) <= FIRST_FAILURES + LAST_FAILURES:
+        return numbered
+    return numbered[:FIRST_FAILURES] + numbered[-LAST_FAILURES:]
+
+
+def _told(job: ReportedJob, number: int, failure: ReportedFailure, words: Words) -> FailureWords:
+    end = failure.first
+    after = about((end.at - job.begin) / SECOND)
+    heads = [_who(end, words), words["failure.after"].format(time=after)]
+    if end.steps_lost:
+        heads.append(words["failure.lost"].format(steps=end.steps_lost))
+    return FailureWords(
+        number=number,
+        host=end.host,
+        at=end.at,
+        flag=str(number)
+        if end.rank is None
+        else words["flag"].format(number=number, rank=end.rank),
+        head=words["comma"].join(heads),
+        cause=why(end),
+        quoted="\n".join(end.quoted),
+        places=end.places,
+        files_on=words["failure.files"].format(host=end.host),
+        files=tuple(dict.fromkeys(end.files)),
+        others=tuple((other.host, other.cause) for other in failure.others[:MOST_OTHERS]),
+        others_count=len(failure.others),
+        is_open=failure in {job.last_failure, job.failures[0]},
+    )
+
+
+def _settings(starts: Sequence[FirstWord], words: Words) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Those of the first start, and of others that differ from all before."""
+    seen: set[tuple[str, ...]] = set()
+    for start in starts:
+        if start.settings not in seen and len(seen) < MOST_SETTINGS:
+            differ = words["settings.differ"].format(host=start.host)
+            yield (differ if seen else ""), start.settings
+        seen.add(start.settings)
+
+
+def _versions(job: ReportedJob, words: Words) -> Iterator[str]:
+    for version in dict.fromkeys(start.version for start in job.starts[:1000]):
+        yield words["version"].format(version=version)
+    for start in job.starts[:1]:
+        yield words["method"].format(method=start.method, cluster=start.cluster)
+    ranks = len({rank for server in job.servers for life in server.lives for rank in life.ranks})
+    yield words["size"].format(
+        ranks=job.world_size or ranks, servers=len(job.servers), restarts=job.restarts
+    )

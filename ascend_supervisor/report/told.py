@@ -1,0 +1,71 @@
+"""The keys of events of any origin: what is not as expected is as if it were missing; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ascend_supervisor.untrusted_text import printable
+
+ToldEvent = Mapping[str, Any]
+"""An event as it is in the event log."""
+MOST_NUMBER = 10_000_000
+MOST_LETTERS, MOST_ITEMS = 2000, 40
+"""More than an event holds that a supervisor has written."""
+
+
+def moment(event: ToldEvent) -> int | None:
+    """When it was, in microseconds since the epoch; None if it is no event."""
+    ts = event.get("ts")
+    if not isinstance(ts, str) or not isinstance(event.get("event"), str):
+        return None
+    try:
+        return round(datetime.fromisoformat(ts.replace("Z", "+00:00")).timestamp() * 1e6)
+    except (ValueError, OverflowError):
+        return None
+
+
+def number(event: ToldEvent, key: str) -> int | None:
+    """A count, a rank or a step."""
+    found = event.get(key)
+    return found if type(found) is int and 0 <= found < 10**12 else None
+
+
+def micros(event: ToldEvent, key: str) -> int:
+    """Seconds, as microseconds; 0 if there are none."""
+    found = event.get(key)
+    is_number = isinstance(found, int | float) and 0 <= found < MOST_NUMBER
+    return round(found * 1e6) if is_number else 0  # type: ignore[operator]
+
+
+def text(event: ToldEvent, key: str) -> str:
+    """On one line, of printable characters."""
+    found = event.get(key)
+    return printable(found[:MOST_LETTERS]) if isinstance(found, str) else ""
+
+
+def lines(event: ToldEvent, key: str) -> tuple[str, ...]:
+    """The lines of a text."""
+    found = event.get(key)
+    cut = found[: MOST_LETTERS * 4].split("\n") if isinstance(found, str) else ()
+    return tuple(printable(one) for one in cut[:MOST_ITEMS])
+
+
+def texts(event: ToldEvent, key: str) -> tuple[str, ...]:
+    """The items of a list, each on one line."""
+    found = event.get(key)
+    items = found[:MOST_ITEMS] if isinstance(found, list) else ()
+    return tuple(printable(one[:MOST_LETTERS]) for one in items if isinstance(one, str))
+
+
+def numbers(event: ToldEvent, key: str) -> dict[str, float]:
+    """The numbers of an object by their names."""
+    found = event.get(key)
+    if not isinstance(found, dict):
+        return {}
+    return {
+        printable(str(name)[:MOST_ITEMS]): float(value)
+        for name, value in [*found.items()][:MOST_ITEMS]
+        if type(value) in {int, float} and 0 <= value < 10**12
+    }

@@ -1,0 +1,180 @@
+"""Who failed first and why, from the events of all servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_supervisor.report.job import ReportedJob, job
+from ascend_supervisor.report.lines import lines
+from ascend_supervisor.report.page import page
+from ascend_supervisor.report.sentences import sentences
+from ascend_supervisor.report.words import LANGUAGES, WORDS
+from tests.report.logs import DONE, FIRST_CAUSE, HANGS, LOSING, NAN, event, exited, on, started
+
+
+def told(events) -> ReportedJob:
+    found = job(events)
+    assert found is not None
+    return found
+
+
+def headline(events) -> str:
+    return sentences(told(events), WORDS["en"]).headline
+
+
+def lead(events) -> dict[str, str]:
+    return dict(sentences(told(events), WORDS["en"]).lead)
+
+
+def test_each_failure_has_its_cause_its_last_lines_and_its_files():
+    crash, hang = told(LOSING).failures
+    assert (crash.first.rank, crash.first.cause) == (1, f"{FIRST_CAUSE}: {NAN}")
+    assert (crash.first.files, crash.first.steps_lost) == (("/log/rank-1.txt",), 1)
+    assert (hang.first.rank, hang.first.cause, hang.first.is_hang) == (2, HANGS, True)
+    assert hang.first.quoted == ("rank 2: reading shard 17", "rank 0: step 21")
+    assert hang.first.places == "rank 2 is in next_batch (data.py:41)"
+    assert hang.first.files == ("/log/rank-2.txt", "/log/hang")
+
+
+def test_the_first_sentence_says_what_came_of_it_and_who_failed_first():
+    assert headline(LOSING) == (
+        "The job failed with exit code 124 after 1 min 48 s: "
+        "rank 2 on pod-0 stopped first, in generation 1"
+    )
+    said = lead(LOSING)
+    assert said["Why"] == HANGS
+    assert said["The first of 2 failures"].endswith(f"it exited with status 1 after 29.0 s: {NAN}")
+    assert said["What to do"].startswith("Look where the ranks wait")
+
+
+def ended(host: str, at: float, cause: str, *, rank: int | None = None, server: int | None = None):
+    """A server whose generation ends at that moment, and with it the job."""
+    own = [] if rank is None else [exited(rank, at, first=True, msg=f"rank {rank} exited")]
+    outcome = {"outcome": "fault" if rank is None else "crashed", "next": "stop"}
+    last = {"exit_code": 1, "reason": cause, "root_cause": cause, "peers_server": server}
+    return on(
+        host,
+        [
+            event("generation.started", 1, generation=0),
+            started(rank or 0, 2),
+            *own,
+            event("generation.ended", at + 2, generation=0, **outcome),
+            event("supervisor.exited", at + 3, **last),
+        ],
+    )
+
+
+def test_of_several_servers_the_one_whose_rank_failed_by_itself_is_the_cause():
+    """It is neither the first in the files, nor the first that told a failure."""
+    lost = "rank 9 failed first, in generation 0: a consequence: a lost connection; look at rank 3"
+    events = [
+        *ended("pod-2", 20, lost, rank=9),
+        *ended("pod-0", 22, "server 1 failed: rank 3 was killed by SIGKILL"),
+        *ended("pod-1", 21, "rank 3 failed first, in generation 0: it was killed", rank=3),
+    ]
+    (failure,) = told(events).failures
+    assert failure.first.host == "pod-1"
+    assert {end.host for end in failure.others} == {"pod-0", "pod-2"}
+    assert headline(events).endswith("rank 3 on pod-1 failed first, in generation 0")
+
+
+def test_generations_with_one_number_that_ran_at_other_times_are_other_failures():
+    again = [{**one, "ts": one["ts"].replace("T08", "T09")} for one in LOSING]
+    assert [failure.first.generation for failure in told([*LOSING, *again]).failures] == [
+        *(0, 1, 0, 1)
+    ]
+
+
+ADVICES = [
+    ("nothing", DONE),
+    ("look_open", LOSING[:-1]),
+    ("look_open", DONE[:-1]),
+    ("hang", LOSING),
+    ("read_lines", ended("a", 9, "rank 3 failed first, in generation 0: it exited", rank=3)),
+    ("memory", ended("a", 9, "rank 3 was killed, because memory ran out (x)", rank=3)),
+    ("elsewhere", ended("a", 9, "rank 3: a consequence: lost; look at rank 7", rank=3)),
+    (
+        "who_stopped",
+        [
+            *LOSING[:5],
+            event("supervisor.exited", 9, exit_code=143, reason="told to stop by SIGTERM"),
+        ],
+    ),
+    ("correct", [event("supervisor.exited", 9, exit_code=64, reason="--x is not known")]),
+    ("table", [event("supervisor.exited", 9, exit_code=75, reason="no table")]),
+    ("device", [event("supervisor.exited", 9, exit_code=69, reason="held")]),
+    ("defect", [event("supervisor.exited", 9, exit_code=70, reason="a defect")]),
+    ("read_sentence", [event("supervisor.exited", 9, exit_code=3, reason="else")]),
+]
+
+
+@pytest.mark.parametrize(("advice", "events"), ADVICES)
+def test_what_to_do_follows_from_the_end(advice, events):
+    assert told(events).advice == advice
+
+
+def test_every_advice_is_reached():
+    assert {f"advice.{one}" for one, _ in ADVICES} == {
+        key for key in WORDS["en"] if key.startswith("advice.")
+    }
+
+
+def test_without_a_told_account_that_of_the_bars_is_taken():
+    assert told(LOSING).account["stalled"] == 28
+    account = told(LOSING[:-1]).account
+    assert (account["stalled"], account["stopping"]) == (20, 5 + 12)
+
+
+def test_of_very_many_failures_the_first_and_the_last_are_told():
+    life = [
+        event("generation.started", 0),
+        event("generation.ended", 0.4, outcome="fault", next="restart", cause="x"),
+    ]
+    events = [
+        {**one, "ts": event("x", number + at)["ts"], "generation": number}
+        for number in range(50)
+        for at, one in enumerate(life)
+    ]
+    said = sentences(told(events), WORDS["en"])
+    assert [one.number for one in said.failures] == [*range(1, 31), *range(41, 51)]
+    assert said.failures_more == "10 more failures are not shown."
+
+
+def test_every_word_has_its_translation():
+    english, chinese = (WORDS[language] for language in LANGUAGES)
+    assert english.keys() == chinese.keys()
+    for key, text in english.items():
+        fields = {part.partition("}")[0] for part in text.split("{")[1:]}
+        assert fields == {part.partition("}")[0] for part in chinese[key].split("{")[1:]}, key
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_text_has_what_the_page_has(language):
+    text = "\n".join(lines(told(LOSING), language))
+    words = WORDS[language]
+    for key in ("account", "timeline", "failures", "settings", "versions"):
+        assert words[key] in text
+    for said in (HANGS, NAN, "46.3 %", "reading shard 17", "/log/rank-1.txt", "train.py"):
+        assert said in text
+    (row,) = (line for line in text.splitlines() if line.startswith("  |"))
+    first = {letter: row.index(letter) for letter in row.strip(" |")}
+    assert sorted(first, key=lambda letter: first[letter]) == [*".-=Fx:~!g"]
+
+
+def test_lines_of_ranks_steer_no_terminal():
+    evil = "\x1b]0;owned\x07\x9b31m\u202e\r\n" + "z" * 1_000_000
+    events = [{**one, "host": evil, "msg": evil, "cause": evil, "summary": evil} for one in LOSING]
+    text = "\n".join(lines(told([*LOSING, *events]), "en"))
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert len(text) < 100_000
+
+
+JUNK = [None, True, "x", -1, 1.5, 10**18, float("nan"), [], {}, [None], {"a": "b"}]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_nothing_in_an_event_is_trusted(junk):
+    for key in {key for one in LOSING for key in one}:
+        found = told([*LOSING, *({**one, key: junk} for one in LOSING)])
+        assert "\n".join(lines(found, "en"))
+        assert page(found, "en")

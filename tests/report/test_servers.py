@@ -1,0 +1,96 @@
+"""What each server did, as bars one after the other."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.report.axis import Axis
+from ascend_supervisor.report.rows import drawn, halves, lanes
+from ascend_supervisor.report.servers import DrawnBar, ReportedServer, servers
+from tests.report.logs import BEGIN, LOSING, on
+
+STORIES = sorted((Path(__file__).parents[1] / "data" / "timelines").iterdir())
+
+
+def bars(server: ReportedServer) -> list[tuple[str, float, float]]:
+    """Kind, begin and end, in seconds after BEGIN."""
+    return [(bar.kind, bar.begin / 1e6 - BEGIN, bar.end / 1e6 - BEGIN) for bar in server.bars]
+
+
+def test_phases_steps_and_stalls_are_bars_one_after_the_other():
+    (server,) = servers(LOSING)
+    assert bars(server) == [
+        ("waiting", 0, 10),
+        ("start", 10, 20),
+        ("training", 20, 40),
+        ("stopping", 40, 45),
+        ("restarting", 45, 45.5),
+        ("restarting", 45.5, 50),
+        ("start", 50, 60),
+        ("trained_again", 60, 64),  # step 11 of 7 to 17
+        ("training", 64, 75),
+        ("stalled", 75, 95),
+        ("stopping", 95, 96),
+        ("grace", 96, 106),
+        ("stopping", 106, 107),
+        ("restarting", 107, 108),
+    ]
+
+
+def test_ranks_that_lived_alike_are_one_and_the_first_to_fail_is_another():
+    (server,) = servers(LOSING)
+    assert sorted((life.generation, life.ranks, life.failed) for life in server.lives) == [
+        (0, (0, 2, 3), False),
+        (0, (1,), True),
+        (1, (0, 1, 2, 3), False),
+    ]
+    first, second = lanes(server, 1)
+    assert [life.ranks for life in first] == [(1,)]
+    assert [life.ranks for life in second] == [(0, 2, 3)]
+
+
+def test_ranks_of_which_no_step_is_known_run():
+    told = [one for one in LOSING if not one["event"].startswith("training.")]
+    (server,) = servers(told)
+    assert "running" in {bar.kind for bar in server.bars}
+    assert not {bar.kind for bar in server.bars} & {"start", "training", "trained_again"}
+    assert server.seconds["unknown"] == 30 + 25  # without the stall
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda path: path.name)
+def test_bars_of_recorded_jobs_do_not_overlap(story):
+    files = [path.read_text() for path in sorted(story.glob("*.jsonl"))]
+    told = [json.loads(line) for text in files for line in text.splitlines()]
+    found = servers(told)
+    assert len(found) == 2
+    for server in found:
+        assert all(one.end <= other.begin for one, other in pairwise(server.bars))
+        assert all(bar.begin < bar.end for bar in server.bars)
+
+
+def test_bars_that_cannot_be_seen_are_one():
+    short = [DrawnBar("start" if at % 3 else "training", at, at + 1) for at in range(100)]
+    found = [*drawn([*short, DrawnBar("stalled", 100, 200)], 10)]
+    assert len(found) == 11
+    assert {bar.kind for bar in found[:-1]} == {"start"}
+    assert found[0].begin == 0
+    assert found[-1] == DrawnBar("stalled", 100, 200)
+    assert all(one.end == other.begin for one, other in pairwise(found))
+
+
+def test_of_many_servers_some_are_shown_at_once():
+    many = servers([one for host in range(20) for one in on(f"pod-{host:02}", LOSING[:2])])
+    assert [len(half) for half in halves(many)] == [8, 12]
+    assert [len(half) for half in halves(many[:12])] == [12, 0]
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 59, 3600, 86_400, 400 * 86_400])
+def test_an_axis_has_ticks_that_fit_on_a_phone(seconds):
+    ticks = [*Axis(0, seconds * 1_000_000).ticks()]
+    assert 1 <= len(ticks) <= 7
+    assert ticks[0] == (0, "0 s")
+    assert all(0 <= place <= 100 for place, _ in ticks)
