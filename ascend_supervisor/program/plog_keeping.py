@@ -1,7 +1,8 @@
 """Of which generations CANN's own logs (plog) are kept: the last ones of this start (--plog-keep).
 
-Nothing is removed but in the directories that we give to the ranks of a job with a name: elsewhere
-a process with the same pid in another container may have written a log at the same time.
+Nothing is removed but in the directories that we give to the ranks of a job with a name, and on the
+container's own file system: elsewhere a process with the same pid in another container may have
+written a log at the same time.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from ascend_supervisor.control.operations import Run
-from ascend_supervisor.events import Report
+from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import PlogsRemoved
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import UNNAMED_JOB, Place
@@ -25,7 +26,7 @@ from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.workers.examination import log_root
 from ascend_supervisor.workers.generation import Company
-from ascend_supervisor.workers.plog_removal import Removed, Writers, remove_plogs
+from ascend_supervisor.workers.plog_removal import LogTree, Removed, Writers, remove_plogs
 
 REMOVAL_SECONDS = 60.0
 """How long one removal may take; the next one goes on with what is left."""
@@ -53,9 +54,11 @@ class PlogKeeping:
         self._ended: list[tuple[Writers, ...]] = []
         """By generation; those whose logs were removed are not among them."""
         self._call: Call[Removed] | None = None
-        self._untold: PlogsRemoved | None = None
+        """The removal that is not noted yet."""
+        self._untold: list[Event] = []
         self._is_running = False
         self._has_complained = False
+        self._shared: Call[list[LogTree]]
 
     def around(self, run: Run) -> Run:
         """``run``, with the removal at its start."""
@@ -81,59 +84,79 @@ class PlogKeeping:
         self._tell()
         self._complain(life)
         due = self._ended[: max(len(self._ended) - self._keep, 0)]
-        if due and (self._call is None or self._call.is_done):
+        if due and self._call is None:
             writers = [one for ended in due for one in ended]
             self._call = Call(partial(remove_plogs, writers, REMOVAL_SECONDS))
             self._call.then(partial(self._note, self._call, len(due)))
 
     def _note(self, call: Call[Removed], due: int) -> None:
+        self._call = None
         with suppress(NoThread):  # the next generation tries again
             removed = call.answer
             if removed.is_all:
                 del self._ended[:due]
             if removed.files:
-                self._untold = PlogsRemoved(removed.files, removed.bytes, self._keep)
-        if self._is_running:  # else the last event may have been told
+                self._say(PlogsRemoved(removed.files, removed.bytes, self._keep))
+
+    def _say(self, event: Event) -> None:
+        """Report it, but not between generations: the last event may have been told."""
+        self._untold.append(event)
+        if self._is_running:
             self._tell()
 
     def _tell(self) -> None:
-        untold, self._untold = self._untold, None
-        if untold is not None:
-            self._report(untold)
+        for event in self._untold:
+            self._report(event)
+        self._untold.clear()
 
     def _complain(self, life: Life) -> None:
-        """Say once where nothing will be removed."""
+        """Say once why nothing will be removed, if that is so."""
         if self._has_complained:
             return
-        for spec in life.plan.specs:
-            root = self._root(spec)
-            if spec.speaks_for_ranks and root is not None and not self._is_ours(root):
-                self._has_complained = True
-                self._report(Diagnostic("--plog-keep", self._complaint(root), None))
+        self._has_complained = True
+        speakers = [spec for spec in life.plan.specs if spec.speaks_for_ranks]
+        for spec in speakers:
+            if spec.rank is None and not spec.workers:
+                self._tell_why(f"the ranks are started by {spec.name}, and their pids are unknown")
                 return
+        trees = {tree for spec in speakers if (tree := self._tree(spec)) is not None}
+        self._shared = Call(lambda: [tree for tree in trees if not tree.is_ours_alone])
+        self._shared.then(self._tell_shared)
 
-    def _complaint(self, root: Path) -> str:
-        usual = process_logs(self._place)
-        what = f"CANN's logs in {root} are not removed, because another job may write there, too"
-        if root.is_relative_to(usual):
-            return f"{what}: give the job a name with JOB_ID, which leads to a directory of its own"
-        return (
-            f"{what}: only those in {usual} are; ranks log there unless ASCEND_PROCESS_LOG_PATH is "
-            "set, or their launch method is once or mpirun"
-        )
+    def _tell_shared(self) -> None:
+        with suppress(NoThread):
+            for tree in self._shared.answer[:1]:
+                self._tell_why(
+                    f"other containers may write to {tree.path}, too, with the same pids; "
+                    f"{self._remedy(tree)}"
+                )
+
+    def _tell_why(self, reason: str) -> None:
+        self._say(Diagnostic("--plog-keep", f"no logs of CANN are removed: {reason}", None))
+
+    def _remedy(self, tree: LogTree) -> str:
+        if tree.is_of_job:
+            return f"mount nothing in {self._place.log_dir / self._place.job_id}"
+        if self._is_usual(tree.path):
+            return "give the job a name that no other job has, with JOB_ID"
+        return "leave ASCEND_PROCESS_LOG_PATH unset, and name the job with JOB_ID"
 
     def _writers(self, life: Life, began: float, ended: float) -> Iterator[Writers]:
         for living in life.processes:
-            root = self._root(living.spec)
-            if root is not None and self._is_ours(root):
-                top = Path(self._place.log_dir)
+            tree = self._tree(living.spec)
+            if tree is not None:
                 pids = frozenset({living.pid, *living.ranks_of_workers})
-                yield Writers(top, root.relative_to(top), pids, began, ended)
+                yield Writers(tree, pids, began, ended)
 
-    def _root(self, spec: ProcessSpec) -> Path | None:
-        return log_root(changed(self._environ, spec.environ), Path(spec.cwd))
+    def _tree(self, spec: ProcessSpec) -> LogTree | None:
+        root = log_root(changed(self._environ, spec.environ), Path(spec.cwd))
+        if root is None:
+            return None
+        if self._is_usual(root) and self._place.job_id != UNNAMED_JOB:
+            top = Path(self._place.log_dir)
+            return LogTree(top, root.relative_to(top), is_of_job=True)
+        return LogTree(root, PurePath(), is_of_job=False)
 
-    def _is_ours(self, root: Path) -> bool:
-        """Whether we have made it up, with the name of the job in it, and nothing leads out."""
-        is_own = root.is_relative_to(process_logs(self._place)) and ".." not in root.parts
-        return is_own and self._place.job_id != UNNAMED_JOB
+    def _is_usual(self, root: Path) -> bool:
+        """Whether it is a directory that we have made up for this job."""
+        return root.is_relative_to(process_logs(self._place)) and ".." not in root.parts

@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
+from ascend_supervisor.files.mounts import is_mounted_within, is_own_file_system, mounts
 from ascend_supervisor.files.regular_file import close_quietly
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -25,15 +26,42 @@ _FOLDER = re.compile(r"plog|device-\d{1,5}", re.ASCII)
 _NAME = re.compile(r"(?:plog|device)-([1-9]\d{0,9})_\d{1,20}\.log", re.ASCII)
 
 
-class Writers(Struct, frozen=True):
-    """Processes with these ``pids``, which logged below ``top`` / ``place``, and have ended.
+class LogTree(Struct, frozen=True):
+    """The directory ``top`` / ``place``, with logs of CANN; nothing of ``place`` may be a link.
 
-    They lived between ``began`` and ``ended`` (Unix time, seconds). Nothing of ``place`` may be a
-    link.
+    ``is_of_job``: the first part of ``place`` is a name that no other job has.
     """
 
     top: Path
     place: PurePath
+    is_of_job: bool
+
+    @property
+    def path(self) -> Path:
+        return self.top / self.place
+
+    @property
+    def is_ours_alone(self) -> bool:
+        """Whether no process of another container can write there, with whatever pid; may block.
+
+        What is mounted in the directory of the job may be the same for another one.
+        """
+        try:
+            top, mounted = Path(os.path.realpath(self.top)), mounts()
+            if self.is_of_job:
+                return not is_mounted_within(top / self.place.parts[0], mounted)
+            return is_own_file_system(top / self.place, mounted)
+        except OSError:
+            return False
+
+
+class Writers(Struct, frozen=True):
+    """Processes with these ``pids``, which logged in ``tree``, and have ended.
+
+    They lived between ``began`` and ``ended`` (Unix time, seconds).
+    """
+
+    tree: LogTree
     pids: frozenset[int]
     began: float
     ended: float
@@ -71,7 +99,7 @@ def remove_plogs(all_writers: Sequence[Writers], seconds: float) -> Removed:
 
     A log is a regular file of ours with a name that CANN gives, and was written last while its
     writer lived. If a process has that pid now, or one has written a log since, all of the pid
-    stays. So does all of a ``place`` that cannot be read throughout.
+    stays. So does all of a tree that cannot be read throughout, or that others may write to.
     """
     until = time.monotonic() + seconds
     files = size = 0
@@ -94,6 +122,8 @@ def _check(until: float) -> None:
 
 
 def _logs_of(writers: Writers, until: float) -> list[_Log]:
+    if not writers.tree.is_ours_alone:
+        return []
     found = [
         log
         for kind in ((), *((name,) for name in _KINDS))
@@ -138,10 +168,10 @@ def _remove(writers: Writers, log: _Log) -> bool:
 
 @contextmanager
 def _directory(writers: Writers, folder: tuple[str, ...]) -> Iterator[int]:
-    """A descriptor of a folder below ``place``; raises OSError, also if a link leads there."""
-    directory = os.open(writers.top, _DIRECTORY)
+    """A descriptor of a folder in its tree; raises OSError, also if a link leads there."""
+    directory = os.open(writers.tree.top, _DIRECTORY)
     try:
-        for name in (*writers.place.parts, *folder):
+        for name in (*writers.tree.place.parts, *folder):
             below = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
             close_quietly(directory)
             directory = below

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.running import Event, Running, python
+from tests.running import Event, Running, begins_in_python, python
 
 LAST = 3
 LOGS = """
@@ -98,8 +100,8 @@ def test_a_directory_that_we_have_not_chosen_is_left_alone_which_is_told_once(su
     assert generations(tmp_path / "shared", "debug/plog") == list(range(LAST + 1))
     assert job.all("plogs.removed") == []
     (told,) = complaints(job)
-    assert f"CANN's logs in {tmp_path}/shared are not removed, because another job" in told["msg"]
-    assert "ASCEND_PROCESS_LOG_PATH is set" in told["msg"]
+    assert f"other containers may write to {tmp_path}/shared, too, with the same" in told["msg"]
+    assert told["msg"].endswith("leave ASCEND_PROCESS_LOG_PATH unset, and name the job with JOB_ID")
 
 
 def test_a_job_without_a_name_shares_its_directory_with_others(supervised):
@@ -109,13 +111,99 @@ def test_a_job_without_a_name_shares_its_directory_with_others(supervised):
     root = job.log_dir / "job" / "ascend" / "process_log" / "rank_0"
     assert generations(root, "debug/plog") == list(range(LAST + 1))
     (told,) = complaints(job)
-    assert "give the job a name with JOB_ID" in told["msg"]
+    assert "give the job a name that no other job has, with JOB_ID" in told["msg"]
 
 
-def test_once_knows_no_rank(supervised, tmp_path):
-    environ = {"HOME": str(tmp_path), "ASCEND_PROCESS_LOG_PATH": ""}
-    words = ("--method", "once", "--plog-keep", "0", *python("import os; os.getpid()"))
-    job = supervised("--standalone", "1", *words, environ=environ)
+def test_where_the_pids_of_the_ranks_are_not_known_that_is_told(supervised):
+    words = ("--method", "once", "--plog-keep", "0", "--", "true")
+    job = supervised("--standalone", "1", *words)
     assert job.end() == 0
     (told,) = complaints(job)
-    assert f"CANN's logs in {tmp_path}/ascend/log are not removed" in told["msg"]
+    assert told["msg"].endswith("the ranks are started by the command, and their pids are unknown")
+
+
+CONTAINER = """
+shown=$1
+shift
+mount -t tmpfs none /mnt
+mkdir /mnt/up /mnt/work /mnt/root
+mount -t overlay -o lowerdir=/,upperdir=/mnt/up,workdir=/mnt/work none /mnt/root
+mount -t proc proc /mnt/root/proc
+mount --rbind /dev /mnt/root/dev
+mount --bind "$shown" "/mnt/root$shown"
+exec chroot /mnt/root "$@"
+"""
+"""A root of its own, as Docker and containerd make it, and beside it a directory of the host."""
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_on_the_root_of_a_container_logs_are_removed_wherever_they_are(
+    supervised, tmp_path, is_shared
+):
+    script = ("unshare", "--mount", "--pid", "--fork", "sh", "-ec", CONTAINER, "sh", str(tmp_path))
+    if subprocess.run((*script, "true"), check=False, capture_output=True).returncode:
+        pytest.skip("no overlay can be mounted here")
+    end = tmp_path / "end"
+    root = tmp_path / "shared" if is_shared else "/plogs"
+    job = supervised(
+        *OPTIONS,
+        *("--plog-keep", "1", *python(LOGS), str(end)),
+        environ={"ASCEND_PROCESS_LOG_PATH": f"{root}"},
+        before=script,
+    )
+    if is_shared:
+        job.wait_for("generation.started", generation=LAST)
+        assert "other containers may write" in job.wait_for("diagnostic")["msg"]
+    told = removed(job, end, 0 if is_shared else 2 * (LAST - 1))
+    assert bool(told) != is_shared
+
+
+MOUNTED = """
+mkdir -p "$1" "$2"
+mount --bind "$1" "$2"
+shift 2
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("below", ["", "ascend", "ascend/process_log/rank_0/debug"])
+def test_what_is_mounted_in_the_directory_of_the_job_may_be_that_of_another_one(
+    supervised, tmp_path, below
+):
+    if os.geteuid():
+        pytest.skip("only root may mount")
+    place = tmp_path / "modelarts" / "log" / "modelarts-job-test" / below
+    before = ("unshare", "--mount", "sh", "-ec", MOUNTED, "sh", str(tmp_path / "disk"), str(place))
+    job = supervised(*OPTIONS, "--plog-keep", "0", *python(LOGS), before=before)
+    assert job.end() == 0, job.stderr
+    assert job.all("plogs.removed") == []
+    (told,) = complaints(job)
+    assert told["msg"].endswith(f"mount nothing in {tmp_path}/modelarts/log/modelarts-job-test")
+
+
+TORCHRUN = """
+import os, subprocess, sys
+words = [sys.executable, *sys.argv[-2:]]
+for rank in "0", "1":
+    subprocess.Popen(words, start_new_session=True, env={**os.environ, "RANK": rank})
+sys.exit(max(os.wait()[1] for _ in range(2)) > 0)
+"""
+SEEN_SECONDS = 1.0
+"""The pids of a launcher's workers are looked for ten times as often."""
+
+
+def test_logs_of_the_workers_of_torchrun_are_removed(supervised, tmp_path):
+    program = tmp_path / "bin" / "torchrun"
+    program.parent.mkdir()
+    program.write_text(f"{begins_in_python()}\n{TORCHRUN}")
+    program.chmod(0o755)
+    end = tmp_path / "end"
+    rank = tmp_path / "rank.py"
+    rank.write_text(LOGS.replace("os._exit(1)", f"time.sleep({SEEN_SECONDS}), os._exit(1)"))
+    options = ("--method", "torchrun", "--plog-keep", "0", "--standalone", "2", *RESTARTS)
+    job = supervised(
+        *options,
+        *("--", "python", str(rank), str(end)),
+        environ={"PATH": f"{program.parent}:{os.environ['PATH']}"},
+    )
+    removed(job, end, 2 * 2 * LAST)

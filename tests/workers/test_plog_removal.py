@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from ascend_supervisor.workers.plog_removal import Removed, Writers, remove_plogs
+from ascend_supervisor.workers.plog_removal import LogTree, Removed, Writers, remove_plogs
 
 STAMP = 20251124111652406
 BEGAN, ENDED = 1000.0, 2000.0
@@ -44,7 +44,8 @@ def log(
 
 
 def remove(top: Path, *pids: int, seconds: float = SECONDS) -> Removed:
-    return remove_plogs([Writers(top, PLACE, frozenset(pids), BEGAN, ENDED)], seconds)
+    tree = LogTree(top, PLACE, is_of_job=True)
+    return remove_plogs([Writers(tree, frozenset(pids), BEGAN, ENDED)], seconds)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
