@@ -62,11 +62,17 @@ BEFORE_ALL = frozenset(
     (module, f"subprocess.{name}")
     for module in ("processes.kernel", "workers.module_search")
     for name in ("run", "TimeoutExpired", "DEVNULL", "SubprocessError")
-) | {("ctl.line_search", f"subprocess.{name}") for name in ("Popen", "PIPE", "DEVNULL")}
+) | {
+    *(("ctl.line_search", f"subprocess.{name}") for name in ("Popen", "PIPE", "DEVNULL")),
+    *(
+        ("processes.program_output", f"subprocess.{name}")
+        for name in ("Popen", "PIPE", "DEVNULL", "STDOUT", "TimeoutExpired")
+    ),
+}
 """setpriv and setsid are called, and have answered, before anybody else waits.
 
 The Python that a plan asks for a module is the last process of a program that starts no job, and
-ctl, which starts grep, is no supervisor.
+ctl, which starts grep and asks programs for an archive, is no supervisor.
 """
 BESIDE_US = frozenset(
     {f"programs.{name}" for name in ("guardian", "mpirun_head", "mpirun_node", "warm_rank")}

@@ -16,6 +16,7 @@ from ascend_supervisor.files.standard_streams import put
 from ascend_supervisor.untrusted_text import nearest, plain, unknown
 
 _MOST_DIGITS = 9
+_LEAST_SIZE = 1024 * 1024
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -108,7 +109,7 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
     )
     health = add("health", "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)")
     ready = add("ready", "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)")
-    return [status, health, ready, _add_logs(add), *_add_events(add)]
+    return [status, health, ready, _add_logs(add), *_add_events(add), _add_collect(add)]
 
 
 def _add_events(add: Any) -> list[ArgumentParser]:
@@ -129,6 +130,27 @@ def _add_events(add: Any) -> list[ArgumentParser]:
         "--lang", metavar="LANG", choices=("en", "zh"), default="en", help="en or zh (default: en)"
     )
     return [trace, report]
+
+
+def _add_collect(add: Any) -> ArgumentParser:
+    collect: ArgumentParser = add("collect", "one archive for a support ticket, of this server")
+    collect.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="replaced at once; - for stdout (default: a new name in the current directory)",
+    )
+    collect.add_argument(
+        "--size",
+        metavar="SIZE",
+        type=_size,
+        default="2GiB",
+        help="of what is taken, before compression (default: 2GiB)",
+    )
+    collect.add_argument(
+        "--peers", action="store_true", help="say which other servers of the job to ask, too"
+    )
+    return collect
 
 
 def _add_logs(add: Any) -> ArgumentParser:
@@ -241,6 +263,15 @@ def _pattern(text: str) -> Any:
         raise ArgumentTypeError(
             f"expected a regular expression, found {plain(text)}: {error}"
         ) from error
+
+
+def _size(text: str) -> int:
+    from ascend_supervisor.settings.readers import read_size  # noqa: PLC0415
+
+    try:
+        return read_size(text, least=_LEAST_SIZE)
+    except ValueError as error:
+        raise ArgumentTypeError(f"expected {error}, found {plain(text)}") from error
 
 
 def _seconds(text: str) -> float:

@@ -17,6 +17,7 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.standard_streams import STDOUT
 
 if TYPE_CHECKING:
+    from ascend_supervisor.ctl.collect import Collected
     from ascend_supervisor.ctl.finding import Named
     from ascend_supervisor.ctl.logs import ShownLog
     from ascend_supervisor.ctl.state import State
@@ -198,6 +199,44 @@ def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     return 0
 
 
+def _collect(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from datetime import timezone  # noqa: PLC0415
+
+    from ascend_supervisor.ctl.collect import (  # noqa: PLC0415
+        CollectWanted,
+        archive_path,
+        collect,
+        opened_archive,
+        sentences,
+    )
+
+    subject = _subject(arguments, environ)
+    to_stdout = arguments.output == "-"
+    usual = archive_path(subject, datetime.now(timezone.utc))
+    path = None if to_stdout else Path(arguments.output or usual)
+    asked = CollectWanted(arguments.size, arguments.peers, f"{PROGRAM} collect")
+    with opened_archive(path, out.put, is_terminal=os.isatty(STDOUT)) as put:
+        manifest = collect(subject, asked, put, environ)
+    say = out.say if path is None else out.line
+    where = "stdout" if path is None else str(path)
+    for sentence in sentences(manifest, where, None if path is None else path.stat().st_size):
+        say(sentence)
+    return 0
+
+
+def _subject(arguments: Namespace, environ: Mapping[str, str]) -> Collected:
+    """The job; where nothing names a state file, there need be none."""
+    from ascend_supervisor.ctl.collect import subject_at  # noqa: PLC0415
+    from ascend_supervisor.ctl.finding import find_state, state_path  # noqa: PLC0415
+
+    named = _named(arguments)
+    path = state_path(named, environ)
+    is_named = not named.is_default(environ)
+    if is_named and not os.path.lexists(path):
+        find_state(named, environ)  # which says what is nearby instead
+    return subject_at(path, must_exist=is_named)
+
+
 def _put(document: bytes, output: str | None, out: Out) -> None:
     """Put it on stdout, or where -o says."""
     from ascend_supervisor.ctl.document_file import replace_document  # noqa: PLC0415
@@ -231,6 +270,7 @@ COMMANDS: Mapping[str, Command] = {
     "convert": _convert,
     "trace": _trace,
     "report": _report,
+    "collect": _collect,
 }
 
 

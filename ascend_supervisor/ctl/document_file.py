@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,18 +19,16 @@ def replace_document(path: Path, document: bytes) -> None:
     A link stays, and its target is replaced. Anything that is not a file stays as it is.
     """
     try:
-        if not (reason := _open_file(path)):
-            with suppress(FileNotFoundError):  # the file that is to be made
-                path.stat()  # raises for a link to itself; resolve no longer does
-            write_atomically(path.resolve(), document, MODE)
+        write_atomically(target_of(path), document, MODE)
     except OSError as error:
         reason = error.strerror or str(error)
-    if reason:
-        raise CannotWrite(f"{plain(str(path))} cannot be written: {reason}")
+        raise CannotWrite(f"{plain(str(path))} cannot be written: {reason}") from error
 
 
-def _open_file(path: Path) -> str:
-    """Why the target of ``path`` must not be replaced; empty if its own kind decides."""
+def target_of(path: Path) -> Path:
+    """The file that an operator means by ``path``; raises OSError if it must not be replaced."""
     if path.is_symlink() and path.parent.resolve().parts[:2] in (("/", "dev"), ("/", "proc")):
-        return "it is an open file; for stdout leave out -o"
-    return ""
+        raise OSError(errno.EINVAL, "it is an open file; for stdout use -o -")
+    with suppress(FileNotFoundError):  # the file that is to be made
+        path.stat()  # raises for a link to itself; resolve no longer does
+    return path.resolve()

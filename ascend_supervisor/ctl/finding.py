@@ -59,7 +59,7 @@ def find_state(named: Named, environ: Mapping[str, str]) -> State:
 
     Raises StateUnknown, and SettingsRefused if a supervisor would refuse ``environ``.
     """
-    path = _meant(named, environ)
+    path = state_path(named, environ)
     try:
         return read_state_file(path)
     except StateUnknown as unknown:
@@ -70,7 +70,8 @@ def find_state(named: Named, environ: Mapping[str, str]) -> State:
         raise StateUnknown(str(unknown), *hints(path, environ)) from unknown
 
 
-def _meant(named: Named, environ: Mapping[str, str]) -> Path:
+def state_path(named: Named, environ: Mapping[str, str]) -> Path:
+    """The state file that is meant, whether it exists or not; raises as ``find_state``."""
     file = named.state_file or (None if named.log_dir else environ.get(VARIABLE))
     if file:
         return Path(file)

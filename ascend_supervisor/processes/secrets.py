@@ -51,6 +51,11 @@ def masked(text: str) -> str:
     return text
 
 
+def masked_variable(name: str, value: str) -> str:
+    """The value of a variable, a key or an option with this name."""
+    return MASK if _NAMES_THE_NEXT.fullmatch(f"--{name}") else masked(value)
+
+
 def masked_words(words: Sequence[str]) -> tuple[str, ...]:
     """The same for a command line in words: a secret may follow the word that names it."""
     kept = []

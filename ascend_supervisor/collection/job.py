@@ -1,0 +1,156 @@
+"""What a supervisor keeps of its job: events, stacks, tables, logs; and whose logs matter most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+
+import orjson
+from msgspec import Struct
+
+from ascend_supervisor.cluster.parsing import MAX_BYTES
+from ascend_supervisor.collection.collector import Collector
+from ascend_supervisor.collection.disks import Disks
+from ascend_supervisor.collection.member_names import member_name
+from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, job_roots, size_of_plogs
+from ascend_supervisor.collection.rank_logs import add_rank_logs
+from ascend_supervisor.collection.running import RunningProcess
+from ascend_supervisor.collection.story import Story, story_of
+from ascend_supervisor.files.regular_file import read_regular_file, reason_of
+from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.termination_log import USUAL
+from ascend_supervisor.workers.examination import log_root
+
+FOLDER = "supervisor"
+LOGS_OF_FOUR = 3
+"""So many fourths of the room are for the ranks' logs at least, the rest for those of CANN."""
+
+
+class KnownJob(Struct, frozen=True):
+    """A job: its status, what its events tell, and its processes by rank, as far as they run."""
+
+    status: Status
+    story: Story
+    supervisor: RunningProcess
+    ranks: Mapping[int, RunningProcess]
+
+    @property
+    def failed(self) -> list[int]:
+        """The ranks that failed first, the latest one first; without events, all that failed."""
+        ended = (one for one in self.status.ranks if one.signal or one.status)
+        return self.story.failed[::-1] or [one.rank for one in ended if one.rank is not None]
+
+    def logs(self) -> tuple[list[Path], int]:
+        """All logs, those of ``failed`` ranks first; and how many are of these."""
+        ranks = {one.log: one.rank for one in self.status.ranks}
+        ranks |= {log: rank for log, rank in self.story.logs.items() if log not in ranks}
+        order: dict[int | None, int] = {rank: place for place, rank in enumerate(self.failed)}
+        first = [log for log, rank in ranks.items() if rank in order]
+        first.sort(key=lambda log: order[ranks[log]])
+        rest = [log for log, rank in ranks.items() if rank not in order]
+        return [Path(log) for log in (*first, *rest)], len(first)
+
+
+def event_files(newest: Path) -> list[Path]:
+    """The event log at ``newest``, and the file before it, which comes first."""
+    return [newest.with_name(f"{newest.name}.1"), newest]
+
+
+def add_events(collector: Collector, newest: Path) -> Story:
+    """Take the events; returns what they tell."""
+    files = event_files(newest)
+    for name, path in zip(("events.jsonl.1", "events.jsonl"), files, strict=True):
+        if path == newest or path.exists():
+            collector.add_file(member_name(FOLDER, name), path)
+    return story_of(chain.from_iterable(_content(collector.disks, path) for path in files))
+
+
+def _content(disks: Disks, path: Path) -> Iterator[bytes]:
+    with suppress(OSError), disks.opened(path) as file:
+        yield from disks.end_of(file, file.size)
+    yield b"\n"
+
+
+def add_stacks(collector: Collector, story: Story) -> None:
+    """Take the stacks that were taken; ascend-fd would read a ``rank-0.txt`` as a rank's log."""
+    for directory, files in story.looks:
+        for file in files:
+            stem = file.removesuffix(".txt")
+            collector.add_file(
+                member_name("stacks", directory.name, f"{stem}.stack"), directory / file
+            )
+
+
+def add_termination_log(collector: Collector, supervisor: RunningProcess) -> None:
+    """Take what kubelet reads, where there is such a file."""
+    named = supervisor.option("termination-log")
+    if named is not None:
+        collector.add_file("termination-log", named)
+    elif USUAL.exists():
+        collector.add_file("termination-log", USUAL, disks=Disks())
+    else:
+        collector.leave_out(str(USUAL), "there is none: this is no container of Kubernetes")
+
+
+def add_rank_tables(collector: Collector, job: KnownJob) -> list[bytes]:
+    """Take the rank table of the cluster, and that of the ranks; returns what they hold."""
+    told = job.story.rank_table or ""
+    seen = [job.supervisor.cwd / told] if told and not told.startswith("--") else []
+    ranks = (one.environ.get("RANK_TABLE_FILE") for one in job.ranks.values())
+    seen += [Path(path) for path in ranks if path]
+    if not seen:
+        collector.leave_out("the rank table", "neither an event nor a rank names one")
+    found = []
+    for path in dict.fromkeys(seen):
+        content = _table(collector, path)
+        if content is not None:
+            collector.add_text(member_name(FOLDER, path.name), str(path), content)
+            found.append(content)
+    return found
+
+
+def _table(collector: Collector, path: Path) -> bytes | None:
+    """The content, if it is a rank table: its path was told, and may be that of anything."""
+    try:
+        content = collector.disks.ask(path.parent, lambda: read_regular_file(path, MAX_BYTES))
+        if b'"server_' in content and isinstance(orjson.loads(content), dict):
+            return content
+        collector.leave_out(str(path), "it is no rank table")
+    except orjson.JSONDecodeError:
+        collector.leave_out(str(path), "it is no rank table")
+    except OSError as error:
+        collector.leave_out(str(path), reason_of(error))
+    return None
+
+
+def add_logs(collector: Collector, job: KnownJob, roots: Sequence[PlogRoot]) -> None:
+    """Take the logs of the ranks and of CANN, in the room that is left."""
+    logs, first = job.logs()
+    beside_plogs = collector.room - size_of_plogs(collector.disks, roots)
+    room = max(collector.room * LOGS_OF_FOUR // 4, beside_plogs)
+    add_rank_logs(collector, logs, first, room)
+    add_plogs(collector, roots)
+
+
+def plog_roots(
+    disks: Disks, job: KnownJob | None, state_file: Path, environ: Mapping[str, str]
+) -> list[PlogRoot]:
+    """Where CANN writes: as the ranks say, as supervisors tell it, as ``environ`` says.
+
+    What is not in a directory of the job's own counts from the beginning of the job.
+    """
+    own = log_root(environ, Path.cwd())
+    if job is None:
+        return [PlogRoot(own)] if own is not None else []
+    directories = [state_file.parent, *(Path(one.log).parent for one in job.status.ranks)]
+    found = job_roots(directories, job.status.job_id, disks)
+    told = (log_root(one.environ, one.cwd) for one in (*job.ranks.values(), job.supervisor))
+    names = {root.path for root in found}
+    since = job.story.began or 0.0
+    return found + [PlogRoot(path, since) for path in _others(chain(told, [own]), names)]
+
+
+def _others(paths: Iterable[Path | None], known: set[Path]) -> list[Path]:
+    return [path for path in dict.fromkeys(paths) if path is not None and path not in known]

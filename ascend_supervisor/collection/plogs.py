@@ -1,0 +1,92 @@
+"""CANN's own logs of processes (plog), the newest first.
+
+Their directories are merged as ascend-fd wants them: ``process_log/debug/plog/plog-PID_TIME.log``
+and ``process_log/run/device-ID/device-PID_TIME.log``, whatever rank they are of. The names hold the
+pid; the manifest has the places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from ascend_supervisor.collection.collector import NO_ROOM, Collector
+from ascend_supervisor.collection.disks import Disks, FileEntry
+from ascend_supervisor.collection.member_names import member_name
+
+FOLDER = "process_log"
+MOST_FILES = 20_000
+_NAME = re.compile(r"(?:plog|device)-[0-9]{1,10}_[0-9]{1,20}\.log", re.ASCII)
+_KINDS = ("debug", "run", "security", "")
+"""The last is the layout of CANN 5.0 and before."""
+_FOLDER = re.compile(r"plog|device-[0-9]{1,5}", re.ASCII)
+
+
+class PlogRoot(Struct, frozen=True):
+    """Where CANN writes; files that were last written before ``since`` are of other jobs."""
+
+    path: Path
+    since: float = 0.0
+
+
+class Plog(Struct, frozen=True):
+    """A file, and the parts of its name in the archive."""
+
+    file: FileEntry
+    parts: tuple[str, ...]
+
+
+def add_plogs(collector: Collector, roots: Iterable[PlogRoot]) -> None:
+    """Take the files below ``roots`` as long as there is room."""
+    found = {plog.file.path: plog for root in roots for plog in plogs_below(collector.disks, root)}
+    newest = sorted(found.values(), key=_newest_first)
+    number = size = 0
+    for plog in newest[:MOST_FILES]:
+        if collector.room:
+            collector.add_file(member_name(FOLDER, *plog.parts), plog.file.path)
+        else:
+            number, size = number + 1, size + plog.file.size
+    if number:
+        collector.leave_out(f"{number} older logs of CANN with {size} bytes", NO_ROOM)
+    if len(newest) > MOST_FILES:
+        collector.leave_out(
+            f"{len(newest) - MOST_FILES} older logs of CANN", f"{MOST_FILES} files are enough"
+        )
+
+
+def size_of_plogs(disks: Disks, roots: Iterable[PlogRoot]) -> int:
+    """The bytes of all of them."""
+    return sum(plog.file.size for root in roots for plog in plogs_below(disks, root))
+
+
+def plogs_below(disks: Disks, root: PlogRoot) -> Iterator[Plog]:
+    """The logs below a directory; nothing of what cannot be read."""
+    for kind in _KINDS:
+        place = root.path / kind if kind else root.path
+        for folder in disks.directories_in(place):
+            if _FOLDER.fullmatch(folder.name):
+                yield from _plogs_in(disks, folder, kind, root.since)
+
+
+def _plogs_in(disks: Disks, folder: Path, kind: str, since: float) -> Iterator[Plog]:
+    try:
+        files = disks.files_in(folder)
+    except OSError:
+        return
+    for file in files:
+        if _NAME.fullmatch(file.path.name) and file.mtime >= since:
+            yield Plog(file, tuple(filter(None, (kind, folder.name, file.path.name))))
+
+
+def job_roots(directories: Iterable[Path], job_id: str, disks: Disks) -> list[PlogRoot]:
+    """Where a supervisor tells CANN to write, below the directories of its logs."""
+    usual = (one / job_id / "ascend" / "process_log" for one in dict.fromkeys(directories))
+    return [PlogRoot(root) for one in islice(usual, 100) for root in disks.directories_in(one)]
+
+
+def _newest_first(plog: Plog) -> tuple[float, str]:
+    return -plog.file.mtime, plog.file.path.name

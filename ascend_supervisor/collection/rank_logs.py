@@ -1,0 +1,74 @@
+"""The logs of the ranks: of each the end first, and most of the ranks that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from ascend_supervisor.collection.collector import NO_ROOM, Collector
+from ascend_supervisor.collection.disks import Disks, FileEntry
+from ascend_supervisor.collection.member_names import member_name
+from ascend_supervisor.collection.shares import shares_with_first
+from ascend_supervisor.files.regular_file import reason_of
+
+FOLDER = "logs"
+MOST_ROTATED = 1000
+
+
+def add_rank_logs(collector: Collector, logs: Sequence[Path], first: int, room: int) -> None:
+    """Take at most ``room`` bytes of these logs; half of that is for the ``first`` of them."""
+    sizes = sizes_of(collector.disks, logs)
+    for log, share in zip(logs, shares_with_first(sizes, room, first), strict=True):
+        _add_log(collector, log, share)
+
+
+def sizes_of(disks: Disks, logs: Sequence[Path]) -> list[int]:
+    """The bytes of each log, with its rotated files and those of earlier starts."""
+    files = _by_directory(disks, {log.parent for log in logs})
+    return [sum(one.size for one in _parts(log, files)) for log in logs]
+
+
+def _by_directory(disks: Disks, directories: Iterable[Path]) -> list[FileEntry]:
+    found: list[FileEntry] = []
+    for directory in directories:
+        try:
+            found += disks.files_in(directory)
+        except OSError:  # the log itself will say why
+            continue
+    return found
+
+
+def _parts(log: Path, files: Iterable[FileEntry]) -> list[FileEntry]:
+    """The files of this log: its own name, and what rotation and earlier starts have added."""
+    return [
+        one
+        for one in files
+        if one.path.parent == log.parent
+        and (one.path.name == log.name or one.path.name.startswith(f"{log.name}."))
+    ]
+
+
+def _add_log(collector: Collector, log: Path, share: int) -> None:
+    """The newest file first, each from its end, until the share is used up."""
+    files = sorted(_parts(log, _by_directory(collector.disks, [log.parent])), key=_newest_first)
+    if not files:
+        collector.add_file(member_name(FOLDER, log.name), log, share)  # which says what is wrong
+        return
+    with ExitStack() as open_files:
+        # A name means nothing after a rotation, so all are opened before the first is read.
+        opened = []
+        for one in files[:MOST_ROTATED]:
+            try:
+                opened.append(open_files.enter_context(collector.disks.opened(one.path)))
+            except OSError as error:
+                collector.leave_out(str(one.path), reason_of(error))
+        for file in opened:
+            if not share and file.size:
+                collector.leave_out(str(file.path), NO_ROOM)
+                continue
+            share -= collector.add_open_file(member_name(FOLDER, file.path.name), file, share)
+
+
+def _newest_first(file: FileEntry) -> tuple[float, str]:
+    return -file.mtime, file.path.name

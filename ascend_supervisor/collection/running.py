@@ -1,0 +1,46 @@
+"""A supervisor or a rank that runs, as /proc shows it: its words, variables and directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from ascend_supervisor.processes import proc
+
+
+class RunningProcess(Struct, frozen=True):
+    """What /proc shows of a process; nothing of one that is gone, or of another user."""
+
+    words: tuple[str, ...] = ()
+    environ: Mapping[str, str] = {}
+    cwd: Path = Path("/")
+
+    def option(self, name: str) -> Path | None:
+        """The path that a supervisor was given with ``--name``, or by its variable."""
+        variable = f"ASCEND_SUPERVISOR_{name.upper().replace('-', '_')}"
+        found = _option_in(self.words, f"--{name}") or self.environ.get(variable)
+        return self.cwd / found if found else None
+
+
+def shown(pid: int) -> RunningProcess:
+    """What can be seen of the process ``pid``."""
+    environ = {os.fsdecode(name): os.fsdecode(value) for name, value in proc.environ(pid).items()}
+    cwd = Path("/")
+    with suppress(OSError):
+        cwd = Path(f"/proc/{pid}/cwd").readlink()
+    return RunningProcess(tuple(proc.words(pid)), environ, cwd)
+
+
+def _option_in(words: Sequence[str], flag: str) -> str | None:
+    """The value of an option, before the command of the ranks begins."""
+    own = words[: words.index("--")] if "--" in words else words
+    for word, following in zip(own, (*own[1:], ""), strict=False):
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+        if word == flag:
+            return following
+    return None

@@ -1,0 +1,92 @@
+"""What an event log tells of a job's files: its logs, stacks, rank table, and who failed first.
+
+Nothing in it is trusted: what is not as expected is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from msgspec import Struct, field
+
+MOST_LOOKS = 10
+"""So many of the latest directories with stacks are taken."""
+MOST_LOGS = 10_000
+_WANTED = (
+    b'"process.started"',
+    b'"process.exited"',
+    b'"stacks.taken"',
+    b'"rank_table.ready"',
+    b'"supervisor.started"',
+)
+
+
+class Story(Struct):
+    """``logs`` in the order of their ranks' first starts; ``failed`` are those that failed first.
+
+    ``began`` is when the first event was written (Unix time, seconds).
+    """
+
+    logs: dict[str, int | None] = field(default_factory=dict)
+    failed: list[int] = field(default_factory=list)
+    stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rank_table: str | None = None
+    this_server: str | None = None
+    began: float | None = None
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Take what the next event tells."""
+        match event:
+            case {"event": "process.started", "log": str(log), "rank": int() | None as rank}:
+                if len(self.logs) < MOST_LOGS:
+                    self.logs.setdefault(log, rank)
+            case {"event": "process.exited", "first_failure": True, "rank": int(rank)}:
+                self.failed = [*(one for one in self.failed if one != rank), rank]
+            case {"event": "stacks.taken", "directory": str(directory), "files": list(files)}:
+                names = tuple(name for name in files if isinstance(name, str) and "/" not in name)
+                self.stacks.pop(directory, None)
+                self.stacks[directory] = names
+            case {"event": "rank_table.ready", "path": str(path)}:
+                self.rank_table = path
+                label = event.get("this_server")
+                self.this_server = label if isinstance(label, str) else None
+            case {"event": "supervisor.started"}:
+                self.began = self.began or _moment(event)
+            case _:
+                pass
+
+    @property
+    def looks(self) -> list[tuple[Path, tuple[str, ...]]]:
+        """The latest directories with stacks, and their files."""
+        return [(Path(place), files) for place, files in list(self.stacks.items())[-MOST_LOOKS:]]
+
+
+def story_of(pieces: Iterable[bytes]) -> Story:
+    """What event logs tell, from their bytes in the order of time; half a line is no event."""
+    story, rest = Story(), b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if any(name in line for name in _WANTED):
+                _hear_line(story, line)
+    return story
+
+
+def _hear_line(story: Story, line: bytes) -> None:
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return
+    if isinstance(event, dict):
+        story.hear(event)
+
+
+def _moment(event: dict[str, Any]) -> float | None:
+    try:
+        return datetime.fromisoformat(str(event.get("ts")).replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        return None

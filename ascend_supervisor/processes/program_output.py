@@ -1,0 +1,104 @@
+"""What a program prints within a time; after that it is killed, with its process group.
+
+For a program that supervises nobody: the answer is waited for here, whoever else waits.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+_PIECE_BYTES = 64 * 1024
+GONE_SECONDS = 1.0
+"""How long a killed process may take to be gone; one that is stuck in a driver is left."""
+
+
+class ProgramOutput(Struct, frozen=True):
+    """What was printed, stdout and stderr in one; ``trouble`` says why it is not all, if it is not.
+
+    ``is_late``: it was killed because it took too long.
+    """
+
+    text: bytes
+    trouble: str = ""
+    is_late: bool = False
+
+
+def output_of(
+    command: Sequence[str],
+    seconds: float,
+    most: int,
+    environ: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+) -> ProgramOutput:
+    """The first ``most`` bytes that ``command`` prints within so many seconds.
+
+    Its stdin is empty. It starts in a process group of its own, nothing of which is left.
+    """
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=environ,
+            cwd=cwd,
+        )
+    except OSError as error:
+        return ProgramOutput(b"", f"it cannot be started: {error.strerror or error}")
+    assert process.stdout is not None  # noqa: S101  (it is a pipe)
+    end = time.monotonic() + seconds
+    with process.stdout as pipe:
+        text, trouble = _read(pipe.fileno(), end, most)
+    if not trouble and not _has_ended(process, end - time.monotonic()):
+        trouble = "it has closed its output and runs on"
+    _kill(process)
+    is_late = bool(trouble) and time.monotonic() >= end
+    if is_late:
+        trouble = f"it was killed: it has not ended within {seconds:g} s"
+    elif not trouble and process.returncode:
+        trouble = _status(process.returncode)
+    return ProgramOutput(text, trouble, is_late)
+
+
+def _read(pipe: int, end: float, most: int) -> tuple[bytes, str]:
+    """What comes until ``end`` (monotonic seconds), and why it is not all."""
+    pieces: list[bytes] = []
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while most > 0:
+        left = end - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            return b"".join(pieces), "it is late"
+        piece = os.read(pipe, min(most, _PIECE_BYTES))
+        if not piece:
+            return b"".join(pieces), ""
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces), "it was killed: it prints more than is kept"
+
+
+def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(seconds, 0))
+    return process.returncode is not None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of it; while it was not waited for, nobody else can have its number."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        _has_ended(process, GONE_SECONDS)
+
+
+def _status(code: int) -> str:
+    return f"it exited with status {code}" if code > 0 else f"it was killed by signal {-code}"

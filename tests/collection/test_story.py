@@ -1,0 +1,47 @@
+"""What an event log tells of a job's files; nothing in it is trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ascend_supervisor.collection.story import Story, story_of
+
+
+def events(*found: object) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in found)
+
+
+TOLD = events(
+    {"event": "supervisor.started", "ts": "1970-01-01T00:01:00Z"},
+    {"event": "rank_table.ready", "path": "t.json", "this_server": "pod-0"},
+    {"event": "process.started", "rank": 0, "log": "/l/0"},
+    {"event": "process.started", "rank": None, "log": "/l/launcher"},
+    {"event": "process.exited", "rank": 3, "first_failure": True},
+    {"event": "process.exited", "rank": 2, "first_failure": False},
+    {"event": "process.exited", "rank": 1, "first_failure": True},
+    {"event": "process.exited", "rank": 3, "first_failure": True},
+    {"event": "stacks.taken", "directory": "/s", "files": ["a.txt", "../b", 3]},
+    {"event": "supervisor.started", "ts": "1970-01-01T00:02:00Z"},
+)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_a_story_is_told_whatever_pieces_it_comes_in(size):
+    pieces = [TOLD[at : at + size] for at in range(0, len(TOLD), size)]
+    story = story_of(pieces)
+    assert story.logs == {"/l/0": 0, "/l/launcher": None}
+    assert story.failed == [1, 3]
+    assert story.looks == [(Path("/s"), ("a.txt",))]
+    assert (story.rank_table, story.this_server, story.began) == ("t.json", "pod-0", 60.0)
+
+
+def test_what_is_no_event_is_left_out():
+    found = events(
+        *([], 3, {"event": 7}, {"event": "process.started", "log": 3, "rank": 1}),
+        {"event": "stacks.taken", "directory": None, "files": 3},
+        {"event": "supervisor.started", "ts": "yesterday"},
+    )
+    assert story_of([b'\xff{"event": "process.started"\n', found, b'{"event": "process']) == Story()
