@@ -153,6 +153,24 @@ def test_status_shows_how_and_why_a_job_ended(supervised):
     ]
 
 
+def test_a_report_tells_the_job_while_it_runs_and_after_its_end(supervised, speech, tmp_path):
+    source = (
+        f"for line in open({str(tmp_path / 'speech')!r}):\n"
+        "    if line: raise ValueError('shard 17 is <b>truncated</b>')"
+    )
+    job = supervised("--standalone", "1", *python(source))
+    until_named(job, 1)
+    assert "these events do not tell its end" in ctl("report", "--text", environ=beside(job)).stdout
+    speech("go on")
+    assert job.end() == 1
+    text = ctl("report", "--text", environ=beside(job)).stdout
+    assert "rank 0 on job-test-0 failed first, in generation 0\n" in text
+    assert "ValueError: shard 17 is <b>truncated</b>\n" in text
+    found = ctl("report", "--lang", "zh", environ=beside(job))
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "ValueError: shard 17 is &lt;b&gt;truncated&lt;/b&gt;" in found.stdout
+
+
 def test_status_says_plainly_that_the_supervisor_was_killed(supervised):
     job = supervised("--standalone", "2", *python(UP))
     until_running(job, 2)
