@@ -7,6 +7,7 @@ the page, by classes. drawsvg, which escapes texts but not attributes, gets no f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import drawsvg as draw
@@ -14,6 +15,7 @@ import drawsvg as draw
 from ascend_supervisor.events.words import about, listed, run_text, runs
 from ascend_supervisor.report.axis import SECOND, Axis
 from ascend_supervisor.report.curve import Curve
+from ascend_supervisor.report.flags import PlacedFlag
 from ascend_supervisor.report.rows import drawn, lanes
 from ascend_supervisor.report.servers import DrawnBar, RankLife, ReportedServer
 from ascend_supervisor.report.words import Words
@@ -23,42 +25,48 @@ NAME, BAR, LANE, FLAG, GAP = 17, 16, 6, 14, 9
 CURVE = 180
 
 
-class Flag(NamedTuple):
-    """A moment on a server with a text of ours."""
-
-    at: int
-    text: str
-
-
 def timeline(
     servers: Sequence[ReportedServer],
     axis: Axis,
     shortest: int,
-    flags: Mapping[str, Sequence[Flag]],
+    flags: Mapping[str, Sequence[PlacedFlag]],
     words: Words,
 ) -> str:
     """A row for each server, with its flags; what is shorter than ``shortest`` is put together."""
-    rows = [lanes(server, shortest) for server in servers]
-    tops = [0]
-    for server, found in zip(servers, rows, strict=True):
-        row = NAME + BAR + LANE * len(found) + (FLAG if server.host in flags else 0) + GAP
-        tops.append(tops[-1] + row)
+    rows = [
+        _ServerRow(server, lanes(server, shortest), flags.get(server.host, ()))
+        for server in servers
+    ]
+    tops = [0, *accumulate(row.height for row in rows)]
     picture = _picture(tops[-1] + TEXT + 6, words["timeline"])
     _grid(picture, axis, tops[-1])
-    for server, found, top in zip(servers, rows, tops, strict=False):
-        picture.append(draw.Text(server.host, TEXT, 0, top + TEXT, class_="name"))
+    for row, top in zip(rows, tops, strict=False):
+        picture.append(draw.Text(row.server.host, TEXT, 0, top + TEXT, class_="name"))
         y = top + NAME
-        for bar in drawn(server.bars, shortest):
+        for bar in drawn(row.server.bars, shortest):
             _bar(picture, f"k-{bar.kind}", bar, axis, y, BAR, _of_bar(bar, axis, words))
         y += BAR
-        for lives in found:
+        for lives in row.lives:
             for life in lives:
                 kind = "k-failed" if life.failed else "k-life"
                 _bar(picture, kind, life, axis, y + 1, LANE - 2, _of_life(life, words))
             y += LANE
-        for flag in flags.get(server.host, ()):
-            _flag(picture, axis.place(flag.at), top + NAME - 3, y + FLAG, flag.text)
+        for flag in row.flags:
+            _flag(picture, flag, top + NAME - 3, y)
     return _svg(picture)
+
+
+class _ServerRow(NamedTuple):
+    """What is drawn of a server, from above."""
+
+    server: ReportedServer
+    lives: Sequence[Sequence[RankLife]]
+    flags: Sequence[PlacedFlag]
+
+    @property
+    def height(self) -> int:
+        flags = max((flag.lane + 1 for flag in self.flags), default=0)
+        return NAME + BAR + LANE * len(self.lives) + FLAG * flags + GAP
 
 
 def account(seconds: Mapping[str, float], words: Words) -> str:
@@ -152,17 +160,9 @@ def _of_life(life: RankLife, words: Words) -> str:
     return f"{ranks}, {words['generation'].format(generation=life.generation)}"
 
 
-def _flag(picture: draw.Drawing, place: float, top: int, bottom: int, text: str) -> None:
-    """A line across the bars, and below them its text on the side that has more room."""
-    x, is_left = f"{place}%", place > 50  # noqa: PLR2004
+def _flag(picture: draw.Drawing, flag: PlacedFlag, top: int, lives_end: int) -> None:
+    """A line across the bars, and its text below them."""
+    x, bottom = f"{flag.place}%", lives_end + FLAG * (flag.lane + 1)
     picture.append(_line(x, top, x, bottom, class_="flag"))
-    said = draw.Text(
-        text,
-        TEXT,
-        x,
-        bottom,
-        dx=-4 if is_left else 4,
-        class_="number",
-        text_anchor="end" if is_left else "start",
-    )
-    picture.append(said)
+    aside = {"dx": -4, "text_anchor": "end"} if flag.is_left else {"dx": 4}
+    picture.append(draw.Text(flag.text, TEXT, x, bottom, class_="number", **aside))

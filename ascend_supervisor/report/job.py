@@ -82,8 +82,8 @@ class ReportedJob(Struct, frozen=True):
     """A job, as its servers tell it.
 
     ``exits`` has the last end of each host that has ended; it is empty while the job runs, or if
-    every supervisor was killed. ``steps`` is how many steps there are in all. Times are
-    microseconds since the epoch.
+    every supervisor was killed. ``generations`` has the number of the last one of each host.
+    ``steps`` is how many steps there are in all. Times are microseconds since the epoch.
     """
 
     name: str
@@ -93,14 +93,18 @@ class ReportedJob(Struct, frozen=True):
     failures: tuple[ReportedFailure, ...]
     starts: tuple[FirstWord, ...]
     exits: tuple[LastWord, ...]
+    generations: Mapping[str, int]
     world_size: int | None
     steps: int | None
     restarts: int
 
     @property
     def is_over(self) -> bool:
-        """Whether the supervisor of each server that had the last word has ended."""
-        return len(self.exits) == len(self.servers)
+        """Whether each server has ended, or was lost before the last generation."""
+        ended = {one.host for one in self.exits}
+        last = max(self.generations.values(), default=0)
+        left = (server.host for server in self.servers if server.host not in ended)
+        return bool(ended) and all(self.generations.get(host, last) < last for host in left)
 
     @property
     def last_failure(self) -> ReportedFailure | None:
@@ -141,20 +145,31 @@ class ReportedJob(Struct, frozen=True):
         return _OF_CODES.get(end.code, "read_sentence")
 
     @property
-    def account(self) -> Mapping[str, float]:
-        """What the time was spent on, in seconds: of the server that tells most of it.
+    def _accountant(self) -> LastWord | None:
+        """The server whose account has most of the training."""
+        told = (one for one in self.exits if one.account)
+        return max(told, key=lambda one: one.account.get("training", 0.0), default=None)
 
-        Where none tells it, because no step was seen or the job has not ended, that of its bars.
+    @property
+    def account(self) -> Mapping[str, float]:
+        """What the time was spent on, in seconds.
+
+        Where nobody tells it, because no step was seen or the job has not ended, it is that of the
+        bars of one server.
         """
-        told = [one.account for one in self.exits if one.account]
-        drawn = [{**server.seconds} for server in self.servers]
-        most = max(told or drawn, key=lambda one: sum(one.values()), default={})
+        told = self._accountant
+        drawn = (server.seconds for server in self.servers)
+        most = (
+            max(drawn, key=lambda one: sum(one.values()), default={})
+            if told is None
+            else told.account
+        )
         return {name: most[name] for name in CATEGORIES if name in most}
 
     @property
     def trained(self) -> str:
         """The account in a sentence; empty if none was told."""
-        return next((one.trained for one in self.exits if one.trained), "")
+        return "" if self._accountant is None else self._accountant.trained
 
 
 class _JobSoFar(Struct):
@@ -166,6 +181,7 @@ class _JobSoFar(Struct):
     starts: list[FirstWord] = field(default_factory=list)
     exits: dict[str, LastWord] = field(default_factory=dict)
     ends: dict[str, GenerationEnds] = field(default_factory=dict)
+    generations: dict[str, int] = field(default_factory=dict)
     world_size: int | None = None
     steps: int | None = None
     scheduled: dict[str, int] = field(default_factory=dict)
@@ -184,6 +200,8 @@ class _JobSoFar(Struct):
                 self.starts.append(_start(event, host, at))
             case "supervisor.exited":
                 self.exits[host] = _exit(event, host, at)
+            case "generation.started":
+                self.generations[host] = number(event, "generation") or 0
             case "restart.scheduled":
                 self.scheduled[host] = self.scheduled.get(host, 0) + 1
             case "rank_table.ready":
@@ -219,6 +237,7 @@ def job(events: Iterable[ToldEvent]) -> ReportedJob | None:
         failures(end for one in told.ends.values() for end in one.told),
         tuple(told.starts),
         tuple(told.exits.values()),
+        told.generations,
         told.world_size,
         told.steps,
         max(told.scheduled.values(), default=0),

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from ascend_supervisor.report import chart
 from ascend_supervisor.report.axis import Axis
 from ascend_supervisor.report.curve import curve
+from ascend_supervisor.report.flags import Flag, placed
 from ascend_supervisor.report.job import ReportedJob
 from ascend_supervisor.report.rows import finest, halves, ordered
 from ascend_supervisor.report.sentences import Sentences, sentences, utc
@@ -60,9 +61,10 @@ def _shown(job: ReportedJob) -> list[str]:
 
 def _charts(job: ReportedJob, said: Sentences, words: Words) -> Mapping[str, object]:
     axis = Axis(job.begin, job.end)
-    flags: dict[str, list[chart.Flag]] = {}
+    told: dict[str, list[Flag]] = {}
     for failure in said.failures:
-        flags.setdefault(failure.host, []).append(chart.Flag(failure.at, failure.flag))
+        told.setdefault(failure.host, []).append(Flag(failure.at, failure.flag))
+    flags = {host: placed(of_host, axis) for host, of_host in told.items()}
     shortest = finest(axis, len(job.servers))
     first_ones, others = halves(ordered(job.servers, job.failures))
     found = curve(job.servers, axis, job.steps)

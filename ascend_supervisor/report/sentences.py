@@ -16,7 +16,7 @@ from ascend_supervisor.report.words import Words
 
 FIRST_FAILURES, LAST_FAILURES = 30, 10
 """So many are told; what lies between is counted."""
-MOST_OTHERS, MOST_SETTINGS = 20, 5
+MOST_OTHERS, MOST_HOSTS = 20, 64
 _UNNAMED = "failed first, in generation"
 
 
@@ -122,6 +122,9 @@ def _lead(job: ReportedJob, words: Words) -> Iterator[tuple[str, str]]:
 def why(end: GenerationEnd) -> str:
     """The cause without what names the rank, which is said before it."""
     who, _, rest = end.cause.partition(": ")
+    named = f"rank {end.rank} "
+    if who.startswith("server ") and rest.startswith(named):
+        return f"it {rest.removeprefix(named)}"
     return rest if rest and _UNNAMED in who else end.cause
 
 
@@ -166,13 +169,14 @@ def _told(job: ReportedJob, number: int, failure: ReportedFailure, words: Words)
 
 
 def _settings(starts: Sequence[FirstWord], words: Words) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Those of the first start, and of others that differ from all before."""
-    seen: set[tuple[str, ...]] = set()
-    for start in starts:
-        if start.settings not in seen and len(seen) < MOST_SETTINGS:
-            differ = words["settings.differ"].format(host=start.host)
-            yield (differ if seen else ""), start.settings
-        seen.add(start.settings)
+    """Those of the first start, and what others have besides."""
+    first = starts[0].settings if starts else ()
+    yield "", first
+    others = {start.host: [one for one in start.settings if one not in first] for start in starts}
+    for host, settings in [*((host, found) for host, found in others.items() if found)][
+        :MOST_HOSTS
+    ]:
+        yield words["settings.differ"].format(host=host), tuple(settings)
 
 
 def _versions(job: ReportedJob, words: Words) -> Iterator[str]:

@@ -43,7 +43,7 @@ def test_the_first_sentence_says_what_came_of_it_and_who_failed_first():
     )
     said = lead(LOSING)
     assert said["Why"] == HANGS
-    assert said["The first of 2 failures"].endswith(f"it exited with status 1 after 29.0 s: {NAN}")
+    assert said["The first of 2 causes"].endswith(f"it exited with status 1 after 29.0 s: {NAN}")
     assert said["What to do"].startswith("Look where the ranks wait")
 
 
@@ -83,6 +83,36 @@ def test_generations_with_one_number_that_ran_at_other_times_are_other_failures(
     assert [failure.first.generation for failure in told([*LOSING, *again]).failures] == [
         *(0, 1, 0, 1)
     ]
+
+
+def life(host: str, number: int, at: float, *after):
+    return on(host, [event("generation.started", at, generation=number), *after])
+
+
+def test_a_server_that_was_lost_before_the_last_generation_does_not_keep_the_job_open():
+    end = event(
+        "supervisor.exited", 50, exit_code=0, reason="all ranks of all servers ended with 0"
+    )
+    assert told([*life("a", 0, 1), *life("a", 1, 40, end), *life("b", 0, 1)]).advice == "nothing"
+    assert told([*life("a", 0, 1, end), *life("b", 0, 1)]).advice == "look_open"
+
+
+def test_the_cause_that_servers_agree_on_is_told_once():
+    cause = "server 1: rank 3 was killed by SIGKILL"
+    events = [*ended("pod-0", 22, cause), *ended("pod-1", 21, cause, rank=3)]
+    assert headline(events).endswith("rank 3 on pod-1 failed first, in generation 0")
+    assert lead(events)["Why"] == "it was killed by SIGKILL"
+
+
+def test_of_other_servers_only_the_settings_are_told_that_differ():
+    first = event("supervisor.started", 0, settings=["servers=2 (file)", "node-rank=0 (file)"])
+    other = event("supervisor.started", 0, settings=["servers=2 (file)", "node-rank=1 (file)"])
+    same = event("supervisor.started", 0, settings=["servers=2 (file)"])
+    events = [*on("a", [first]), *on("b", [other]), *on("c", [same])]
+    assert sentences(told(events), WORDS["en"]).settings == (
+        ("", ("servers=2 (file)", "node-rank=0 (file)")),
+        ("Settings of b", ("node-rank=1 (file)",)),
+    )
 
 
 ADVICES = [
@@ -137,7 +167,7 @@ def test_of_very_many_failures_the_first_and_the_last_are_told():
     ]
     said = sentences(told(events), WORDS["en"])
     assert [one.number for one in said.failures] == [*range(1, 31), *range(41, 51)]
-    assert said.failures_more == "10 more failures are not shown."
+    assert said.failures_more == "10 more are not shown."
 
 
 def test_every_word_has_its_translation():

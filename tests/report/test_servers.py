@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.report.axis import Axis
+from ascend_supervisor.report.axis import SECOND, Axis
+from ascend_supervisor.report.flags import Flag, placed
 from ascend_supervisor.report.rows import drawn, halves, lanes
 from ascend_supervisor.report.servers import DrawnBar, ReportedServer, servers
 from tests.report.logs import BEGIN, LOSING, on
@@ -86,6 +87,22 @@ def test_of_many_servers_some_are_shown_at_once():
     many = servers([one for host in range(20) for one in on(f"pod-{host:02}", LOSING[:2])])
     assert [len(half) for half in halves(many)] == [8, 12]
     assert [len(half) for half in halves(many[:12])] == [12, 0]
+
+
+@pytest.mark.parametrize("moments", [range(5), [0, 1, 50, 51, 99, 100], [100] * 5, range(0, 99, 9)])
+def test_flags_cover_neither_each_other_nor_the_lines_of_others(moments):
+    found = placed(
+        [Flag(at * SECOND, f"{at}: rank 7") for at in moments], Axis(0, 100 * SECOND), 340
+    )
+    texts = [one for one in found if one.text]
+    assert [one.place for one in found] == [*moments]
+    assert len(texts) >= min(len(moments), 5)
+    for one, other in permutations(texts, 2):
+        assert 0 <= one.begin < one.end <= 100
+        if one.lane == other.lane:
+            assert one.end <= other.begin or other.end <= one.begin
+        elif one.lane > other.lane:  # its line goes through the lane of the other
+            assert not other.begin < one.place < other.end
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 59, 3600, 86_400, 400 * 86_400])
