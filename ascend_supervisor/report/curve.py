@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from msgspec import Struct
 
@@ -33,29 +34,27 @@ def curve(servers: Sequence[ReportedServer], axis: Axis, steps: int | None) -> C
     if told is None or not told.levels:
         return None
     furthest = max(level.step for level in told.levels)
-    points = [*_thinned(told.levels, axis.length // MOST_POINTS)]
+    first = {bar.generation: bar.begin for bar in told.bars[::-1] if bar.kind == "start"}
+    starts = tuple(sorted(first.values()))
+    lives = groupby(told.levels, lambda level: bisect_right(starts, level.at))
+    points = ([*_thinned(life, axis.length // MOST_POINTS)] for _, life in lives)
     saved = max((one.checkpoints for one in servers), key=len)
     return Curve(
-        tuple((one, other) for one, other in pairwise(points) if one.step <= other.step),
+        tuple(line for life in points for line in pairwise(life)),
         tuple(_thinned(saved, axis.length // MOST_MARKS)),
-        tuple(
-            {bar.generation: bar.begin for bar in told.bars[::-1] if bar.kind == "start"}.values()
-        ),
+        starts,
         max(steps or 0, furthest, 1),
     )
 
 
 def _thinned(levels: Iterable[StepAt], shortest: int) -> Iterator[StepAt]:
-    """Without those that come too soon after one that is kept, but for turns back."""
+    """Without those that come too soon after one that is kept; the last is kept."""
     kept: StepAt | None = None
     last: StepAt | None = None
     for level in levels:
-        back = last is not None and level.step < last.step
-        if back and last is not None and last is not kept:
-            yield last
-        if kept is None or back or level.at - kept.at >= shortest:
+        last = level
+        if kept is None or level.at - kept.at >= shortest:
             yield level
             kept = level
-        last = level
     if last is not None and last is not kept:
         yield last

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.report.axis import SECOND, Axis
+from ascend_supervisor.report.curve import curve
 from ascend_supervisor.report.flags import Flag, placed
 from ascend_supervisor.report.rows import drawn, halves, lanes
 from ascend_supervisor.report.servers import DrawnBar, ReportedServer, servers
-from tests.report.logs import BEGIN, LOSING, on
+from tests.report.logs import BEGIN, LOSING, event, on
 
 STORIES = sorted((Path(__file__).parents[1] / "data" / "timelines").iterdir())
 
@@ -87,6 +88,23 @@ def test_of_many_servers_some_are_shown_at_once():
     many = servers([one for host in range(20) for one in on(f"pod-{host:02}", LOSING[:2])])
     assert [len(half) for half in halves(many)] == [8, 12]
     assert [len(half) for half in halves(many[:12])] == [12, 0]
+
+
+def test_the_curve_begins_anew_in_each_generation_and_ends_with_the_last_step():
+    found = curve(servers(LOSING), Axis(BEGIN * SECOND, (BEGIN + 108) * SECOND), 100)
+    assert found is not None
+    assert [(one.step, other.step) for one, other in found.lines] == [(1, 11), (7, 17)]
+    assert [level.step for level in found.checkpoints] == [10]
+    assert [at / SECOND - BEGIN for at in found.starts] == [10, 50]
+    assert [found.height(step, 200) for step in (0, 50, 100, 101)] == [200, 100, 0, 0]
+    many = [
+        *LOSING[:10],
+        *(event("training.progress", 21 + at / 100, step=2 + at) for at in range(5000)),
+    ]
+    found = curve(servers(many), Axis(BEGIN * SECOND, (BEGIN + 108) * SECOND), None)
+    assert found is not None
+    assert len(found.lines) < 550
+    assert found.lines[-1][1].step == found.most == 5001
 
 
 @pytest.mark.parametrize("moments", [range(5), [0, 1, 50, 51, 99, 100], [100] * 5, range(0, 99, 9)])
