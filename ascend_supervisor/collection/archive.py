@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable
 
 LEVEL = 1
-"""Of zlib: a server's logs are there in a third of the time of the usual 6, a tenth larger."""
+"""Of zlib: lines of a training take less than half of the time of the usual 6, and a fifth more."""
 MODE = 0o600
 _GZIP = 31
 """The window of zlib that makes it write gzip."""

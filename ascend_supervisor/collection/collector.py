@@ -30,6 +30,11 @@ class Collector:
     def leave_out(self, source: str, why: str) -> None:
         self.left_out.append(NotTaken(printable(source), printable(why)))
 
+    @property
+    def owners(self) -> frozenset[int] | None:
+        """Whose files and processes those of the job are; None for anybody's."""
+        return self.disks.owners
+
     def add_text(self, name: str, source: str, content: bytes, note: str | None = None) -> None:
         """All of ``content``, or nothing."""
         if len(content) > self.room:

@@ -53,7 +53,7 @@ class Disks:
     def __init__(
         self, owners: frozenset[int] | None = None, seconds: float = ANSWER_SECONDS
     ) -> None:
-        self._owners = owners
+        self.owners = owners
         self._seconds = seconds
         self._silent: set[Path] = set()
 
@@ -70,13 +70,15 @@ class Disks:
                 return call.answer
         except NoThread:
             return question()
+        except ValueError as error:  # NUL in the name: whoever told it is not to be trusted
+            raise OSError(errno.EINVAL, "no file can have this name") from error
         self._silent.add(directory)
         raise _late(self._seconds)
 
     @contextmanager
     def opened(self, path: Path) -> Iterator[OpenFile]:
         """The file; raises NotRegular for anything else, and OSError."""
-        file = self.ask(path.parent, partial(_open, path, self._owners))
+        file = self.ask(path.parent, partial(_open, path, self.owners))
         try:
             yield file
         finally:

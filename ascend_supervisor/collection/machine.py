@@ -59,13 +59,10 @@ def add_machine(collector: Collector, places: Iterable[Path]) -> None:
     _add_dmesg(collector)
 
 
-def add_process(collector: Collector, name: str, pid: int) -> None:
+def add_process(collector: Collector, name: str, pid: int, environ: Mapping[str, str]) -> None:
     """Take the limits, the cgroup and the masked environment of a process."""
-    environ = proc.environ(pid)
     if environ:
-        source = f"/proc/{pid}/environ"
-        text = masked_environment(environ)
-        collector.add_text(f"{FOLDER}/{name}.env", source, text, "masked by names and forms")
+        _add_environment(collector, name, f"/proc/{pid}/environ", environ)
     else:
         collector.leave_out(f"the environment of {name} (process {pid})", "it cannot be read")
     shown = "\n".join(_shown(f"/proc/{pid}/{file}") for file in ("limits", "cgroup", "status"))
@@ -74,10 +71,14 @@ def add_process(collector: Collector, name: str, pid: int) -> None:
 
 def add_own_environment(collector: Collector, environ: Mapping[str, str]) -> None:
     """Take the environment that whoever collects has, masked."""
-    pairs = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
-    text = masked_environment(pairs)
-    name = f"{FOLDER}/ascend-supervisorctl.env"
-    collector.add_text(name, "our own environment", text, "masked by names and forms")
+    _add_environment(collector, "ascend-supervisorctl", "our own environment", environ)
+
+
+def _add_environment(
+    collector: Collector, name: str, source: str, environ: Mapping[str, str]
+) -> None:
+    text = masked_environment(environ)
+    collector.add_text(f"{FOLDER}/{name}.env", source, text, "masked by names and forms")
 
 
 def first_line(text: bytes) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,9 +21,9 @@ _SECRET_WORDS = frozenset(
 _PEM = "PRIVATE KEY-----"
 
 
-def masked_environment(environ: Mapping[bytes, bytes]) -> bytes:
+def masked_environment(environ: Mapping[str, str]) -> bytes:
     """A line for each variable, in the order of their names."""
-    pairs = sorted((os.fsdecode(name), os.fsdecode(value)) for name, value in environ.items())
+    pairs = sorted(environ.items())
     lines = (f"{printable(name)}={printable(_masked(name, value))}" for name, value in pairs)
     return "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace")
 

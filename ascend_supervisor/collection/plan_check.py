@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import orjson
 
 from ascend_supervisor.collection.collector import Collector
 from ascend_supervisor.collection.machine import first_line
 from ascend_supervisor.collection.masked_values import masked_document
-from ascend_supervisor.files.regular_file import reason_of
+from ascend_supervisor.collection.running import RunningProcess
 from ascend_supervisor.files.to_json import to_json
-from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.program_output import output_of
 
 NAME = "supervisor/check.json"
@@ -25,26 +22,20 @@ SCRIPT, MODULE = "ascend-supervisor", "ascend_supervisor"
 CHECK = ("--check", "--json")
 
 
-def add_check(collector: Collector, pid: int) -> None:
-    """Take the plan of the supervisor ``pid``.
+def add_check(collector: Collector, supervisor: RunningProcess) -> None:
+    """Take the plan of a supervisor.
 
     Not if it is that of another user: its variables would steer what we start.
     """
-    command = checking(proc.words(pid))
-    place = Path(f"/proc/{pid}")
-    try:
-        if place.stat().st_uid != os.geteuid():
-            collector.leave_out(SUBJECT, f"process {pid} is that of another user")
-            return
-        directory = str((place / "cwd").readlink())
-    except OSError as error:
-        collector.leave_out(SUBJECT, reason_of(error))
+    command = checking(supervisor.words)
+    if not supervisor.is_ours:
+        collector.leave_out(SUBJECT, "the supervisor does not run as the user who collects")
         return
     if command is None:
-        collector.leave_out(SUBJECT, f"the command line of process {pid} is not as expected")
+        collector.leave_out(SUBJECT, "the command line of the supervisor is not as expected")
         return
-    environ = {os.fsdecode(name): os.fsdecode(value) for name, value in proc.environ(pid).items()}
-    said = output_of(command, SECONDS, MOST_BYTES, environ, directory)
+    directory = str(supervisor.cwd)
+    said = output_of(command, SECONDS, MOST_BYTES, supervisor.environ, directory)
     plan = _plan(said.text)
     if plan is None:
         collector.leave_out(SUBJECT, f"{said.trouble or 'no plan'}: {first_line(said.text)}")

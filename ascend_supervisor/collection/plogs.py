@@ -7,7 +7,6 @@ pid; the manifest has the places.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -17,13 +16,10 @@ from msgspec import Struct
 from ascend_supervisor.collection.collector import NO_ROOM, Collector
 from ascend_supervisor.collection.disks import Disks, FileEntry
 from ascend_supervisor.collection.member_names import member_name
+from ascend_supervisor.workers.plog_removal import FOLDER, KINDS, NAME
 
-FOLDER = "process_log"
+PROCESS_LOG = "process_log"
 MOST_FILES = 20_000
-_NAME = re.compile(r"(?:plog|device)-[0-9]{1,10}_[0-9]{1,20}\.log", re.ASCII)
-_KINDS = ("debug", "run", "security", "")
-"""The last is the layout of CANN 5.0 and before."""
-_FOLDER = re.compile(r"plog|device-[0-9]{1,5}", re.ASCII)
 
 
 class PlogRoot(Struct, frozen=True):
@@ -47,7 +43,7 @@ def add_plogs(collector: Collector, roots: Iterable[PlogRoot]) -> None:
     number = size = 0
     for plog in newest[:MOST_FILES]:
         if collector.room:
-            collector.add_file(member_name(FOLDER, *plog.parts), plog.file.path)
+            collector.add_file(member_name(PROCESS_LOG, *plog.parts), plog.file.path)
         else:
             number, size = number + 1, size + plog.file.size
     if number:
@@ -65,10 +61,10 @@ def size_of_plogs(disks: Disks, roots: Iterable[PlogRoot]) -> int:
 
 def plogs_below(disks: Disks, root: PlogRoot) -> Iterator[Plog]:
     """The logs below a directory; nothing of what cannot be read."""
-    for kind in _KINDS:
+    for kind in (*KINDS, ""):
         place = root.path / kind if kind else root.path
         for folder in disks.directories_in(place):
-            if _FOLDER.fullmatch(folder.name):
+            if FOLDER.fullmatch(folder.name):
                 yield from _plogs_in(disks, folder, kind, root.since)
 
 
@@ -78,7 +74,7 @@ def _plogs_in(disks: Disks, folder: Path, kind: str, since: float) -> Iterator[P
     except OSError:
         return
     for file in files:
-        if _NAME.fullmatch(file.path.name) and file.mtime >= since:
+        if NAME.fullmatch(file.path.name) and file.mtime >= since:
             yield Plog(file, tuple(filter(None, (kind, folder.name, file.path.name))))
 
 

@@ -13,7 +13,8 @@ from ascend_supervisor.collection.shares import shares_with_first
 from ascend_supervisor.files.regular_file import reason_of
 
 FOLDER = "logs"
-MOST_ROTATED = 1000
+MOST_FILES = 200
+"""Of one log: all are open at once."""
 
 
 def add_rank_logs(collector: Collector, logs: Sequence[Path], first: int, room: int) -> None:
@@ -58,7 +59,7 @@ def _add_log(collector: Collector, log: Path, share: int) -> None:
     with ExitStack() as open_files:
         # A name means nothing after a rotation, so all are opened before the first is read.
         opened = []
-        for one in files[:MOST_ROTATED]:
+        for one in files[:MOST_FILES]:
             try:
                 opened.append(open_files.enter_context(collector.disks.opened(one.path)))
             except OSError as error:

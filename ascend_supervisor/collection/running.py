@@ -13,11 +13,15 @@ from ascend_supervisor.processes import proc
 
 
 class RunningProcess(Struct, frozen=True):
-    """What /proc shows of a process; nothing of one that is gone, or of another user."""
+    """What /proc shows of a process; nothing of one that is gone, or of another user.
+
+    ``is_ours``: it is of our own user, so that what it names may be executed.
+    """
 
     words: tuple[str, ...] = ()
     environ: Mapping[str, str] = {}
     cwd: Path = Path("/")
+    is_ours: bool = False
 
     def option(self, name: str) -> Path | None:
         """The path that a supervisor was given with ``--name``, or by its variable."""
@@ -26,13 +30,24 @@ class RunningProcess(Struct, frozen=True):
         return self.cwd / found if found else None
 
 
-def shown(pid: int) -> RunningProcess:
-    """What can be seen of the process ``pid``."""
+def shown(pid: int, owners: frozenset[int] | None) -> RunningProcess:
+    """What can be seen of the process ``pid``; nothing if it is of a user who is none of these.
+
+    A state file that is forged may name any process.
+    """
+    with suppress(OSError):
+        user = Path(f"/proc/{pid}").stat().st_uid
+        if owners is None or user in owners:
+            return _shown(pid, is_ours=user == os.geteuid())
+    return RunningProcess()
+
+
+def _shown(pid: int, *, is_ours: bool) -> RunningProcess:
     environ = {os.fsdecode(name): os.fsdecode(value) for name, value in proc.environ(pid).items()}
     cwd = Path("/")
     with suppress(OSError):
         cwd = Path(f"/proc/{pid}/cwd").readlink()
-    return RunningProcess(tuple(proc.words(pid)), environ, cwd)
+    return RunningProcess(tuple(proc.words(pid)), environ, cwd, is_ours)
 
 
 def _option_in(words: Sequence[str], flag: str) -> str | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from ascend_supervisor.collection.job import (
     add_rank_tables,
     add_stacks,
     add_termination_log,
+    event_files,
     plog_roots,
 )
 from ascend_supervisor.collection.machine import add_machine, add_own_environment, add_process
@@ -38,9 +40,10 @@ from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.ctl.acts import NotDone, dump
 from ascend_supervisor.ctl.new_file import new_file
 from ascend_supervisor.ctl.out import PROGRAM
+from ascend_supervisor.ctl.reports import text
 from ascend_supervisor.ctl.seen import look_at
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
-from ascend_supervisor.errors import SettingsRefused, TableRefused
+from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
 from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.job_files import events_beside
@@ -146,7 +149,10 @@ def _add_all(collector: Collector, subject: Collected, environ: Mapping[str, str
     add_machine(collector, places)
     any_rank = next(iter(job.ranks.values()), RunningProcess()) if job else RunningProcess()
     ranks = any_rank.environ or environ
-    add_versions(collector, ranks, _python_of(any_rank))
+    if any_rank.is_ours:
+        add_versions(collector, ranks, _python_of(any_rank))
+    else:  # root must not execute what another user names
+        add_versions(collector, environ, "python3")
     add_npu(collector, environ, devices_here())
     roots = plog_roots(collector.disks, job, subject.path, ranks)
     if job is None:
@@ -157,6 +163,7 @@ def _add_all(collector: Collector, subject: Collected, environ: Mapping[str, str
 
 
 def _python_of(rank: RunningProcess) -> str:
+    """The interpreter of a rank, by its own word for it."""
     word = rank.words[0] if rank.words else ""
     return word if word.rpartition("/")[2].startswith("python") else "python3"
 
@@ -165,21 +172,26 @@ def _add_job(collector: Collector, state: State) -> tuple[KnownJob, list[str]]:
     """Take what is known of the job but its logs, and ask its supervisor while that runs."""
     live = _add_live(collector, state)
     runs = state.supervisor_lives
-    supervisor = shown(state.status.pid) if runs else RunningProcess()
+    owners = collector.owners
+    supervisor = shown(state.status.pid, owners) if runs else RunningProcess()
     usual = Path(events_beside(state.path))
-    story = add_events(collector, supervisor.option("event-log") or usual)
+    events = supervisor.option("event-log") or usual
+    story = add_events(collector, events)
+    _add_report(collector, events)
     status = state.status if live is None else live.status
     living = [one for one in status.ranks if one.rank is not None and state.rank_lives(one)]
     pids = {one.rank: one.pid for one in living if one.rank is not None}
-    job = KnownJob(status, story, supervisor, {rank: shown(pid) for rank, pid in pids.items()})
+    job = KnownJob(
+        status, story, supervisor, {rank: shown(pid, owners) for rank, pid in pids.items()}
+    )
     add_stacks(collector, story)
     add_termination_log(collector, supervisor)
     tables = add_rank_tables(collector, job)
     if runs:
-        add_process(collector, "supervisor", status.pid)
-        add_check(collector, status.pid)
+        add_process(collector, "supervisor", status.pid, supervisor.environ)
+        add_check(collector, supervisor)
     for rank, pid in pids.items():
-        add_process(collector, f"rank_{rank}", pid)
+        add_process(collector, f"rank_{rank}", pid, job.ranks[rank].environ)
     return job, _others(live, tables, story.this_server)
 
 
@@ -192,14 +204,25 @@ def _add_live(collector: Collector, state: State) -> LiveStatus | None:
     if seen.live is None:
         collector.leave_out("live figures, stacks of now", seen.trouble or "it has ended just now")
         return None
-    text = to_json(seen.live, indent=True) + b"\n"
-    collector.add_text("supervisor/live.json", "its control socket", text)
+    figures = to_json(seen.live, indent=True) + b"\n"
+    collector.add_text("supervisor/live.json", "its control socket", figures)
     try:
         words = "\n".join(dump(state))
         collector.add_text("stacks/summary.txt", "its control socket", f"{words}\n".encode())
     except NotDone as declined:
         collector.leave_out("stacks of now", str(declined))
     return seen.live
+
+
+def _add_report(collector: Collector, events: Path) -> None:
+    """Take the story of the job as text, which is all that many a reader needs."""
+    files = [path for path in event_files(events) if path.is_file()]
+    try:
+        story = collector.disks.ask(events.parent, partial(text, files, "en"))
+    except (OSError, Refusal) as error:
+        collector.leave_out("the report", str(error))
+    else:
+        collector.add_text("report.txt", "the events", story)
 
 
 def _others(live: LiveStatus | None, tables: list[bytes], here: str | None) -> list[str]:

@@ -20,10 +20,10 @@ from ascend_supervisor.files.mounts import is_mounted_within, is_own_file_system
 from ascend_supervisor.files.regular_file import close_quietly
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_KINDS = ("debug", "run", "security", "operation")
+KINDS = ("debug", "run", "security", "operation")
 """CANN 5.0 and before had no such folders."""
-_FOLDER = re.compile(r"plog|device-\d{1,5}", re.ASCII)
-_NAME = re.compile(r"(?:plog|device)-([1-9]\d{0,9})_\d{1,20}\.log", re.ASCII)
+FOLDER = re.compile(r"plog|device-\d{1,5}", re.ASCII)
+NAME = re.compile(r"(?:plog|device)-([1-9]\d{0,9})_\d{1,20}\.log", re.ASCII)
 
 
 class LogTree(Struct, frozen=True):
@@ -126,7 +126,7 @@ def _logs_of(writers: Writers, until: float) -> list[_Log]:
         return []
     found = [
         log
-        for kind in ((), *((name,) for name in _KINDS))
+        for kind in ((), *((name,) for name in KINDS))
         for folder in _folders(writers, kind)
         for log in _logs_in(writers, folder, until)
     ]
@@ -141,7 +141,7 @@ def _folders(writers: Writers, kind: tuple[str, ...]) -> list[tuple[str, ...]]:
         _directory(writers, kind) as directory,
         os.scandir(directory) as entries,
     ):
-        return [(*kind, entry.name) for entry in entries if _FOLDER.fullmatch(entry.name)]
+        return [(*kind, entry.name) for entry in entries if FOLDER.fullmatch(entry.name)]
     return []
 
 
@@ -149,7 +149,7 @@ def _logs_in(writers: Writers, folder: tuple[str, ...], until: float) -> Iterato
     with _directory(writers, folder) as directory, os.scandir(directory) as entries:
         for entry in entries:
             _check(until)
-            name = _NAME.fullmatch(entry.name)
+            name = NAME.fullmatch(entry.name)
             if name and int(name[1]) in writers.pids:
                 with suppress(FileNotFoundError):
                     found = entry.stat(follow_symlinks=False)

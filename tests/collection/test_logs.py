@@ -107,12 +107,12 @@ def test_logs_of_cann_are_merged_as_ascend_fd_reads_them_the_newest_first(tmp_pa
 
 def test_logs_of_cann_that_do_not_fit_are_counted(tmp_path):
     for age in range(4):
-        written(tmp_path / "debug/plog" / f"plog-{age}_1.log", b"x" * 10, age)
+        written(tmp_path / "debug/plog" / f"plog-{age + 1}_1.log", b"x" * 10, age)
     case = Collecting(room=15)
     add_plogs(case.collector, [PlogRoot(tmp_path)])
     assert {name: len(content) for name, content in case.end().items()} == {
-        "process_log/debug/plog/plog-0_1.log": 10,
-        "process_log/debug/plog/plog-1_1.log": 5,
+        "process_log/debug/plog/plog-1_1.log": 10,
+        "process_log/debug/plog/plog-2_1.log": 5,
     }
     assert case.left_out == {"2 older logs of CANN with 20 bytes": NO_ROOM}
 

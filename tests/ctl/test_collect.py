@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from tests.collection.reading import manifest_of, members, why_not
 from tests.ctl.calling import ENVIRON, PROGRAM, ctl, own_state, process, rank_of, refused
 from tests.rank_tables import TEMPLATE_1, data, table
-from tests.running import DEADLINE_SECONDS
+from tests.running import DEADLINE_SECONDS, wait_until
 
 
 def ended(tmp_path: Path, **changes: object) -> Path:
@@ -190,3 +191,55 @@ def test_a_state_file_that_names_what_is_not_the_jobs_gets_none_of_it(tmp_path):
     assert not [name for name in files if name.startswith("logs/")]
     assert b"root:" not in b"".join(files[name] for name in files if name.startswith("sup"))
     assert why_not(manifest_of(files), "/etc/passwd") == "it is no rank table"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away needs root")
+def test_a_state_file_that_names_a_process_of_another_user_shows_nothing_of_it(tmp_path):
+    """Nor is anything started that such a process names."""
+    log = tmp_path / "rank-0.txt"
+    log.write_bytes(b"a log\n")
+    state = own_state(tmp_path / "state.json", ranks=[rank_of(log)])  # it names this process
+    for path in (state, log):
+        os.chown(path, 4711, -1)
+    out = tmp_path / "x.tar.gz"
+    found = ctl("collect", "-o", str(out), "--state-file", str(state), environ=ENVIRON)
+    assert found.returncode == 0
+    files = members(out.read_bytes())
+    assert files["logs/rank-0.txt"] == b"a log\n"
+    assert [name for name in files if name.endswith(".env")] == ["machine/ascend-supervisorctl.env"]
+    manifest = manifest_of(files)
+    assert "does not run as the user" in why_not(manifest, "the plan (--check)")
+
+
+def test_a_name_that_no_file_can_have_is_told(tmp_path):
+    named = [rank_of(Path("/a\0b")), rank_of(Path("x" * 300), 1)]
+    state = own_state(tmp_path / "state.json", phase="ended", ranks=named, job_id="a\0/../b")
+    out = tmp_path / "x.tar.gz"
+    assert ctl("collect", "-o", str(out), "--state-file", str(state)).returncode == 0
+    manifest = manifest_of(members(out.read_bytes()))
+    assert why_not(manifest, "/a\\x00b") == "no file can have this name"
+
+
+def test_one_that_is_interrupted_leaves_nothing(tmp_path):
+    log, here = tmp_path / "rank-0.txt", tmp_path / "here"
+    here.mkdir()
+    with log.open("wb") as file:
+        file.truncate(8 << 30)
+    state = own_state(tmp_path / "state.json", phase="ended", ranks=[rank_of(log)])
+    words = [*PROGRAM, "collect", "--state-file", str(state)]
+    with subprocess.Popen(words, env=ENVIRON, cwd=here) as collecting:
+        wait_until(lambda: any(one.stat().st_size > 100_000 for one in here.iterdir()))
+        collecting.send_signal(signal.SIGINT)
+        assert collecting.wait(DEADLINE_SECONDS) == -signal.SIGINT
+    assert list(here.iterdir()) == []
+
+
+def test_a_probe_imports_nothing_of_it(tmp_path):
+    source = (
+        "import sys\n"
+        "from ascend_supervisor.ctl.main import run\n"
+        f"run(['health', '--state-file', {str(tmp_path / 'absent')!r}], {{}})\n"
+        "assert not [name for name in sys.modules if 'collect' in name and 'supervisor' in name]\n"
+        "assert 'tarfile' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", source], env=ENVIRON, check=True, capture_output=True)

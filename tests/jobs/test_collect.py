@@ -73,6 +73,7 @@ def test_of_a_job_that_has_ended_the_failed_rank_comes_first(supervised, tmp_pat
     logs = [name for name in files if name.startswith("logs/")]
     assert logs == [f"logs/{job.log(rank).name}" for rank in (2, 0, 1)]
     assert b"rank 2 failed first" in files["supervisor/state.json"]
+    assert b"rank 2" in files["report.txt"]
     assert "does not run any more" in why_not(manifest_of(files), "live figures, stacks of now")
 
 
