@@ -19,6 +19,7 @@ from ascend_supervisor.collection.rank_logs import add_rank_logs
 from ascend_supervisor.collection.running import RunningProcess
 from ascend_supervisor.collection.story import Story, story_of
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
+from ascend_supervisor.job_files import TABLE_FILE
 from ascend_supervisor.reporters.job_status import Status
 from ascend_supervisor.reporters.termination_log import USUAL
 from ascend_supervisor.workers.examination import log_root
@@ -94,12 +95,17 @@ def add_termination_log(collector: Collector, supervisor: RunningProcess) -> Non
         collector.leave_out(str(USUAL), "there is none: this is no container of Kubernetes")
 
 
-def add_rank_tables(collector: Collector, job: KnownJob) -> list[bytes]:
-    """Take the rank table of the cluster, and that of the ranks; returns what they hold."""
+def add_rank_tables(collector: Collector, job: KnownJob, state_file: Path) -> list[bytes]:
+    """Take the rank table of the cluster, and that of the ranks; returns what they hold.
+
+    A relative path begins in the supervisor's directory, or after its end in ours.
+    """
     told = job.story.rank_table or ""
-    seen = [job.supervisor.cwd / told] if told and not told.startswith("--") else []
+    here = job.supervisor.cwd if job.supervisor.words else Path.cwd()
+    seen = [here / told] if told and not told.startswith("--") else []
     ranks = (one.environ.get("RANK_TABLE_FILE") for one in job.ranks.values())
     seen += [Path(path) for path in ranks if path]
+    seen += [path for path in _copies(state_file.parent, job.status.job_id) if path.is_file()]
     if not seen:
         collector.leave_out("the rank table", "neither an event nor a rank names one")
     found = []
@@ -109,6 +115,11 @@ def add_rank_tables(collector: Collector, job: KnownJob) -> list[bytes]:
             collector.add_text(member_name(FOLDER, path.name), str(path), content)
             found.append(content)
     return found
+
+
+def _copies(logs: Path, job_id: str) -> tuple[Path, Path]:
+    """Where a supervisor may have put the table for its ranks, without and with a mount."""
+    return logs / job_id / "rank_table" / TABLE_FILE, logs.parent / "rank_table" / TABLE_FILE
 
 
 def _table(collector: Collector, path: Path) -> bytes | None:

@@ -186,7 +186,7 @@ def _add_job(collector: Collector, state: State) -> tuple[KnownJob, list[str]]:
     )
     add_stacks(collector, story)
     add_termination_log(collector, supervisor)
-    tables = add_rank_tables(collector, job)
+    tables = add_rank_tables(collector, job, state.path)
     if runs:
         add_process(collector, "supervisor", status.pid, supervisor.environ)
         add_check(collector, supervisor)

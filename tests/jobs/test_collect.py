@@ -74,6 +74,7 @@ def test_of_a_job_that_has_ended_the_failed_rank_comes_first(supervised, tmp_pat
     assert logs == [f"logs/{job.log(rank).name}" for rank in (2, 0, 1)]
     assert b"rank 2 failed first" in files["supervisor/state.json"]
     assert b"rank 2" in files["report.txt"]
+    assert b"server_list" in files["supervisor/jobstart_hccl.json"]
     assert "does not run any more" in why_not(manifest_of(files), "live figures, stacks of now")
 
 
