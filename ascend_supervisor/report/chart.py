@@ -31,7 +31,7 @@ def timeline(
     shortest: int,
     flags: Mapping[str, Sequence[PlacedFlag]],
     words: Words,
-) -> str:
+) -> draw.Drawing:
     """A row for each server, with its flags; what is shorter than ``shortest`` is put together."""
     rows = [
         _ServerRow(server, lanes(server, shortest), flags.get(server.host, ()))
@@ -53,7 +53,7 @@ def timeline(
             y += LANE
         for flag in row.flags:
             _flag(picture, flag, top + NAME - 3, y)
-    return _svg(picture)
+    return picture
 
 
 class _ServerRow(NamedTuple):
@@ -69,7 +69,7 @@ class _ServerRow(NamedTuple):
         return NAME + BAR + LANE * len(self.lives) + FLAG * flags + GAP
 
 
-def account(seconds: Mapping[str, float], words: Words) -> str:
+def account(seconds: Mapping[str, float], words: Words) -> draw.Drawing:
     """One bar of all that the time was spent on."""
     picture = _picture(BAR, words["account"])
     whole = sum(seconds.values()) or 1.0
@@ -80,10 +80,10 @@ def account(seconds: Mapping[str, float], words: Words) -> str:
         said = f"{words[f'kind.{kind}']}: {about(spent)}"
         _bar(picture, f"k-{kind}", bar, axis, 0, BAR, said)
         at = end
-    return _svg(picture)
+    return picture
 
 
-def progress(curve: Curve, axis: Axis, words: Words) -> str:
+def progress(curve: Curve, axis: Axis, words: Words) -> draw.Drawing:
     """Steps over time, with checkpoints and the starts of generations."""
     picture = _picture(CURVE + TEXT + 6, words["progress"])
     _grid(picture, axis, CURVE)
@@ -102,7 +102,7 @@ def progress(curve: Curve, axis: Axis, words: Words) -> str:
     for level in curve.checkpoints:
         x, y = f"{axis.place(level.at)}%", curve.height(level.step, CURVE)
         picture.append(draw.Circle(x, y, 3, class_="saved"))
-    return _svg(picture)
+    return picture
 
 
 class _Line(draw.DrawingBasicElement):  # type: ignore[misc]
@@ -117,10 +117,6 @@ def _line(x1: str, y1: float, x2: str, y2: float, class_: str) -> _Line:
 
 def _picture(height: float, name: str) -> draw.Drawing:
     return draw.Drawing("100%", height, viewBox=None, role="img", aria_label=name)
-
-
-def _svg(picture: draw.Drawing) -> str:
-    return str(picture.as_svg(header=""))
 
 
 def _grid(picture: draw.Drawing, axis: Axis, height: float) -> None:

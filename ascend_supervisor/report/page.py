@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from drawsvg import Drawing
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec.structs import asdict
@@ -17,13 +18,6 @@ from ascend_supervisor.report.rows import finest, halves, ordered
 from ascend_supervisor.report.sentences import Sentences, sentences, utc
 from ascend_supervisor.report.servers import KINDS
 from ascend_supervisor.report.words import WORDS, Language, Words
-
-_COLOURS: Mapping[str, str] = {
-    **{str(kind): str(kind) for kind in KINDS},
-    "trained_again": "again",
-    "restarting": "pause",
-    "unknown": "running",
-}
 
 
 def page(job: ReportedJob, language: Language) -> bytes:
@@ -45,7 +39,6 @@ def page(job: ReportedJob, language: Language) -> bytes:
             language=language,
             words=words,
             colon=words["colon"],
-            colours=_COLOURS,
             legend=[(kind, words[f"kind.{kind}"]) for kind in _shown(job)],
             timeline_about=words["timeline.about"].format(begin=utc(job.begin)),
         )
@@ -66,14 +59,18 @@ def _charts(job: ReportedJob, said: Sentences, words: Words) -> Mapping[str, obj
         told.setdefault(failure.host, []).append(Flag(failure.at, failure.flag))
     flags = {host: placed(of_host, axis) for host, of_host in told.items()}
     shortest = finest(axis, len(job.servers))
-    first_ones, others = halves(ordered(job.servers, job.failures))
+    shown, others = halves(ordered(job.servers, job.failures))
     found = curve(job.servers, axis, job.steps)
-    drawn = (chart.timeline(one, axis, shortest, flags, words) for one in (first_ones, others))
-    timeline, others_chart = map(Markup, drawn)
+    first, rest = (chart.timeline(one, axis, shortest, flags, words) for one in (shown, others))
     return {
-        "timeline_chart": timeline,
-        "others_chart": others_chart if others else "",
+        "timeline_chart": _inline(first),
+        "others_chart": _inline(rest) if others else "",
         "others": words["timeline.others"].format(count=len(others)),
-        "progress_chart": found and Markup(chart.progress(found, axis, words)),  # noqa: S704
-        "account_chart": Markup(chart.account(job.account, words)),  # noqa: S704
+        "progress_chart": _inline(chart.progress(found, axis, words)) if found else "",
+        "account_chart": _inline(chart.account(job.account, words)),
     }
+
+
+def _inline(picture: Drawing) -> Markup:
+    """Drawsvg has escaped the texts."""
+    return Markup(picture.as_svg(header=""))  # noqa: S704

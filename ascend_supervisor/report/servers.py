@@ -78,11 +78,10 @@ class ReportedServer(Struct, frozen=True):
     """What one host did. ``bars`` are in the order of time and do not overlap."""
 
     host: str
-    bars: tuple[DrawnBar, ...]
-    lives: tuple[RankLife, ...]
-    levels: tuple[StepAt, ...]
-    events: tuple[ToldEvent, ...]
-    checkpoints: tuple[StepAt, ...]
+    bars: tuple[DrawnBar, ...] = ()
+    lives: tuple[RankLife, ...] = ()
+    levels: tuple[StepAt, ...] = ()
+    checkpoints: tuple[StepAt, ...] = ()
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -132,7 +131,6 @@ class _Host(Struct):
             tuple(_flat(self.spans, self.levels, [*_stalls(self.marks)])),
             tuple(_lives(self.ranks)),
             tuple(self.levels),
-            tuple(mark.event for mark in self.marks),
             tuple(_checkpoints(self.marks)),
         )
 
