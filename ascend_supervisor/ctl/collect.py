@@ -49,6 +49,9 @@ from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.job_files import events_beside
 from ascend_supervisor.untrusted_text import plain
 
+MOST_NAMED = 100
+"""How many servers a sentence names; the manifest has all of them."""
+
 
 class Collected(Struct, frozen=True):
     """The state file that is meant, and what it says; ``why`` says why there is no ``state``."""
@@ -176,6 +179,9 @@ def _add_job(collector: Collector, state: State) -> tuple[KnownJob, list[str]]:
     supervisor = shown(state.status.pid, owners) if runs else RunningProcess()
     usual = Path(events_beside(state.path))
     events = supervisor.option("event-log") or usual
+    if events.name == "none":
+        collector.leave_out("the events", "--event-log none was given")
+        events = usual
     story = add_events(collector, events)
     _add_report(collector, events)
     status = state.status if live is None else live.status
@@ -273,7 +279,7 @@ def sentences(manifest: Manifest, where: str, size: int | None) -> Iterator[str]
         f"{len(manifest.left_out)} ({MANIFEST_NAME} in it says why); logs are not masked"
     )
     if manifest.servers:
-        names = listed(plain(one.name) for one in manifest.servers)
+        names = listed([plain(one.name) for one in manifest.servers], MOST_NAMED)
         yield f"other servers: {names}; run there: {manifest.servers[0].command}"
     elif manifest.servers is not None:
         yield "no other server of this job is known here"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
@@ -214,7 +215,8 @@ def _collect(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     to_stdout = arguments.output == "-"
     usual = archive_path(subject, datetime.now(timezone.utc))
     path = None if to_stdout else Path(arguments.output or usual)
-    asked = CollectWanted(arguments.size, arguments.peers, f"{PROGRAM} collect")
+    words = [PROGRAM, "collect", *(["--log-dir", arguments.log_dir] if arguments.log_dir else [])]
+    asked = CollectWanted(arguments.size, arguments.peers, shlex.join(words))
     with opened_archive(path, out.put, is_terminal=os.isatty(STDOUT)) as put:
         manifest = collect(subject, asked, put, environ)
     say = out.say if path is None else out.line

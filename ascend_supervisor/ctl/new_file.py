@@ -7,12 +7,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
 from ascend_supervisor.ctl.document_file import target_of
 from ascend_supervisor.errors import CannotWrite
 from ascend_supervisor.files.regular_file import move_to, refuse_to_replace
 from ascend_supervisor.untrusted_text import plain
 
+MODE = 0o600
 ELSEWHERE = "give another place with -o, or write to stdout with -o -"
 
 
@@ -30,24 +32,40 @@ def new_file(path: Path) -> Iterator[Callable[[bytes], None]]:
     try:
         target = target_of(path)
         refuse_to_replace(target)
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:200]}.", dir=target.parent)
+        descriptor, name = _opened(target)
     except OSError as error:
         raise _cannot(path, error.strerror or str(error)) from error
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             yield lambda content: _write(file.fileno(), content)
-        _rename(Path(name), target)
-    except BaseException as error:
+            _publish(file.fileno(), name, target)
+    except NotWritten as error:
+        raise _cannot(path, str(error)) from error
+    finally:
         with suppress(OSError):
-            Path(name).unlink()
-        if isinstance(error, NotWritten):
-            raise _cannot(path, str(error)) from error
-        raise
+            name.unlink()
 
 
-def _rename(source: Path, target: Path) -> None:
+def _opened(target: Path) -> tuple[int, Path]:
+    """A new file, and a name for it before it has its own.
+
+    It has none where the file system allows that: then nothing is left of it, whatever kills us.
+    """
+    directory = target.parent
+    flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
+    with suppress(OSError):
+        descriptor = os.open(directory, flags, MODE)
+        return descriptor, directory / f".{target.name[:200]}.{token_hex(4)}"
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:200]}.", dir=directory)
+    return descriptor, Path(name)
+
+
+def _publish(descriptor: int, name: Path, target: Path) -> None:
     try:
-        move_to(source, target)
+        if not os.fstat(descriptor).st_nlink:
+            # Only with a directory of its source, which does not count, does link follow it.
+            os.link(f"/proc/self/fd/{descriptor}", name, src_dir_fd=descriptor)
+        move_to(name, target)
     except OSError as error:
         raise NotWritten(error.strerror or str(error)) from error
 

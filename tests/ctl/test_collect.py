@@ -9,10 +9,14 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.control.status_answer import LiveStatus, PeersStatus, ServerRow
+from ascend_supervisor.ctl.state import read_state_file
+from ascend_supervisor.files.to_json import to_json
 from tests.collection.reading import manifest_of, members, why_not
 from tests.ctl.calling import ENVIRON, PROGRAM, ctl, own_state, process, rank_of, refused
 from tests.rank_tables import TEMPLATE_1, data, table
@@ -173,6 +177,19 @@ def test_other_servers_are_those_of_the_rank_table(tmp_path):
     ]
 
 
+def test_other_servers_are_those_that_see_each_other(tmp_path, answering):
+    rows = tuple(ServerRow(number, f"pod-{number}", "running", "", 1.0) for number in range(3))
+    status = read_state_file(own_state(tmp_path / "state")).status
+    live = LiveStatus(status, "", 0.0, (), (), 1, PeersStatus("job", 1, 0.5, rows))
+    supervisor = answering(**json.loads(to_json(live)))
+    out = tmp_path / "x.tar.gz"
+    words = ("collect", "-o", str(out), "--peers", "--state-file", str(supervisor.path))
+    assert ctl(*words).stdout.splitlines()[1] == (
+        "other servers: pod-0, pod-2; run there: ascend-supervisorctl collect"
+    )
+    assert json.loads(members(out.read_bytes())["supervisor/live.json"])["peers"]["server"] == 1
+
+
 def test_a_state_file_that_names_what_is_not_the_jobs_gets_none_of_it(tmp_path):
     """It may be forged, and whoever collects may be root."""
     passwd = tmp_path / "link"
@@ -220,7 +237,8 @@ def test_a_name_that_no_file_can_have_is_told(tmp_path):
     assert why_not(manifest, "/a\\x00b") == "no file can have this name"
 
 
-def test_one_that_is_interrupted_leaves_nothing(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_one_that_is_interrupted_or_killed_leaves_nothing(tmp_path, number):
     log, here = tmp_path / "rank-0.txt", tmp_path / "here"
     here.mkdir()
     with log.open("wb") as file:
@@ -228,10 +246,20 @@ def test_one_that_is_interrupted_leaves_nothing(tmp_path):
     state = own_state(tmp_path / "state.json", phase="ended", ranks=[rank_of(log)])
     words = [*PROGRAM, "collect", "--state-file", str(state)]
     with subprocess.Popen(words, env=ENVIRON, cwd=here) as collecting:
-        wait_until(lambda: any(one.stat().st_size > 100_000 for one in here.iterdir()))
-        collecting.send_signal(signal.SIGINT)
-        assert collecting.wait(DEADLINE_SECONDS) == -signal.SIGINT
+        wait_until(lambda: largest_file_below(here, collecting.pid) > 100_000)
+        collecting.send_signal(number)
+        assert collecting.wait(DEADLINE_SECONDS) == -number
     assert list(here.iterdir()) == []
+
+
+def largest_file_below(directory: Path, pid: int) -> int:
+    """Of the files there that the process has open, which need no name."""
+    sizes = [0]
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            if str(link.readlink()).startswith(f"{directory}/"):
+                sizes.append(link.stat().st_size)
+    return max(sizes)
 
 
 def test_a_probe_imports_nothing_of_it(tmp_path):

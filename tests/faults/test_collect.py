@@ -73,6 +73,18 @@ def test_a_disk_that_does_not_answer_costs_its_time_once(tmp_path):
     assert "has not answered within 10 s" in why_not(manifest_of(files), str(logs[3]))
 
 
+def test_a_file_system_whose_files_all_have_names_gets_it_too(tmp_path):
+    """FUSE, NFS: the other ones keep nothing of an archive that is not whole."""
+    state = ended(tmp_path, b"the error\n")
+    with hanging(tmp_path, os.geteuid(), "there") as (there,):
+        out = there.target / "x.tar.gz"
+        found = process("collect", "-o", str(out), "--state-file", str(state))
+        assert found.returncode == 0, found.stderr
+        assert out.stat().st_mode & 0o777 == 0o600
+        assert [one.name for one in there.source.iterdir()] == ["x.tar.gz"]
+        assert members(out.read_bytes())["logs/rank-0.txt"] == b"the error\n"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
 def test_another_user_gets_what_it_may_read_and_is_told_what_not(tmp_path):
     for place in (tmp_path, *tmp_path.parents):
