@@ -142,6 +142,7 @@ def pipe(path: Path, _: Path) -> None:
 def test_what_is_no_regular_file_stays(tmp_path: Path, pid: int, make: Callable[..., None]):
     target = tmp_path / "precious"
     target.write_text("precious")
+    os.utime(target, (BEGAN, BEGAN))
     path = log(tmp_path, pid)
     path.unlink()
     make(path, target)
