@@ -16,7 +16,7 @@ from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.member_names import member_name
 from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, job_roots, size_of_plogs
 from ascend_supervisor.collection.rank_logs import add_rank_logs
-from ascend_supervisor.collection.running import RunningProcess
+from ascend_supervisor.collection.running import RunningProcess, here
 from ascend_supervisor.collection.story import Story, story_of
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.job_files import TABLE_FILE
@@ -101,8 +101,8 @@ def add_rank_tables(collector: Collector, job: KnownJob, state_file: Path) -> li
     A relative path begins in the supervisor's directory, or after its end in ours.
     """
     told = job.story.rank_table or ""
-    here = job.supervisor.cwd if job.supervisor.words else Path.cwd()
-    seen = [here / told] if told and not told.startswith("--") else []
+    begin = job.supervisor.cwd if job.supervisor.words else here()
+    seen = [begin / told] if told and not told.startswith("--") else []
     ranks = (one.environ.get("RANK_TABLE_FILE") for one in job.ranks.values())
     seen += [Path(path) for path in ranks if path]
     seen += [path for path in _copies(state_file.parent, job.status.job_id) if path.is_file()]
@@ -152,7 +152,7 @@ def plog_roots(
 
     What is not in a directory of the job's own counts from the beginning of the job.
     """
-    own = log_root(environ, Path.cwd())
+    own = log_root(environ, here())
     if job is None:
         return [PlogRoot(own)] if own is not None else []
     directories = [state_file.parent, *(Path(one.log).parent for one in job.status.ranks)]

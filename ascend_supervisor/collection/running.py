@@ -30,6 +30,13 @@ class RunningProcess(Struct, frozen=True):
         return self.cwd / found if found else None
 
 
+def here() -> Path:
+    """Our own directory; the root if ours was removed."""
+    with suppress(OSError):
+        return Path.cwd()
+    return Path("/")
+
+
 def shown(pid: int, owners: frozenset[int] | None) -> RunningProcess:
     """What can be seen of the process ``pid``; nothing if it is of a user who is none of these.
 

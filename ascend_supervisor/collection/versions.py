@@ -82,7 +82,7 @@ def _add_packages(collector: Collector, ranks: Mapping[str, str], python: str) -
         reason = first_line(said.text)
         collector.leave_out(f"the packages of {program}", f"{said.trouble}: {reason}")
     else:
-        collector.add_text("versions/python-of-ranks.txt", program, said.text)
+        collector.add_text("versions/python.txt", program, said.text)
 
 
 def _files(collector: Collector, places: Iterable[Path]) -> list[Path]:

@@ -34,7 +34,7 @@ from ascend_supervisor.collection.member_names import member_name
 from ascend_supervisor.collection.npu import add_npu, devices_here
 from ascend_supervisor.collection.plan_check import add_check
 from ascend_supervisor.collection.plogs import add_plogs
-from ascend_supervisor.collection.running import RunningProcess, shown
+from ascend_supervisor.collection.running import RunningProcess, here, shown
 from ascend_supervisor.collection.versions import add_versions
 from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.ctl.acts import NotDone, dump
@@ -148,7 +148,7 @@ def _add_all(collector: Collector, subject: Collected, environ: Mapping[str, str
     else:
         job, servers = _add_job(collector, subject.state)
     add_own_environment(collector, environ)
-    places = [subject.path.parent, Path.cwd(), Path("/"), Path("/tmp"), Path("/dev/shm")]  # noqa: S108
+    places = [subject.path.parent, here(), Path("/"), Path("/tmp"), Path("/dev/shm")]  # noqa: S108
     add_machine(collector, places)
     any_rank = next(iter(job.ranks.values()), RunningProcess()) if job else RunningProcess()
     ranks = any_rank.environ or environ

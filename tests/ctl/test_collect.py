@@ -69,6 +69,17 @@ def test_to_stdout_goes_the_archive_and_nothing_else(tmp_path):
     assert found.stderr.startswith(b"ascend-supervisorctl: stdout: ")
 
 
+def test_where_the_current_directory_was_removed_it_works(tmp_path):
+    state, out = ended(tmp_path), tmp_path / "x.tar.gz"
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    words = ("collect", "-o", str(out), "--state-file", str(state))
+    script = 'cd "$0" && rmdir "$0" && exec "$@"'
+    found = process(*words, before=("sh", "-c", script, str(gone)))
+    assert found.returncode == 0, found.stderr
+    assert "MANIFEST.json" in members(out.read_bytes())
+
+
 def test_a_terminal_is_no_place_for_an_archive(tmp_path):
     upper, terminal = pty.openpty()
     words = ("collect", "-o", "-", "--state-file", str(ended(tmp_path)))

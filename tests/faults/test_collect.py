@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.collection.reading import manifest_of, members, why_not
-from tests.ctl.calling import ENVIRON, PROGRAM, own_state, process, rank_of
+from tests.ctl.calling import ENVIRON, PROGRAM, ctl, own_state, process, rank_of
 from tests.faults.facilities import hanging, small_disk
 from tests.faults.ways import NOBODY, unprivileged
-from tests.running import DEADLINE_SECONDS
+from tests.running import DEADLINE_SECONDS, python, wait_until
 
 NOISE = 4 << 20
 
@@ -103,6 +104,41 @@ def test_another_user_gets_what_it_may_read_and_is_told_what_not(tmp_path):
     assert manifest["user"] == NOBODY
     assert "supervisor/state.json" in files
     assert why_not(manifest, str(tmp_path / "rank-0.txt")) == "Permission denied for user 65534"
+
+
+@pytest.mark.parametrize("way", ["unprivileged"], indirect=True)
+def test_root_takes_the_job_of_another_user_and_starts_nothing_that_it_names(bad_day, tmp_path):
+    source = "import time; print('up', flush=True); time.sleep(600)"
+    job = bad_day(
+        "--standalone",
+        "1",
+        *("bash", "-c", 'exec -a python3 "$0" "$@"', *python(source)),
+        environ={"PATH": f"{planted(tmp_path)}:{os.environ['PATH']}", "WORD": "of the job"},
+    )
+    job.wait_for("output", rank=0)
+    (state,) = job.log_dir.glob("*-supervisor-*.json")
+    wait_until(lambda: job.log(0).read_bytes().endswith(b"up\n"))
+    out = tmp_path / "x.tar.gz"
+    found = ctl("collect", "-o", str(out), "--state-file", str(state), environ=ENVIRON)
+    assert found.returncode == 0, found.stderr
+    files = members(out.read_bytes())
+    manifest = manifest_of(files)
+    assert files[f"logs/{job.log(0).name}"].endswith(b"up\n")
+    assert b"WORD=of the job\n" in files["machine/rank_0.env"]
+    assert len([name for name in files if name.startswith("stacks/")]) == 2
+    assert "does not run as the user who collects" in why_not(manifest, "the plan (--check)")
+    assert not (tmp_path / "started").exists()
+    job.send(signal.SIGTERM)
+    job.end()
+
+
+def planted(place: Path) -> Path:
+    """A directory for PATH with a python3 of its own, which tells that it was started."""
+    program = place / "planted" / "python3"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {place / 'started'}\n")
+    program.chmod(0o755)
+    return program.parent
 
 
 def test_logs_that_grow_and_are_rotated_meanwhile_make_no_torn_archive(tmp_path):
