@@ -12,12 +12,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
 from ascend_supervisor.collection.collector import Collector
 from ascend_supervisor.collection.machine import PROGRAM_SECONDS
+from ascend_supervisor.collection.versions import ASCEND, DISKS
+from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.processes.program_output import ProgramOutput, output_of
 
 NAME = "environment_check/npu_info_after.txt"
@@ -28,6 +31,18 @@ MOST_BYTES = 1024 * 1024
 ALL_SECONDS = 60.0
 """For all commands: one NPU that is slow must not hold up the archive."""
 _DEVICE = re.compile(r"davinci([0-9]{1,4})", re.ASCII)
+VERSION_FILES = tuple(
+    ASCEND / name
+    for name in (
+        "driver/version.info",
+        "firmware/version.info",
+        "nnae/latest/ascend_nnae_install.info",
+        "ascend-toolkit/latest/aarch64-linux/ascend_toolkit_install.info",
+        "ascend-toolkit/latest/x86_64-linux/ascend_toolkit_install.info",
+        "cann/aarch64-linux/ascend_toolkit_install.info",
+        "cann/x86_64-linux/ascend_toolkit_install.info",
+    )
+)
 OF_ALL = ("info", "info -m", "info -l")
 OF_A_DEVICE = (
     *("info -i {} -c 0 -t health", "info -i {} -t ecc", "info -i {} -t board"),
@@ -74,7 +89,12 @@ def devices_here(directory: Path = Path("/dev")) -> list[int]:
     return []
 
 
-def add_npu(collector: Collector, environ: Mapping[str, str], devices: Sequence[int]) -> None:
+def add_npu(
+    collector: Collector,
+    environ: Mapping[str, str],
+    devices: Sequence[int],
+    version_files: Sequence[Path] = VERSION_FILES,
+) -> None:
     """Ask the programs that are on PATH, or in their usual places."""
     programs = {
         usual: shutil.which(Path(usual).name, path=environ.get("PATH")) or shutil.which(usual)
@@ -87,10 +107,22 @@ def add_npu(collector: Collector, environ: Mapping[str, str], devices: Sequence[
     if any(programs.values()):
         asking = _Asking(collector, programs)
         answers = [answer for asked in commands(devices) if (answer := asking.answer_to(asked))]
-        # The same form as that of ascend-fd's own script, with the microseconds that it looks for.
+        # The guide has no microseconds, but ascend-fd looks for them.
         head = f"Datetime: {datetime.now().astimezone():%Y-%m-%d %H:%M:%S.%f}\n\n".encode()
         source = ", ".join(filter(None, programs.values()))
-        collector.add_text(NAME, source, head + b"\n".join(answers))
+        pages = [*answers, *map(_version_page, version_files)]
+        collector.add_text(NAME, source, head + b"\n".join(filter(None, pages)))
+
+
+def _version_page(path: Path) -> bytes:
+    """A file as ``cat`` shows it; empty if there is none."""
+    with suppress(OSError):
+        return (
+            f"cat {path}\n".encode()
+            + DISKS.ask(path.parent, partial(read_regular_file, path, MOST_BYTES)).rstrip()
+            + b"\n"
+        )
+    return b""
 
 
 class _Asking:

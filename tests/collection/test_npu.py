@@ -28,8 +28,10 @@ def program(directory: Path, name: str, script: str) -> dict[str, str]:
 def test_each_command_stands_above_its_answer_as_ascend_fd_reads_it(tmp_path):
     program(tmp_path, "hccn_tool", 'echo "answer $*"; echo "TLS SWITCH (0)"; echo "tls switch[0]"')
     environ = program(tmp_path, "npu-smi", 'echo "smi $*"')
+    version = tmp_path / "version.info"
+    version.write_text("Version=24.1.rc1\n")
     case = Collecting()
-    add_npu(case.collector, environ, [0, 5])
+    add_npu(case.collector, environ, [0, 5], [version, tmp_path / "absent"])
     text = case.end()[NAME].decode()
     assert text.startswith("Datetime: 20")
     assert "/usr/local/bin/npu-smi info\nsmi info\n" in text
@@ -37,6 +39,7 @@ def test_each_command_stands_above_its_answer_as_ascend_fd_reads_it(tmp_path):
     hccn = "/usr/local/Ascend/driver/tools/hccn_tool"
     assert f"{hccn} -i 5 -link -g\nanswer -i 5 -link -g\n" in text
     assert f"{hccn} -i 0 -tls -g | grep switch\ntls switch[0]\n" in text
+    assert text.endswith(f"\n\ncat {version}\nVersion=24.1.rc1\n")
     lines = [line for line in text.splitlines() if line.startswith("/usr/local")]
     assert len(lines) == 3 + 2 * (len(OF_A_DEVICE) + len(OF_A_PORT))
     assert case.left_out == {}
