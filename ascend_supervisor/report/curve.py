@@ -36,15 +36,25 @@ def curve(servers: Sequence[ReportedServer], axis: Axis, steps: int | None) -> C
     furthest = max(level.step for level in told.levels)
     first = {bar.generation: bar.begin for bar in told.bars[::-1] if bar.kind == "start"}
     starts = tuple(sorted(first.values()))
-    lives = groupby(told.levels, lambda level: bisect_right(starts, level.at))
-    points = ([*_thinned(life, axis.length // MOST_POINTS)] for _, life in lives)
     saved = max((one.checkpoints for one in servers), key=len)
+    lives = groupby(_with_saved(told.levels, saved), lambda level: bisect_right(starts, level.at))
+    points = ([*_thinned(life, axis.length // MOST_POINTS)] for _, life in lives)
     return Curve(
         tuple(line for life in points for line in pairwise(life)),
         tuple(_thinned(saved, axis.length // MOST_MARKS)),
         starts,
         max(steps or 0, furthest, 1),
     )
+
+
+def _with_saved(levels: Sequence[StepAt], saved: Sequence[StepAt]) -> Iterator[StepAt]:
+    """Both by time; without checkpoints of a step that was passed before."""
+    only_saved = {*saved} - {*levels}
+    before = None
+    for level in sorted([*levels, *only_saved], key=lambda one: one.at):
+        if level not in only_saved or before is None or before.step <= level.step:
+            yield level
+            before = level
 
 
 def _thinned(levels: Iterable[StepAt], shortest: int) -> Iterator[StepAt]:

@@ -52,6 +52,8 @@ def wheel(built: Path) -> Path:
 def test_the_wheel_brings_the_settings_and_the_sources_bring_the_pages(built):
     names = zipfile.ZipFile(wheel(built)).namelist()
     assert any(name.endswith("share/ascend-supervisor/supervisor.toml") for name in names)
+    report = {"ascend_supervisor/report/page.html", "ascend_supervisor/report/chart.css"}
+    assert report - {*names} == set()
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as sources:
         held = {name.partition("/")[2] for name in sources.getnames()}

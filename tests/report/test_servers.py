@@ -94,6 +94,10 @@ def test_the_curve_begins_anew_in_each_generation_and_ends_with_the_last_step():
     found = curve(servers(LOSING), Axis(BEGIN * SECOND, (BEGIN + 108) * SECOND), 100)
     assert found is not None
     assert [(one.step, other.step) for one, other in found.lines] == [(1, 11), (7, 17)]
+    rare = [one for one in LOSING if one["event"] != "training.progress"]
+    found = curve(servers(rare), Axis(BEGIN * SECOND, (BEGIN + 108) * SECOND), 100)
+    assert found is not None
+    assert [(one.step, other.step) for one, other in found.lines] == [(1, 10)]
     assert [level.step for level in found.checkpoints] == [10]
     assert [at / SECOND - BEGIN for at in found.starts] == [10, 50]
     assert [found.height(step, 200) for step in (0, 50, 100, 101)] == [200, 100, 0, 0]
