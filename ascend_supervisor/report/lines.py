@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ascend_supervisor.events.words import about
 from ascend_supervisor.report.axis import SECOND, Axis
+from ascend_supervisor.report.curve import Curve, curve
 from ascend_supervisor.report.job import ReportedJob
 from ascend_supervisor.report.rows import halves, ordered
 from ascend_supervisor.report.sentences import FailureWords, Sentences, sentences
@@ -24,6 +25,7 @@ _LETTERS: Mapping[DrawnKind, str] = {
     "grace": "g",
     "restarting": ":",
 }
+_HEIGHTS = "▁▂▃▄▅▆▇█"
 WIDTH = 72
 FAILED = "F"
 """In place of the moment at which a rank failed first."""
@@ -38,7 +40,10 @@ def lines(job: ReportedJob, language: Language) -> Iterator[str]:
     for name, sentence in said.lead:
         yield f"{name}{words['colon']}{sentence}"
     yield from _account(said, words)
-    yield from _timeline(job, words)
+    axis = Axis(job.begin, job.end)
+    if found := curve(job.servers, axis, job.steps):
+        yield from ("", f"{words['progress']} {said.progress}", f"  |{_steps(found, axis)}|")
+    yield from _timeline(job, axis, words)
     yield from ("", words["failures"])
     for one in said.failures:
         yield from _failure(one, words)
@@ -61,8 +66,19 @@ def _account(said: Sentences, words: Words) -> Iterator[str]:
         yield f"  {said.trained}"
 
 
-def _timeline(job: ReportedJob, words: Words) -> Iterator[str]:
-    axis = Axis(job.begin, job.end)
+def _steps(found: Curve, axis: Axis) -> str:
+    """Each letter is as high as the step of its time."""
+    cells = [" "] * WIDTH
+    for one, other in found.lines:
+        begin, end = (min(int(axis.place(at.at) * WIDTH / 100), WIDTH - 1) for at in (one, other))
+        for cell in range(begin, end + 1):
+            part = (cell - begin) / max(end - begin, 1)
+            step = one.step + (other.step - one.step) * part
+            cells[cell] = _HEIGHTS[min(int(len(_HEIGHTS) * step / found.most), len(_HEIGHTS) - 1)]
+    return "".join(cells)
+
+
+def _timeline(job: ReportedJob, axis: Axis, words: Words) -> Iterator[str]:
     failed: dict[str, list[int]] = {}
     for failure in job.failures:
         failed.setdefault(failure.first.host, []).append(failure.first.at)

@@ -49,6 +49,7 @@ class Sentences(Struct, frozen=True):
     whole: str
     trained: str
     account: tuple[tuple[str, str, str, str], ...]
+    progress: str
     failures: tuple[FailureWords, ...]
     failures_more: str
     command: str
@@ -70,6 +71,7 @@ def sentences(job: ReportedJob, words: Words) -> Sentences:
         whole=words["account.of"].format(time=about(sum(job.account.values()))),
         trained=job.trained,
         account=tuple(_account(job.account, words)),
+        progress=_progress(job, words),
         failures=tuple(_told(job, number, failure, words) for number, failure in told),
         failures_more=words["failures.more"].format(count=left) if left else "",
         command=shlex.join(job.starts[0].command) if job.starts else "",
@@ -133,6 +135,21 @@ def _account(account: Mapping[str, float], words: Words) -> Iterator[tuple[str, 
     for kind, seconds in account.items():
         if seconds > 0:
             yield kind, words[f"kind.{kind}"], about(seconds), f"{100 * seconds / whole:.1f} %"
+
+
+def _progress(job: ReportedJob, words: Words) -> str:
+    """The furthest step, and the latest that is saved; empty if none was told."""
+    steps = [level.step for server in job.servers for level in server.levels]
+    if not steps:
+        return ""
+    saved = max((one.step for server in job.servers for one in server.checkpoints), default=None)
+    key = "progress.to" if job.steps is None else "progress.of"
+    said = words[key].format(step=max(steps), steps=job.steps)
+    return (
+        said
+        if saved is None
+        else f"{said}{words['comma']}{words['progress.saved'].format(step=saved)}"
+    )
 
 
 def _chosen(failures: Sequence[ReportedFailure]) -> list[tuple[int, ReportedFailure]]:

@@ -182,11 +182,12 @@ def test_every_word_has_its_translation():
 def test_the_text_has_what_the_page_has(language):
     text = "\n".join(lines(told(LOSING), language))
     words = WORDS[language]
-    for key in ("account", "timeline", "failures", "settings", "versions"):
+    for key in ("account", "progress", "timeline", "failures", "settings", "versions"):
         assert words[key] in text
     for said in (HANGS, NAN, "46.3 %", "reading shard 17", "/log/rank-1.txt", "train.py"):
         assert said in text
-    (row,) = (line for line in text.splitlines() if line.startswith("  |"))
+    steps, row = (line for line in text.splitlines() if line.startswith("  |"))
+    assert steps.strip(" |").split() == ["▁" * 8, "▁▁▁▁▂▂▂"]
     first = {letter: row.index(letter) for letter in row.strip(" |")}
     assert sorted(first, key=lambda letter: first[letter]) == [*".-=Fx:~!g"]
 
