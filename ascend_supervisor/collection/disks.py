@@ -101,10 +101,8 @@ class Disks:
         return self.ask(directory, partial(_files_in, directory))
 
     def directories_in(self, directory: Path) -> list[Path]:
-        """The directories in it, in the order of their names; none where it cannot be read."""
-        with suppress(OSError):
-            return self.ask(directory, partial(_directories_in, directory))
-        return []
+        """The directories in it, in the order of their names; raises OSError."""
+        return self.ask(directory, partial(_directories_in, directory))
 
 
 def _late(seconds: float) -> TimeoutError:

@@ -14,7 +14,7 @@ from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.collection.collector import Collector
 from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.member_names import member_name
-from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, job_roots, size_of_plogs
+from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
 from ascend_supervisor.collection.rank_logs import add_rank_logs
 from ascend_supervisor.collection.running import RunningProcess, here
 from ascend_supervisor.collection.story import Story, story_of
@@ -139,14 +139,15 @@ def _table(collector: Collector, path: Path) -> bytes | None:
 def add_logs(collector: Collector, job: KnownJob, roots: Sequence[PlogRoot]) -> None:
     """Take the logs of the ranks and of CANN, in the room that is left."""
     logs, first = job.logs()
-    beside_plogs = collector.room - size_of_plogs(collector.disks, roots)
+    plogs = find_plogs(collector, roots)
+    beside_plogs = collector.room - sum(plog.file.size for plog in plogs)
     room = max(collector.room * LOGS_OF_FOUR // 4, beside_plogs)
     add_rank_logs(collector, logs, first, room)
-    add_plogs(collector, roots)
+    add_plogs(collector, plogs)
 
 
 def plog_roots(
-    disks: Disks, job: KnownJob | None, state_file: Path, environ: Mapping[str, str]
+    collector: Collector, job: KnownJob | None, state_file: Path, environ: Mapping[str, str]
 ) -> list[PlogRoot]:
     """Where CANN writes: as the ranks say, as supervisors tell it, as ``environ`` says.
 
@@ -156,7 +157,7 @@ def plog_roots(
     if job is None:
         return [PlogRoot(own)] if own is not None else []
     directories = [state_file.parent, *(Path(one.log).parent for one in job.status.ranks)]
-    found = job_roots(directories, job.status.job_id, disks)
+    found = job_roots(collector, directories, job.status.job_id)
     told = (log_root(one.environ, one.cwd) for one in (*job.ranks.values(), job.supervisor))
     names = {root.path for root in found}
     since = job.story.began or 0.0

@@ -7,15 +7,16 @@ pid; the manifest has the places.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
 from ascend_supervisor.collection.collector import NO_ROOM, Collector
-from ascend_supervisor.collection.disks import Disks, FileEntry
+from ascend_supervisor.collection.disks import FileEntry
 from ascend_supervisor.collection.member_names import member_name
+from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.workers.plog_removal import FOLDER, KINDS, NAME
 
 PROCESS_LOG = "process_log"
@@ -36,10 +37,17 @@ class Plog(Struct, frozen=True):
     parts: tuple[str, ...]
 
 
-def add_plogs(collector: Collector, roots: Iterable[PlogRoot]) -> None:
-    """Take the files below ``roots`` as long as there is room."""
-    found = {plog.file.path: plog for root in roots for plog in plogs_below(collector.disks, root)}
-    newest = sorted(found.values(), key=_newest_first)
+def find_plogs(collector: Collector, roots: Sequence[PlogRoot]) -> list[Plog]:
+    """The files below ``roots``, the newest first; what cannot be read is noted."""
+    found = {plog.file.path: plog for root in roots for plog in _plogs_below(collector, root)}
+    if not found:
+        places = ", ".join(str(root.path) for root in roots) or "any known place"
+        collector.leave_out("the logs of CANN", f"there are none in {places}")
+    return sorted(found.values(), key=_newest_first)
+
+
+def add_plogs(collector: Collector, newest: Sequence[Plog]) -> None:
+    """Take the files as long as there is room."""
     number = size = 0
     for plog in newest[:MOST_FILES]:
         if collector.room:
@@ -54,34 +62,39 @@ def add_plogs(collector: Collector, roots: Iterable[PlogRoot]) -> None:
         )
 
 
-def size_of_plogs(disks: Disks, roots: Iterable[PlogRoot]) -> int:
-    """The bytes of all of them."""
-    return sum(plog.file.size for root in roots for plog in plogs_below(disks, root))
-
-
-def plogs_below(disks: Disks, root: PlogRoot) -> Iterator[Plog]:
-    """The logs below a directory; nothing of what cannot be read."""
+def _plogs_below(collector: Collector, root: PlogRoot) -> Iterator[Plog]:
     for kind in (*KINDS, ""):
-        place = root.path / kind if kind else root.path
-        for folder in disks.directories_in(place):
+        for folder in _directories(collector, root.path / kind if kind else root.path):
             if FOLDER.fullmatch(folder.name):
-                yield from _plogs_in(disks, folder, kind, root.since)
+                yield from _plogs_in(collector, folder, kind, root.since)
 
 
-def _plogs_in(disks: Disks, folder: Path, kind: str, since: float) -> Iterator[Plog]:
+def _plogs_in(collector: Collector, folder: Path, kind: str, since: float) -> Iterator[Plog]:
     try:
-        files = disks.files_in(folder)
-    except OSError:
+        files = collector.disks.files_in(folder)
+    except OSError as error:
+        collector.leave_out(str(folder), reason_of(error))
         return
     for file in files:
         if NAME.fullmatch(file.path.name) and file.mtime >= since:
             yield Plog(file, tuple(filter(None, (kind, folder.name, file.path.name))))
 
 
-def job_roots(directories: Iterable[Path], job_id: str, disks: Disks) -> list[PlogRoot]:
+def _directories(collector: Collector, place: Path) -> list[Path]:
+    """The directories in it; why not is noted, unless there is no such place."""
+    try:
+        return collector.disks.directories_in(place)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        collector.leave_out(str(place), reason_of(error))
+        return []
+
+
+def job_roots(collector: Collector, directories: Iterable[Path], job_id: str) -> list[PlogRoot]:
     """Where a supervisor tells CANN to write, below the directories of its logs."""
     usual = (one / job_id / "ascend" / "process_log" for one in dict.fromkeys(directories))
-    return [PlogRoot(root) for one in islice(usual, 100) for root in disks.directories_in(one)]
+    return [PlogRoot(root) for one in islice(usual, 100) for root in _directories(collector, one)]
 
 
 def _newest_first(plog: Plog) -> tuple[float, str]:

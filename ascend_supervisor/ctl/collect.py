@@ -33,7 +33,7 @@ from ascend_supervisor.collection.manifest import MANIFEST_NAME, NOT_MASKED, Man
 from ascend_supervisor.collection.member_names import member_name
 from ascend_supervisor.collection.npu import add_npu, devices_here
 from ascend_supervisor.collection.plan_check import add_check
-from ascend_supervisor.collection.plogs import add_plogs
+from ascend_supervisor.collection.plogs import add_plogs, find_plogs
 from ascend_supervisor.collection.running import RunningProcess, here, shown
 from ascend_supervisor.collection.versions import add_versions
 from ascend_supervisor.control.status_answer import LiveStatus
@@ -157,9 +157,9 @@ def _add_all(collector: Collector, subject: Collected, environ: Mapping[str, str
     else:  # root must not execute what another user names
         add_versions(collector, environ, "python3")
     add_npu(collector, environ, devices_here())
-    roots = plog_roots(collector.disks, job, subject.path, ranks)
+    roots = plog_roots(collector, job, subject.path, ranks)
     if job is None:
-        add_plogs(collector, roots)
+        add_plogs(collector, find_plogs(collector, roots))
     else:
         add_logs(collector, job, roots)
     return servers

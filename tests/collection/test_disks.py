@@ -76,4 +76,5 @@ def test_a_directory_lists_its_regular_files_only(tmp_path):
     disks = Disks()
     assert [(one.path.name, one.size) for one in disks.files_in(tmp_path)] == [("a", 2)]
     assert disks.directories_in(tmp_path) == [tmp_path / "folder"]
-    assert disks.directories_in(tmp_path / "absent") == []
+    with pytest.raises(FileNotFoundError):
+        disks.directories_in(tmp_path / "absent")

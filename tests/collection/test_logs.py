@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.collection.collector import NO_ROOM
-from ascend_supervisor.collection.disks import Disks
-from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, job_roots
+from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
 from ascend_supervisor.collection.rank_logs import add_rank_logs
 from tests.collection.collecting import Collecting
 
@@ -94,9 +93,9 @@ def test_logs_of_cann_are_merged_as_ascend_fd_reads_them_the_newest_first(tmp_pa
     written(roots[1] / "debug/plog/passwd", b"planted")
     (roots[1] / "debug/plog/plog-13_1.log").symlink_to("/etc/passwd")
     case = Collecting()
-    found = job_roots([tmp_path, tmp_path], "job", Disks())
+    found = job_roots(case.collector, [tmp_path, tmp_path], "job")
     assert [root.path for root in found] == roots
-    add_plogs(case.collector, found)
+    add_plogs(case.collector, find_plogs(case.collector, found))
     assert list(case.end().items()) == [
         ("process_log/debug/plog/plog-12_20261126.log", b"new"),
         ("process_log/run/device-3/device-12_20261126.log", b"device"),
@@ -109,7 +108,7 @@ def test_logs_of_cann_that_do_not_fit_are_counted(tmp_path):
     for age in range(4):
         written(tmp_path / "debug/plog" / f"plog-{age + 1}_1.log", b"x" * 10, age)
     case = Collecting(room=15)
-    add_plogs(case.collector, [PlogRoot(tmp_path)])
+    add_plogs(case.collector, find_plogs(case.collector, [PlogRoot(tmp_path)]))
     assert {name: len(content) for name, content in case.end().items()} == {
         "process_log/debug/plog/plog-1_1.log": 10,
         "process_log/debug/plog/plog-2_1.log": 5,
@@ -121,5 +120,20 @@ def test_logs_of_cann_from_before_the_job_are_of_others(tmp_path):
     written(tmp_path / "debug/plog/plog-1_1.log", b"before", 100)
     written(tmp_path / "debug/plog/plog-2_1.log", b"after", 1)
     case = Collecting()
-    add_plogs(case.collector, [PlogRoot(tmp_path, since=1_000_000 - 50)])
+    roots = [PlogRoot(tmp_path, since=1_000_000 - 50)]
+    add_plogs(case.collector, find_plogs(case.collector, roots))
     assert list(case.end().values()) == [b"after"]
+
+
+def test_where_there_are_no_logs_of_cann_or_none_that_may_be_read_it_is_told(tmp_path):
+    (tmp_path / "a" / "debug").mkdir(parents=True)
+    (tmp_path / "a" / "debug" / "plog").symlink_to("/root")
+    (tmp_path / "b").write_bytes(b"no directory")
+    case = Collecting()
+    roots = [PlogRoot(tmp_path / name) for name in ("a", "b", "absent")]
+    assert find_plogs(case.collector, roots) == []
+    assert case.left_out[str(tmp_path / "b")] == "Not a directory"
+    assert case.left_out["the logs of CANN"] == (
+        f"there are none in {', '.join(str(root.path) for root in roots)}"
+    )
+    case.end()
