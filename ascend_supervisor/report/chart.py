@@ -160,5 +160,7 @@ def _flag(picture: draw.Drawing, flag: PlacedFlag, top: int, lives_end: int) -> 
     """A line across the bars, and its text below them."""
     x, bottom = f"{flag.place}%", lives_end + FLAG * (flag.lane + 1)
     picture.append(_line(x, top, x, bottom, class_="flag"))
+    if not flag.text:
+        return
     aside = {"dx": -4, "text_anchor": "end"} if flag.is_left else {"dx": 4}
     picture.append(draw.Text(flag.text, TEXT, x, bottom, class_="number", **aside))

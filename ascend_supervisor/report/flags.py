@@ -12,7 +12,7 @@ PHONE = 340
 """Pixels that a phone has for a chart; a wider one only has more room."""
 _LETTER, _WIDE_LETTER, _GAP = 7.0, 13.0, 12.0
 """Pixels at 12 px, bold: a little more than most fonts need."""
-MOST_LANES = 6
+MOST_LANES, NO_LANE = 6, -1
 
 
 class Flag(NamedTuple):
@@ -52,7 +52,7 @@ def placed(flags: Iterable[Flag], axis: Axis, width: int = PHONE) -> tuple[Place
         one = PlacedFlag(place, begin, begin + size, flag.text)
         lanes = (one._replace(lane=lane) for lane in range(MOST_LANES))
         room = next((one for one in lanes if not any(_meet(one, other) for other in found)), None)
-        found.append(room or PlacedFlag(place, place, place, ""))
+        found.append(room or PlacedFlag(place, place, place, "", NO_LANE))
     return tuple(reversed(found))
 
 

@@ -23,6 +23,7 @@ _LETTERS: Mapping[DrawnKind, str] = {
     "stopping": "x",
     "drain": "d",
     "grace": "g",
+    "release": "r",
     "restarting": ":",
 }
 _HEIGHTS = "▁▂▃▄▅▆▇█"

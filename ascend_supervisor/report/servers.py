@@ -27,6 +27,7 @@ DrawnKind = Literal[
     "stopping",
     "drain",
     "grace",
+    "release",
     "restarting",
 ]
 KINDS: tuple[DrawnKind, ...] = get_args(DrawnKind)
@@ -34,6 +35,7 @@ KINDS: tuple[DrawnKind, ...] = get_args(DrawnKind)
 _OF_PHASES: Mapping[str, DrawnKind] = {
     **dict.fromkeys(timeline.WAITS, "waiting"),
     timeline.BEGINNING: "waiting",
+    timeline.RELEASE: "release",
     timeline.PAUSE: "restarting",
     timeline.DELAY: "restarting",
     timeline.DRAIN: "drain",
@@ -49,6 +51,7 @@ _CATEGORIES: Mapping[DrawnKind, str] = {
     "running": "unknown",
     "drain": "stopping",
     "grace": "stopping",
+    "release": "waiting",
 }
 MOST_NAME = 100
 TOGETHER = 1_000_000

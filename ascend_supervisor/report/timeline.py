@@ -54,12 +54,13 @@ class StepAt(Struct, frozen=True):
 
 Observed = Stretch | Happening | StepAt
 
+RELEASE = "wait for the devices"
 _WAITS = {
     "rank_table.waiting": "wait for the rank table",
     "cluster.waiting": "wait for the cluster",
     "peers.waiting": "wait for other servers",
     "etcd.waiting": "wait for etcd",
-    "release.waiting": "wait for the devices",
+    "release.waiting": RELEASE,
     "port.waiting": "wait for the port",
 }
 WAITS = frozenset(_WAITS.values())

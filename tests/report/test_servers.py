@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib.resources import files
 from itertools import pairwise, permutations
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from ascend_supervisor.report.axis import SECOND, Axis
 from ascend_supervisor.report.curve import curve
 from ascend_supervisor.report.flags import Flag, placed
 from ascend_supervisor.report.rows import drawn, halves, lanes
-from ascend_supervisor.report.servers import DrawnBar, ReportedServer, servers
+from ascend_supervisor.report.servers import KINDS, DrawnBar, ReportedServer, servers
 from tests.report.logs import BEGIN, LOSING, event, on
 
 STORIES = sorted((Path(__file__).parents[1] / "data" / "timelines").iterdir())
@@ -41,6 +43,29 @@ def test_phases_steps_and_stalls_are_bars_one_after_the_other():
         ("stopping", 106, 107),
         ("restarting", 107, 108),
     ]
+
+
+def test_a_wait_for_devices_and_a_drain_are_bars_of_their_own():
+    events = [
+        *LOSING[:12],
+        event("stop.waiting", 46, then="SIGTERM", waited_seconds=5.0),
+        event("generation.ended", 48, generation=0),
+        event("release.waiting", 60, waited_seconds=10.0),
+        event("generation.started", 70, generation=1),
+    ]
+    assert bars(servers(events)[0])[3:] == [
+        ("stopping", 40, 41),
+        ("drain", 41, 48),
+        ("restarting", 48, 50),
+        ("release", 50, 70),
+    ]
+
+
+def test_every_kind_of_bar_has_its_colour():
+    style = files("ascend_supervisor.report").joinpath("chart.css").read_text()
+    for kind in (*KINDS, "unknown"):
+        (colour,) = re.findall(rf"^\.k-{kind} {{ fill: var\((--\w+)\)", style, re.MULTILINE)
+        assert style.count(f" {colour}: #") == 2  # light and dark
 
 
 def test_ranks_that_lived_alike_are_one_and_the_first_to_fail_is_another():
