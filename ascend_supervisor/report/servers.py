@@ -149,8 +149,7 @@ def _flat(
     spans: Sequence[Stretch], levels: Sequence[StepAt], stalls: Sequence[Stall]
 ) -> Iterator[DrawnBar]:
     """Bars in place of phases: what lies within another one comes instead of that part of it."""
-    best: int | None = None
-    end = spans[0].begin if spans else 0
+    best, seen, end = -1, 0, spans[0].begin if spans else 0
     for span, after in zip_longest(spans, spans[1:]):
         later = span.end if after is None else after.begin
         begin, end = max(span.begin, end), max(min(span.end, later), end)
@@ -158,20 +157,20 @@ def _flat(
             bars: Iterable[DrawnBar] = [DrawnBar(_OF_PHASES.get(span.name, "stopping"), begin, end)]
         elif not levels:
             bars = [DrawnBar("running", begin, end, span.generation)]
-        else:
+        else:  # steps go on while a generation is ended
             first, last = bisect_left(levels, begin, key=_at), bisect_right(levels, end, key=_at)
-            within = levels[first:last]
-            bars = _trained(within, begin, end, best, span.generation)
-            best = max((one.step for one in within), default=-1 if best is None else best)
+            best = max((best, *(one.step for one in levels[seen:first])))
+            seen = first
+            bars = _trained(levels[first:last], begin, end, best, span.generation)
         yield from (bar for bar in _with_stalls(bars, stalls) if bar.begin < bar.end)
 
 
 def _trained(
-    levels: Sequence[StepAt], begin: int, end: int, best: int | None, generation: int
+    levels: Sequence[StepAt], begin: int, end: int, best: int, generation: int
 ) -> tuple[DrawnBar, ...]:
     """A generation: its start, the steps that were trained before, and new ones."""
     first = levels[0].at if levels else end
-    new = first if best is None else _passed(levels, best, end)
+    new = _passed(levels, best, end)
     return (
         DrawnBar("start", begin, first, generation),
         DrawnBar("trained_again", first, new, generation),

@@ -61,6 +61,12 @@ def test_a_wait_for_devices_and_a_drain_are_bars_of_their_own():
     ]
 
 
+def test_steps_that_come_while_a_generation_is_ended_were_trained_too():
+    late = event("training.progress", 42, step=13)
+    (server,) = servers(sorted([*LOSING, late], key=lambda one: one["ts"]))
+    assert ("trained_again", 60, 66) in bars(server)  # step 13 of 7 to 17
+
+
 def test_every_kind_of_bar_has_its_colour():
     style = files("ascend_supervisor.report").joinpath("chart.css").read_text()
     for kind in (*KINDS, "unknown"):
