@@ -45,7 +45,7 @@ class Manifest(Struct, frozen=True):
     """The last member of the archive. ``made_at`` is RFC 3339, UTC; sizes are in bytes.
 
     ``size_limit`` is that of --size, ``bytes`` what was taken, both before compression. ``servers``
-    is null without --peers.
+    are the others of the job that are known here.
     """
 
     made_at: str
@@ -59,5 +59,5 @@ class Manifest(Struct, frozen=True):
     secrets: str
     taken: tuple[Taken, ...]
     left_out: tuple[NotTaken, ...]
-    servers: tuple[OtherServer, ...] | None = None
+    servers: tuple[OtherServer, ...]
     format: int = 1

@@ -147,9 +147,6 @@ def _add_collect(add: Any) -> ArgumentParser:
         default="2GiB",
         help="of what is taken, before compression (default: 2GiB)",
     )
-    collect.add_argument(
-        "--peers", action="store_true", help="say which other servers of the job to ask, too"
-    )
     return collect
 
 

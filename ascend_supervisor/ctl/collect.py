@@ -69,10 +69,9 @@ class Collected(Struct, frozen=True):
 
 
 class CollectWanted(Struct, frozen=True):
-    """What the command line wants: bytes at most, whether to name other servers, and how to ask."""
+    """What the command line wants: bytes at most, and what to run on the other servers."""
 
     size: int
-    with_peers: bool
     command: str
 
 
@@ -121,9 +120,7 @@ def collect(
     archive = Archive(put, subject.label)
     collector = Collector(archive, Disks(_owners(subject)), asked.size)
     servers = _add_all(collector, subject, environ)
-    named = (
-        tuple(OtherServer(name, asked.command) for name in servers) if asked.with_peers else None
-    )
+    named = tuple(OtherServer(name, asked.command) for name in servers)
     manifest = _manifest(collector, subject, asked, named)
     archive.add(MANIFEST_NAME, to_json(manifest, indent=True) + b"\n", time.time())
     archive.close()
@@ -251,7 +248,7 @@ def _manifest(
     collector: Collector,
     subject: Collected,
     asked: CollectWanted,
-    servers: tuple[OtherServer, ...] | None,
+    servers: tuple[OtherServer, ...],
 ) -> Manifest:
     status = None if subject.state is None else subject.state.status
     return Manifest(
@@ -281,5 +278,3 @@ def sentences(manifest: Manifest, where: str, size: int | None) -> Iterator[str]
     if manifest.servers:
         names = listed([plain(one.name) for one in manifest.servers], MOST_NAMED)
         yield f"other servers: {names}; run there: {manifest.servers[0].command}"
-    elif manifest.servers is not None:
-        yield "no other server of this job is known here"

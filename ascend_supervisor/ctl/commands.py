@@ -216,7 +216,7 @@ def _collect(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     usual = archive_path(subject, datetime.now(timezone.utc))
     path = None if to_stdout else Path(arguments.output or usual)
     words = [PROGRAM, "collect", *(["--log-dir", arguments.log_dir] if arguments.log_dir else [])]
-    asked = CollectWanted(arguments.size, arguments.peers, shlex.join(words))
+    asked = CollectWanted(arguments.size, shlex.join(words))
     with opened_archive(path, out.put, is_terminal=os.isatty(STDOUT)) as put:
         manifest = collect(subject, asked, put, environ)
     say = out.say if path is None else out.line

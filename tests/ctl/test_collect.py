@@ -39,7 +39,7 @@ def test_the_archive_is_for_its_owner_and_one_sentence_says_where_it_is(tmp_path
     manifest = manifest_of(files)
     assert files["supervisor/state.json"] == state.read_bytes()
     assert files["logs/job-proc-rank-0-device-0.txt"] == b"the error\n"
-    assert (manifest["job_id"], manifest["pod"], manifest["servers"]) == ("job", "pod-0", None)
+    assert (manifest["job_id"], manifest["pod"], manifest["servers"]) == ("job", "pod-0", [])
     number, left = len(manifest["taken"]), len(manifest["left_out"])
     assert found.stdout == (
         f"{out}, {out.stat().st_size} bytes: {number} files, {manifest['bytes']} bytes before "
@@ -112,11 +112,12 @@ def test_without_any_supervisor_the_machine_is_there(tmp_path):
     plog.parent.mkdir(parents=True)
     plog.write_bytes(b"of CANN\n")
     out = tmp_path / "x.tar.gz"
-    found = ctl("collect", "-o", str(out), "--peers", environ=environ)
+    found = ctl("collect", "-o", str(out), environ=environ)
     assert found.returncode == 0, found.stderr
-    assert found.stdout.splitlines()[1:] == ["no other server of this job is known here"]
+    assert len(found.stdout.splitlines()) == 1
     files = members(out.read_bytes())
     manifest = manifest_of(files)
+    assert manifest["servers"] == []
     assert "there is no state file" in why_not(manifest, "the job")
     assert files["process_log/debug/plog/plog-7_1.log"] == b"of CANN\n"
     assert {"machine/kernel.txt", "machine/cgroup.txt", "machine/processes.txt"} <= files.keys()
@@ -177,7 +178,7 @@ def test_other_servers_are_those_of_the_rank_table(tmp_path):
     event = {"event": "rank_table.ready", "path": str(place), "this_server": here}
     (tmp_path / "state.events.jsonl").write_text(json.dumps(event) + "\n")
     out = tmp_path / "x.tar.gz"
-    found = ctl("collect", "-o", str(out), "--peers", "--state-file", str(state))
+    found = ctl("collect", "-o", str(out), "--state-file", str(state))
     assert found.stdout.splitlines()[1] == (
         f"other servers: {other}; run there: ascend-supervisorctl collect"
     )
@@ -194,7 +195,7 @@ def test_other_servers_are_those_that_see_each_other(tmp_path, answering):
     live = LiveStatus(status, "", 0.0, (), (), 1, PeersStatus("job", 1, 0.5, rows))
     supervisor = answering(**json.loads(to_json(live)))
     out = tmp_path / "x.tar.gz"
-    words = ("collect", "-o", str(out), "--peers", "--state-file", str(supervisor.path))
+    words = ("collect", "-o", str(out), "--state-file", str(supervisor.path))
     assert ctl(*words).stdout.splitlines()[1] == (
         "other servers: pod-0, pod-2; run there: ascend-supervisorctl collect"
     )
