@@ -1,0 +1,55 @@
+"""What the program knows of real failures, and that it never contradicts what is known of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ascend_supervisor.evidence.cann_codes import is_inner
+from tests.evidence.corpus import belongs_unseen, cases, counts, verdict
+
+CASES = cases()
+MOST_LINES = 60
+NAME = re.compile(r"[a-z][a-z0-9-]*-[0-9]+(-[0-9]+)?")
+PERSONAL = re.compile(
+    r"/home/(?!user\b)\w|[\w.]+@[\w-]+\.\w|\bhf_\w{20}"
+    r"|(?<![\w.])(?!192\.0\.2\.|127\.0\.0\.1|0\.0\.0\.0)\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w.])"
+)
+CONTRADICTED = {
+    "aws-do-eks-69": "it looks for another rank; the cause is a setting of this server",
+}
+"""Failures whose cause the program looks for in the wrong place. Each is a defect (issue 30)."""
+FLOORS = {
+    False: {"blames": 23, "names": 50, "explains": 6, "of": 68},
+    True: {"blames": 9, "names": 24, "explains": 7, "of": 32},
+}
+"""How many failures the program knew when this was written, of the seen and of the unseen. They may
+only rise."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_failure_is_told_as_its_readme_asks(case):
+    assert NAME.fullmatch(case.name)
+    assert case.is_unseen is belongs_unseen(case.name)
+    assert 1 <= len(case.lines) <= MOST_LINES
+    assert any(case.header.line in line for line in case.lines)
+    assert [line for line in case.lines if PERSONAL.search(line)] == []
+    assert case.header.code is None or not is_inner(case.header.code)
+
+
+def test_no_failure_is_told_twice():
+    assert len({case.lines for case in CASES}) == len(CASES)
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_the_cause_is_never_looked_for_in_the_wrong_place():
+    found = {case.name for case in CASES if verdict(case).contradicts}
+    assert found == set(CONTRADICTED)
+
+
+@pytest.mark.parametrize("is_unseen", [False, True], ids=["seen", "unseen"])
+def test_no_failure_that_was_known_is_forgotten(is_unseen):
+    known = counts(verdict(case) for case in CASES if case.is_unseen is is_unseen)
+    floor = FLOORS[is_unseen]
+    assert {what: max(known[what], least) for what, least in floor.items()} == known
