@@ -46,7 +46,6 @@ class GenerationEnd(Struct, frozen=True):
     is_hang: bool = False
     next: str = ""
     steps_lost: int | None = None
-    peers_server: int | None = None
 
     @property
     def weight(self) -> tuple[bool, bool, int]:
@@ -135,13 +134,12 @@ def _ended(end: GenerationEnd, event: ToldEvent, at: int) -> GenerationEnd:
 
 def _explained(end: GenerationEnd, event: ToldEvent, name: str) -> GenerationEnd:
     """With the root cause, which is known when all servers have told theirs."""
-    told = replace(end, peers_server=number(event, "peers_server"))
     if name == "restart.scheduled":
-        return replace(told, cause=text(event, "cause") or end.cause)
+        return replace(end, cause=text(event, "cause") or end.cause)
     if end.next == "restart":  # it ended later, while it waited
         return end
     cause, *quoted = lines(event, "root_cause") or (text(event, "reason"),)
-    return replace(told, cause=cause or end.cause, quoted=tuple(quoted) or end.quoted)
+    return replace(end, cause=cause or end.cause, quoted=tuple(quoted) or end.quoted)
 
 
 def failures(ends: Iterable[GenerationEnd]) -> tuple[ReportedFailure, ...]:

@@ -42,18 +42,25 @@ class PlacedFlag(NamedTuple):
 def placed(flags: Iterable[Flag], axis: Axis, width: int = PHONE) -> tuple[PlacedFlag, ...]:
     """Each in the first lane where it has room; where no lane has any, without its text.
 
-    From right to left, because most texts stand right of their lines.
+    A line must pass no text, so those whose texts stand left of it come from left to right, then
+    the others from right to left.
     """
     found: list[PlacedFlag] = []
-    for flag in sorted(flags, reverse=True):
-        place = axis.place(flag.at)
-        size = 100 * _pixels(flag.text) / width
-        begin = place - size if place + size > 100 else place  # noqa: PLR2004
-        one = PlacedFlag(place, begin, begin + size, flag.text)
-        lanes = (one._replace(lane=lane) for lane in range(MOST_LANES))
+    for wish in sorted((_wish(flag, axis, width) for flag in flags), key=_order):
+        lanes = (wish._replace(lane=lane) for lane in range(MOST_LANES))
         room = next((one for one in lanes if not any(_meet(one, other) for other in found)), None)
-        found.append(room or PlacedFlag(place, place, place, "", NO_LANE))
-    return tuple(reversed(found))
+        found.append(room or PlacedFlag(wish.place, wish.place, wish.place, "", NO_LANE))
+    return tuple(sorted(found))
+
+
+def _wish(flag: Flag, axis: Axis, width: int) -> PlacedFlag:
+    place, size = axis.place(flag.at), 100 * _pixels(flag.text) / width
+    begin = place - size if place + size > 100 else place  # noqa: PLR2004
+    return PlacedFlag(place, begin, begin + size, flag.text)
+
+
+def _order(wish: PlacedFlag) -> tuple[bool, float]:
+    return not wish.is_left, wish.place if wish.is_left else -wish.place
 
 
 def _meet(one: PlacedFlag, other: PlacedFlag) -> bool:

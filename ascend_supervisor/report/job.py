@@ -74,7 +74,6 @@ class FirstWord(Struct, frozen=True):
     command: tuple[str, ...]
     method: str
     cluster: str
-    restarts: int | None
     settings: tuple[str, ...]
 
 
@@ -252,7 +251,6 @@ def _start(event: ToldEvent, host: str, at: int) -> FirstWord:
         texts(event, "command"),
         text(event, "method"),
         text(event, "cluster"),
-        number(event, "restarts"),
         texts(event, "settings"),
     )
 
