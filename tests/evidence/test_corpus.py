@@ -21,8 +21,8 @@ CONTRADICTED = {
 }
 """Failures whose cause the program looks for in the wrong place. Each is a defect (issue 30)."""
 FLOORS = {
-    False: {"blames": 23, "names": 50, "explains": 6, "of": 68},
-    True: {"blames": 9, "names": 24, "explains": 7, "of": 32},
+    False: {"blames": 24, "names": 51, "explains": 7, "of": 69},
+    True: {"blames": 11, "names": 25, "explains": 9, "of": 34},
 }
 """How many failures the program knew when this was written, of the seen and of the unseen. They may
 only rise."""
