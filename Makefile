@@ -29,9 +29,8 @@ MINDSPORE_SECONDS :=
 MACHINE := $(shell dpkg --print-architecture 2>/dev/null)
 # Tests start hundreds of interpreters, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests wait more than they compute. With four or six, whole jobs on two cores came too late now and
-# then.
-AT_ONCE := 3
+# Tests wait more than they compute.
+AT_ONCE := 4
 PYTEST := $(PYTHON) -m pytest
 IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
 # Frameworks compute, and wait for each other: more of them at once only delay one another.

@@ -194,7 +194,7 @@ async def test_when_one_server_is_told_to_stop_the_others_wait_for_another_one_t
 
 
 async def test_a_server_with_other_settings_is_refused_and_names_both(etcd):
-    servers = Servers(etcd, RestartBudget(4), ("restarts=3", "restarts=3", "restarts=4"), timeout=3)
+    servers = Servers(etcd, RestartBudget(4), ("restarts=3", "restarts=3", "restarts=4"), timeout=6)
     servers.stages = servers.play([(train, train, train)])
     ends: dict[int, SupervisorExited] = {}
 

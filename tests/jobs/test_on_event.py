@@ -6,7 +6,6 @@ import json
 import shlex
 import signal
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +102,10 @@ while life != "0" and not os.path.exists("ROOT/started" if life == "1" else "ROO
 sys.exit(3 if life in "01" else 0)
 """
 SLOW = """
-import pathlib, subprocess, sys
-root = pathlib.Path(sys.argv[1])
-line = sys.stdin.read()
-if '"restart.scheduled"' in line and not (root / "started").exists():
-    (root / "started").touch()
-    subprocess.run(["sleep", "1"], check=True)
-    (root / "lived").touch()
+read -r line
+case $line in *'"restart.scheduled"'*)
+    [ -e "$0/started" ] || { : >"$0/started"; sleep 1; : >"$0/lived"; } ;;
+esac
 """
 
 
@@ -117,7 +113,7 @@ def test_it_and_its_children_outlive_the_generation_in_which_they_were_started(
     supervised, tmp_path
 ):
     """The second generation ends, and is swept, while the command waits for its own child."""
-    command = shlex.join((sys.executable, "-c", SLOW, str(tmp_path)))
+    command = shlex.join(("sh", "-c", SLOW, str(tmp_path)))
     source = FAILS_LATER.replace("ROOT", str(tmp_path))
     again = ("--standalone", "1", "--restarts", "2", "--restart-delay", "0.01")
     job = supervised(*again, "--on-event", command, *LIFE, *python(source))
