@@ -74,6 +74,7 @@ ENDING = "end of the generation"
 DRAIN, GRACE, KILLED = "drain", "grace", "after SIGKILL"
 _STEPS_OF_A_STOP = {"SIGTERM": DRAIN, "SIGKILL": GRACE, "None": KILLED}
 _REASONS = frozenset({"cluster.incident", "hang.noticed", "signal.received"})
+_TELLS_STEPS = frozenset({"training.started", "training.progress", "generation.ended"})
 _OF_TRAINING = frozenset({"checkpoint.saved", "training.stalled", "training.resumed"})
 _MARKS = frozenset(
     {
@@ -130,6 +131,8 @@ class _Server(Struct):
 
     def take(self, event: ToldEvent, name: str, at: int) -> Iterator[Observed]:
         before, self.last = self.last, max(self.last, at)
+        if name in _TELLS_STEPS:
+            yield from self._trained(event, name, at)
         if name == "supervisor.started":  # the one before it may have been killed long ago
             yield from self.close(before)
         elif name in {"supervisor.exited", "generation.ended"}:
@@ -139,8 +142,6 @@ class _Server(Struct):
             self._process_started(event, at)
         elif name == "process.exited":
             yield from self._process_exited(event, at)
-        elif name in {"training.started", "training.progress"}:
-            yield from self._trained(event, name, at)
         if name in _MARKS:
             yield Happening(TRAINING if name in _OF_TRAINING else SUPERVISOR, at, event)
 

@@ -45,6 +45,24 @@ def test_phases_steps_and_stalls_are_bars_one_after_the_other():
     ]
 
 
+def test_the_last_step_of_a_generation_is_told_by_its_end():
+    """Too short a training tells nothing of its progress before."""
+    events = [
+        *LOSING[:8],
+        event("training.started", 20, step=1),
+        event("generation.ended", 45, generation=0, step=26),
+        event("generation.started", 50, generation=1),
+        event("training.started", 60, step=1),
+    ]
+    (server,) = servers(events)
+    assert [(one.at / 1e6 - BEGIN, one.step) for one in server.levels] == [
+        (20, 1),
+        (45, 26),
+        (60, 1),
+    ]
+    assert bars(server)[-1][0] == "start"
+
+
 def test_a_wait_for_devices_and_a_drain_are_bars_of_their_own():
     events = [
         *LOSING[:12],
