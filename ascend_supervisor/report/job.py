@@ -23,6 +23,7 @@ from ascend_supervisor.untrusted_text import printable
 
 Advice = Literal[
     "nothing",
+    "look_back",
     "look_open",
     "who_stopped",
     "correct",
@@ -130,6 +131,8 @@ class ReportedJob(Struct, frozen=True):
         if end.reason.startswith(STOPPED):
             return "who_stopped"
         last = self.last_failure
+        if not end.code and self.failures:
+            return "look_back"
         if last is None:
             return _OF_CODES.get(end.code, "read_sentence")
         told = f"{last.first.cause} {end.reason}"

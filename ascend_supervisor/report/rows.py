@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 
 from ascend_supervisor.report.axis import Axis
 from ascend_supervisor.report.failures import ReportedFailure
-from ascend_supervisor.report.servers import DrawnBar, DrawnKind, RankLife, ReportedServer
+from ascend_supervisor.report.servers import (
+    TOGETHER,
+    DrawnBar,
+    DrawnKind,
+    RankLife,
+    ReportedServer,
+)
 
 MOST_BARS = 12_000
 """On one page: a bar takes about 150 bytes."""
@@ -64,7 +71,10 @@ def _one(bars: Sequence[DrawnBar]) -> Iterator[DrawnBar]:
 
 
 def lanes(server: ReportedServer, shortest: int) -> list[list[RankLife]]:
-    """The lives of its ranks where not all of a generation lived alike: the first to fail first."""
+    """The lives of its ranks where not all of a generation lived alike: the first to fail first.
+
+    Those that ended together with it are not told: so do all.
+    """
     generations: dict[int | None, list[RankLife]] = {}
     for life in server.lives:
         if life.end - life.begin >= shortest or life.failed:
@@ -73,8 +83,10 @@ def lanes(server: ReportedServer, shortest: int) -> list[list[RankLife]]:
     for lives in generations.values():
         if len(lives) == 1 and not lives[0].failed:
             continue
-        lives.sort(key=lambda life: (not life.failed, -len(life.ranks)))
-        for lane, life in enumerate(lives[:MOST_LANES]):
+        failed = min((life.end for life in lives if life.failed), default=sys.maxsize)
+        told = [life for life in lives if life.failed or abs(life.end - failed) > TOGETHER]
+        told.sort(key=lambda life: (not life.failed, -len(life.ranks)))
+        for lane, life in enumerate(told[:MOST_LANES]):
             if lane == len(found):
                 found.append([])
             found[lane].append(life)

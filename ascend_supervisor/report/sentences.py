@@ -90,34 +90,40 @@ def _headline(job: ReportedJob, words: Words) -> str:
     match job.advice:
         case "look_open":
             said = words["open"].format(time=time)
-        case "nothing":
-            return words["done"].format(time=time)
+        case "nothing" | "look_back":
+            key = "done_again" if job.restarts else "done"
+            return words[key].format(time=time, restarts=job.restarts)
         case "who_stopped":
             return words["stopped"].format(time=time, code=0 if end is None else end.code)
         case _:
             said = words["failed"].format(time=time, code=0 if end is None else end.code)
     failure = job.last_failure
-    return said if failure is None else f"{said}{words['colon']}{_who(failure.first, words)}"
+    if failure is None or not _is_of_rank(failure.first):
+        return said
+    return f"{said}{words['colon']}{_who(failure.first, words)}"
+
+
+def _is_of_rank(end: GenerationEnd) -> bool:
+    return end.rank is not None and (end.is_hang or f"rank {end.rank} " in f"{end.cause} ")
 
 
 def _who(end: GenerationEnd, words: Words) -> str:
-    is_rank = end.rank is not None and (end.is_hang or f"rank {end.rank} " in f"{end.cause} ")
-    key = "host_failed" if not is_rank else "rank_hung" if end.is_hang else "rank_failed"
+    hung_or_failed = "rank_hung" if end.is_hang else "rank_failed"
+    key = hung_or_failed if _is_of_rank(end) else "host_failed"
     return words[key].format(rank=end.rank, host=end.host, generation=end.generation)
 
 
 def _lead(job: ReportedJob, words: Words) -> Iterator[tuple[str, str]]:
-    """Why it ended, what was the first failure if that is another one, and what to do."""
+    """Why it ended, what led to restarts before, and what to do."""
     end, last = job.exit, job.last_failure
     if last is not None:
         yield words["why"], why(last.first)
-    elif end is not None and job.advice != "nothing":
+    elif end is not None and end.code:
         yield words["why"], end.cause[0] if end.cause else end.reason
-    first = job.failures[0] if job.failures else None
-    if first is not None and first is not last:
-        count = len(job.failures)
-        name = words["first" if count == 1 else "first_of"].format(count=count)
-        yield name, f"{_who(first.first, words)}{words['colon']}{why(first.first)}"
+    before = [failure.first for failure in job.failures if failure is not last]
+    for key, one in (("first", before[:1]), ("last", before[1:][-1:])):
+        for found in one:
+            yield words[key], f"{_who(found, words)}{words['colon']}{why(found)}"
     yield words["to_do"], words[f"advice.{job.advice}"]
 
 

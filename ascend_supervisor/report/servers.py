@@ -5,9 +5,9 @@ Times are microseconds since the epoch.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import Literal, get_args
 
 from msgspec import Struct, field
@@ -150,15 +150,17 @@ def _flat(
 ) -> Iterator[DrawnBar]:
     """Bars in place of phases: what lies within another one comes instead of that part of it."""
     best, seen, end = -1, 0, spans[0].begin if spans else 0
-    for span, after in zip_longest(spans, spans[1:]):
-        later = span.end if after is None else after.begin
+    for number, span in enumerate(spans, 1):
+        later = spans[number].begin if spans[number:] else span.end
         begin, end = max(span.begin, end), max(min(span.end, later), end)
         if span.generation is None:
             bars: Iterable[DrawnBar] = [DrawnBar(_OF_PHASES.get(span.name, "stopping"), begin, end)]
         elif not levels:
             bars = [DrawnBar("running", begin, end, span.generation)]
         else:  # steps go on while a generation is ended
-            first, last = bisect_left(levels, begin, key=_at), bisect_right(levels, end, key=_at)
+            begins = (one.begin for one in spans[number:] if one.generation is not None)
+            first = bisect_left(levels, begin, key=_at)
+            last = bisect_left(levels, next(begins, levels[-1].at + 1), key=_at)
             best = max((best, *(one.step for one in levels[seen:first])))
             seen = first
             bars = _trained(levels[first:last], begin, end, best, span.generation)
@@ -169,8 +171,8 @@ def _trained(
     levels: Sequence[StepAt], begin: int, end: int, best: int, generation: int
 ) -> tuple[DrawnBar, ...]:
     """A generation: its start, the steps that were trained before, and new ones."""
-    first = levels[0].at if levels else end
-    new = _passed(levels, best, end)
+    first = min(levels[0].at, end) if levels else end
+    new = min(_passed(levels, best, end), end)
     return (
         DrawnBar("start", begin, first, generation),
         DrawnBar("trained_again", first, new, generation),

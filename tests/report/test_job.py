@@ -43,8 +43,30 @@ def test_the_first_sentence_says_what_came_of_it_and_who_failed_first():
     )
     said = lead(LOSING)
     assert said["Why"] == HANGS
-    assert said["The first of 2 causes"].endswith(f"it exited with status 1 after 29.0 s: {NAN}")
+    assert said["First restart"].endswith(f"it exited with status 1 after 29.0 s: {NAN}")
     assert said["What to do"].startswith("Look where the ranks wait")
+
+
+def test_a_job_that_ended_well_names_what_its_first_and_its_last_restart_came_from():
+    lost = "server 2 was lost (pod-2)"
+    end = {"generation": 1, "outcome": "fault", "next": "restart"}
+    events = [
+        *LOSING[:17],
+        event("generation.started", 50, generation=1),
+        event("generation.ended", 60, **end),
+        event("restart.scheduled", 60, cause=lost),
+        event("generation.started", 70, generation=2),
+        event("generation.ended", 80, generation=2, outcome="completed", next="stop"),
+        event("supervisor.exited", 81, exit_code=0, reason="every rank ended with 0"),
+    ]
+    assert headline(events) == "The job ended well after 1 min 21 s; restarts: 2"
+    assert lead(events) == {
+        "First restart": f"rank 1 on pod-0 failed first, in generation 0: it exited with status 1 "
+        f"after 29.0 s: {NAN}",
+        "Last restart": f"generation 1 ended: {lost}",
+        "What to do": "Nothing for this job. Before the next one, look at what ended its "
+        "generations, below.",
+    }
 
 
 def ended(host: str, at: float, cause: str, *, rank: int | None = None, server: int | None = None):
@@ -117,6 +139,7 @@ def test_of_other_servers_only_the_settings_are_told_that_differ():
 
 ADVICES = [
     ("nothing", DONE),
+    ("look_back", [*LOSING[:-4], *DONE[-2:]]),
     ("look_open", LOSING[:-1]),
     ("look_open", DONE[:-1]),
     ("hang", LOSING),

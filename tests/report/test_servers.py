@@ -15,7 +15,7 @@ from ascend_supervisor.report.curve import curve
 from ascend_supervisor.report.flags import Flag, placed
 from ascend_supervisor.report.rows import drawn, halves, lanes
 from ascend_supervisor.report.servers import KINDS, DrawnBar, ReportedServer, servers
-from tests.report.logs import BEGIN, LOSING, event, on
+from tests.report.logs import BEGIN, LOSING, event, exited, on, started
 
 STORIES = sorted((Path(__file__).parents[1] / "data" / "timelines").iterdir())
 
@@ -53,14 +53,31 @@ def test_the_last_step_of_a_generation_is_told_by_its_end():
         event("generation.ended", 45, generation=0, step=26),
         event("generation.started", 50, generation=1),
         event("training.started", 60, step=1),
+        exited(1, 104, first=True),
+        event("generation.ended", 110, generation=1, step=51),
     ]
     (server,) = servers(events)
     assert [(one.at / 1e6 - BEGIN, one.step) for one in server.levels] == [
-        (20, 1),
-        (45, 26),
-        (60, 1),
+        *((20, 1), (45, 26)),
+        *((60, 1), (110, 51)),
     ]
-    assert bars(server)[-1][0] == "start"
+    assert bars(server)[-4:] == [
+        ("start", 50, 60),
+        ("trained_again", 60, 85),
+        ("training", 85, 104),
+        ("stopping", 104, 110),
+    ]
+
+
+def test_ranks_that_ended_together_with_the_first_to_fail_are_not_drawn():
+    events = [
+        *(started(rank, 11) for rank in range(4)),
+        exited(1, 40, first=True),
+        *(exited(rank, 40.2) for rank in (0, 2)),
+        exited(3, 44),
+    ]
+    (server,) = servers([*LOSING[:4], *events, event("generation.ended", 45, generation=0)])
+    assert [[life.ranks for life in lane] for lane in lanes(server, 1)] == [[(1,)], [(3,)]]
 
 
 def test_a_wait_for_devices_and_a_drain_are_bars_of_their_own():
