@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.errors import BAD_TABLE, DEFECT, HANG, UNAVAILABLE
 from ascend_supervisor.events.words import counted, listed
+from ascend_supervisor.evidence.blame import Blame, blame
 from ascend_supervisor.outcome import (
     SIGNAL_BASE,
     Completed,
@@ -26,7 +27,10 @@ from ascend_supervisor.outcome import (
 )
 
 SAME_DEATHS = 3
-"""This many early deaths in a row with the same status end the job: retrying fixes no typo."""
+"""This many early deaths in a row with the same status end the job: retrying fixes no typo.
+
+A rank that has lost another one has no typo, whatever its status.
+"""
 STEADY_SECONDS = 60.0
 """A generation that ran this long ends a row of free restarts."""
 FREE_SECONDS = 3600.0
@@ -139,12 +143,16 @@ def decide(
 
 
 class _Death(Struct, frozen=True):
-    """The end of a generation that may be followed by another; ``how`` says it in short."""
+    """The end of a generation that may be followed by another; ``how`` says it in short.
+
+    It ``is_own`` if no other rank has brought it about.
+    """
 
     status: ExitStatus
     code: int
     how: str
     is_free: bool = False
+    is_own: bool = True
 
 
 def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
@@ -162,7 +170,8 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
             code = failure.status.exit_code or DEFECT
             if failure.status.status in budget.never:
                 return _unrepeated(code, f"status {code} is never tried again (--no-restart-on)")
-            return _Death(failure.status, code, str(failure.status))
+            is_own = blame(failure) is not Blame.CONSEQUENCE
+            return _Death(failure.status, code, str(failure.status), is_own=is_own)
         case Fault(reason=reason, exit_code=told, remedy=remedy):
             code = told or UNAVAILABLE
             if remedy is Remedy.FINAL:
@@ -186,7 +195,7 @@ def _unrepeated(exit_code: int, reason: str) -> Stop:
 def _charged(
     budget: RestartBudget, now: float, jitter: float, death: _Death, ended: Ended
 ) -> Decision:
-    budget = _with_death(budget, death.status, ended.uptime)
+    budget = _with_death(budget, death, ended.uptime)
     stuck = (*budget.stuck, ended.reached.step) if ended.reached.is_stuck else ()
     budget = replace(budget, stuck=stuck)
     if 0 < budget.stuck_limit <= len(stuck) and budget.left(now):
@@ -220,11 +229,11 @@ def _free(budget: RestartBudget, now: float, jitter: float) -> Restart:
     return Restart(delay, following, is_free=True)
 
 
-def _with_death(budget: RestartBudget, death: ExitStatus, uptime: float) -> RestartBudget:
-    early = uptime < budget.min_uptime
-    alike = death == budget.last_death
+def _with_death(budget: RestartBudget, death: _Death, uptime: float) -> RestartBudget:
+    early = uptime < budget.min_uptime and death.is_own
+    alike = death.status == budget.last_death
     count = (budget.early_deaths if alike else 0) + 1 if early else 0
-    return replace(budget, early_deaths=count, last_death=death)
+    return replace(budget, early_deaths=count, last_death=death.status)
 
 
 def _spend(budget: RestartBudget, now: float, jitter: float) -> Restart | None:

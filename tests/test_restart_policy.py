@@ -195,6 +195,13 @@ def test_the_delay_of_a_budget_without_end_stays_finite():
     assert restart.delay == 30.0
 
 
+CLOSED = (
+    "Traceback (most recent call last):",
+    '  File "train.py", line 12, in <module>',
+    "    main()",
+    "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.77.0.2]:30431.",
+)
+LOST = Crashed(replace(crash().failure, last_lines=CLOSED))
 SAME = "3 generations in a row ended the same way"
 EARLY = replace(BUDGET, limit=9, min_uptime=10.0)
 
@@ -235,6 +242,8 @@ def test_how_they_ended_is_told(outcome, told):
         pytest.param([(crash(9), SHORT)] * 2 + [(crash(None, 9), SHORT)], id="a signal"),
         pytest.param([(crash(1), SHORT)] * 2 + [(crash(1), LONG)], id="a long life"),
         pytest.param([(crash(1), SHORT)] * 2 + [(crash(1), 10.0)], id="just long enough"),
+        pytest.param([(LOST, SHORT)] * 3, id="lost connections"),
+        pytest.param([(crash(1), SHORT)] * 2 + [(LOST, SHORT)], id="a lost connection"),
     ],
 )
 def test_a_death_that_is_not_alike_or_not_early_breaks_the_row(deaths):
