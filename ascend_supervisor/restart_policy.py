@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from ascend_supervisor.errors import BAD_TABLE, DEFECT, HANG, UNAVAILABLE
 from ascend_supervisor.events.words import counted, listed
-from ascend_supervisor.evidence.blame import Blame, blame
 from ascend_supervisor.outcome import (
     SIGNAL_BASE,
     Completed,
@@ -170,8 +169,7 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
             code = failure.status.exit_code or DEFECT
             if failure.status.status in budget.never:
                 return _unrepeated(code, f"status {code} is never tried again (--no-restart-on)")
-            is_own = blame(failure) is not Blame.CONSEQUENCE
-            return _Death(failure.status, code, str(failure.status), is_own=is_own)
+            return _Death(failure.status, code, str(failure.status), is_own=_is_own(failure))
         case Fault(reason=reason, exit_code=told, remedy=remedy):
             code = told or UNAVAILABLE
             if remedy is Remedy.FINAL:
@@ -179,6 +177,12 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
                 return Stop(code, f"{reason}; not tried again", is_retryable=retryable)
             how = f"{'a hang' if code == HANG else 'a fault'}, exit code {code}"
             return _Death(ExitStatus(code), code, how, remedy is Remedy.FREE)
+
+
+def _is_own(failure: Failure) -> bool:
+    from ascend_supervisor.evidence.blame import Blame, blame  # noqa: PLC0415  (no start needs it)
+
+    return blame(failure) is not Blame.CONSEQUENCE
 
 
 def stopped_by(stop: StopSignal) -> Stop:
