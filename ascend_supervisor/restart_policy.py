@@ -180,7 +180,7 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
 
 
 def _is_own(failure: Failure) -> bool:
-    from ascend_supervisor.evidence.blame import Blame, blame  # noqa: PLC0415  (no start needs it)
+    from ascend_supervisor.evidence.blame import Blame, blame  # noqa: PLC0415  (see late_imports)
 
     return blame(failure) is not Blame.CONSEQUENCE
 
