@@ -18,7 +18,6 @@ class Archive:
     """Members are below the directory ``root``; ``put`` takes the bytes and may raise OSError."""
 
     def __init__(self, put: Callable[[bytes], object], root: str) -> None:
-        self.bytes_written = 0
         self._put = put
         self._root = root
         self._gzip = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
@@ -64,4 +63,3 @@ class Archive:
     def _out(self, compressed: bytes) -> None:
         if compressed:
             self._put(compressed)
-            self.bytes_written += len(compressed)

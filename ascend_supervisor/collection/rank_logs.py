@@ -9,7 +9,6 @@ from pathlib import Path
 from ascend_supervisor.collection.collector import NO_ROOM, Collector
 from ascend_supervisor.collection.disks import Disks, FileEntry
 from ascend_supervisor.collection.member_names import member_name
-from ascend_supervisor.collection.shares import shares_with_first
 from ascend_supervisor.files.regular_file import reason_of
 
 FOLDER = "logs"
@@ -73,3 +72,31 @@ def _add_log(collector: Collector, log: Path, share: int) -> None:
 
 def _newest_first(file: FileEntry) -> tuple[float, str]:
     return -file.mtime, file.path.name
+
+
+def shares(sizes: Sequence[int], room: int) -> list[int]:
+    """For each log so many bytes, at most ``room`` in all.
+
+    Nobody gets more than it needs, and what it does not need goes to those that need more: no log
+    is short while another one has a larger share.
+    """
+    given = [0] * len(sizes)
+    waiting = sorted(range(len(sizes)), key=lambda index: sizes[index])
+    for place, index in enumerate(waiting):
+        given[index] = min(sizes[index], room // (len(waiting) - place))
+        room -= given[index]
+    return given
+
+
+def shares_with_first(sizes: Sequence[int], room: int, first: int) -> list[int]:
+    """The same, but of the room half is for the ``first`` of them, if they need it."""
+    favoured = shares(sizes[:first], room // 2 if sizes[first:] else room)
+    others = shares(sizes[first:], room - sum(favoured))
+    left = room - sum(favoured) - sum(others)
+    return [*_raised(favoured, sizes[:first], left), *others]
+
+
+def _raised(given: Sequence[int], sizes: Sequence[int], room: int) -> list[int]:
+    """What others have left over goes to these."""
+    needs = [size - had for size, had in zip(sizes, given, strict=True)]
+    return [had + more for had, more in zip(given, shares(needs, room), strict=True)]

@@ -6,12 +6,13 @@ Nothing in it is trusted: what is not as expected is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 from msgspec import Struct, field
+
+from ascend_supervisor.report.told import moment
 
 MOST_LOOKS = 10
 """So many of the latest directories with stacks are taken."""
@@ -55,7 +56,9 @@ class Story(Struct):
                 label = event.get("this_server")
                 self.this_server = label if isinstance(label, str) else None
             case {"event": "supervisor.started"}:
-                self.began = self.began or _moment(event)
+                at = moment(event)
+                if at is not None and self.began is None:
+                    self.began = at / 1e6
             case _:
                 pass
 
@@ -83,10 +86,3 @@ def _hear_line(story: Story, line: bytes) -> None:
         return
     if isinstance(event, dict):
         story.hear(event)
-
-
-def _moment(event: dict[str, Any]) -> float | None:
-    try:
-        return datetime.fromisoformat(str(event.get("ts")).replace("Z", "+00:00")).timestamp()
-    except (ValueError, OverflowError):
-        return None

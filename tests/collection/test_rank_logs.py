@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies
 
-from ascend_supervisor.collection.shares import shares, shares_with_first
+from ascend_supervisor.collection.rank_logs import shares, shares_with_first
 
 SIZES = strategies.lists(strategies.integers(0, 1000), max_size=20)
 ROOM = strategies.integers(0, 5000)
