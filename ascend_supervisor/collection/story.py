@@ -48,9 +48,7 @@ class Story(Struct):
             case {"event": "process.exited", "first_failure": True, "rank": int(rank)}:
                 self.failed = [*(one for one in self.failed if one != rank), rank]
             case {"event": "stacks.taken", "directory": str(directory), "files": list(files)}:
-                names = tuple(name for name in files if isinstance(name, str) and "/" not in name)
-                self.stacks.pop(directory, None)
-                self.stacks[directory] = names
+                self.see(directory, [name for name in files if isinstance(name, str)])
             case {"event": "rank_table.ready", "path": str(path)}:
                 self.rank_table = path
                 label = event.get("this_server")
@@ -61,6 +59,11 @@ class Story(Struct):
                     self.began = at / 1e6
             case _:
                 pass
+
+    def see(self, directory: str, files: Iterable[str]) -> None:
+        """Take what a look at the ranks has left; the latest one comes last."""
+        self.stacks.pop(directory, None)
+        self.stacks[directory] = tuple(name for name in files if "/" not in name)
 
     @property
     def looks(self) -> list[tuple[Path, tuple[str, ...]]]:

@@ -68,9 +68,13 @@ def restart(state: State) -> str:
     return _requested(state, AskRestart(live.status.generation), Accepted).effect
 
 
-def dump(state: State) -> list[str]:
-    """Who waits where, and the files that say more, line by line; raises NotDone."""
-    dumped = _requested(state, AskDump(), Dumped, DUMP_SECONDS + ANSWER_SECONDS)
+def dump(state: State) -> Dumped:
+    """Who waits where, and the files that say more; raises NotDone."""
+    return _requested(state, AskDump(), Dumped, DUMP_SECONDS + ANSWER_SECONDS)
+
+
+def lines_of(dumped: Dumped) -> list[str]:
+    """The sentence, and the paths of the files, for a terminal."""
     directory = Path(dumped.directory or "")
     files = [printable(str(directory / file)) for file in dumped.files]
     return [*map(printable, dumped.summary.split("\n")), *files]

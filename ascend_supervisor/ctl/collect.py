@@ -36,8 +36,9 @@ from ascend_supervisor.collection.plan_check import add_check
 from ascend_supervisor.collection.plogs import add_plogs, find_plogs
 from ascend_supervisor.collection.running import RunningProcess, here, shown
 from ascend_supervisor.collection.versions import add_versions
+from ascend_supervisor.control.protocol import Dumped
 from ascend_supervisor.control.status_answer import LiveStatus
-from ascend_supervisor.ctl.acts import NotDone, dump
+from ascend_supervisor.ctl.acts import NotDone, dump, lines_of
 from ascend_supervisor.ctl.new_file import new_file
 from ascend_supervisor.ctl.out import PROGRAM
 from ascend_supervisor.ctl.reports import text
@@ -171,6 +172,7 @@ def _python_of(rank: RunningProcess) -> str:
 def _add_job(collector: Collector, state: State) -> tuple[KnownJob, list[str]]:
     """Take what is known of the job but its logs, and ask its supervisor while that runs."""
     live = _add_live(collector, state)
+    dumped = None if live is None else _add_stacks_of_now(collector, state)
     runs = state.supervisor_lives
     owners = collector.owners
     supervisor = shown(state.status.pid, owners) if runs else RunningProcess()
@@ -180,6 +182,8 @@ def _add_job(collector: Collector, state: State) -> tuple[KnownJob, list[str]]:
         collector.leave_out("the events", "--event-log none was given")
         events = usual
     story = add_events(collector, events)
+    if dumped is not None and dumped.directory is not None:
+        story.see(dumped.directory, dumped.files)  # its event may not be in the file yet
     _add_report(collector, events)
     status = state.status if live is None else live.status
     living = [one for one in status.ranks if one.rank is not None and state.rank_lives(one)]
@@ -199,7 +203,7 @@ def _add_job(collector: Collector, state: State) -> tuple[KnownJob, list[str]]:
 
 
 def _add_live(collector: Collector, state: State) -> LiveStatus | None:
-    """Take the supervisor's own answer, and let it take the stacks of its ranks."""
+    """Take the supervisor's own answer."""
     if state.is_final:
         collector.leave_out("live figures, stacks of now", "the supervisor does not run any more")
         return None
@@ -209,12 +213,19 @@ def _add_live(collector: Collector, state: State) -> LiveStatus | None:
         return None
     figures = to_json(seen.live, indent=True) + b"\n"
     collector.add_text("supervisor/live.json", "its control socket", figures)
+    return seen.live
+
+
+def _add_stacks_of_now(collector: Collector, state: State) -> Dumped | None:
+    """Let the supervisor take the stacks of its ranks, and take its sentence."""
     try:
-        words = "\n".join(dump(state))
-        collector.add_text("stacks/summary.txt", "its control socket", f"{words}\n".encode())
+        dumped = dump(state)
     except NotDone as declined:
         collector.leave_out("stacks of now", str(declined))
-    return seen.live
+        return None
+    words = "\n".join(lines_of(dumped))
+    collector.add_text("stacks/summary.txt", "its control socket", f"{words}\n".encode())
+    return dumped
 
 
 def _add_report(collector: Collector, events: Path) -> None:

@@ -152,9 +152,9 @@ def _restart(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
 
 
 def _dump(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl.acts import dump  # noqa: PLC0415
+    from ascend_supervisor.ctl.acts import dump, lines_of  # noqa: PLC0415
 
-    for line in dump(_state(arguments, environ)):
+    for line in lines_of(dump(_state(arguments, environ))):
         out.line(line)
     return 0
 

@@ -30,6 +30,10 @@ def collected(job: Running, tmp_path: Path, *words: str) -> dict[str, bytes]:
     return members(out.read_bytes())
 
 
+def stacks_in(files: dict[str, bytes]) -> list[str]:
+    return [name.rpartition("/")[2] for name in files if name.startswith("stacks/")]
+
+
 def test_of_a_running_job_everything_is_there_and_no_secret(supervised, tmp_path):
     words = ("--standalone", "2", "--rank-env", f"WANDB_API_KEY={HIDDEN}")
     command = [*python(PLOG + UP), f"--token={HIDDEN}", f"https://me:{HIDDEN}@host/"]
@@ -43,10 +47,7 @@ def test_of_a_running_job_everything_is_there_and_no_secret(supervised, tmp_path
         *("machine/kernel.txt", "machine/cgroup.txt", "machine/processes.txt"),
         *("machine/supervisor.env", "machine/rank_0.env", "machine/rank_1.limits"),
     } <= files.keys()
-    assert [name.rpartition("/")[2] for name in files if name.startswith("stacks/")][1:] == [
-        "rank-0.stack",
-        "rank-1.stack",
-    ]
+    assert stacks_in(files) == ["summary.txt", "rank-0.stack", "rank-1.stack"]
     plogs = [
         content for name, content in files.items() if name.startswith("process_log/debug/plog/")
     ]
@@ -63,6 +64,14 @@ def test_of_a_running_job_everything_is_there_and_no_secret(supervised, tmp_path
     assert [one["bytes_missing"] for one in manifest["taken"]] == [0] * len(manifest["taken"])
     assert job.process.poll() is None
     assert not job.all("process.exited")
+
+
+def test_the_stacks_of_now_are_there_though_no_event_tells_of_them(supervised, tmp_path):
+    job = supervised("--standalone", "1", "--event-log", "none", *python(UP))
+    until_running(job, 1)
+    files = collected(job, tmp_path)
+    assert stacks_in(files) == ["summary.txt", "rank-0.stack"]
+    assert "--event-log none" in why_not(manifest_of(files), "the events")
 
 
 def test_of_a_job_that_has_ended_the_failed_rank_comes_first(supervised, tmp_path):
