@@ -180,7 +180,8 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
 
 
 def _is_own(failure: Failure) -> bool:
-    from ascend_supervisor.evidence.blame import Blame, blame  # noqa: PLC0415  (see late_imports)
+    from ascend_supervisor.causes.cause import Blame  # noqa: PLC0415  (see late_imports)
+    from ascend_supervisor.evidence.blame import blame  # noqa: PLC0415
 
     return blame(failure) is not Blame.CONSEQUENCE
 

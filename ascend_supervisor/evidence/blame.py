@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.evidence.cann_codes import (
     is_cause,
     is_consequence,
@@ -20,16 +20,6 @@ from ascend_supervisor.evidence.last_words import LastWords, words_of
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
 from ascend_supervisor.evidence.statement import last_line, statement
 from ascend_supervisor.outcome import Failure
-
-
-class Blame(Enum):
-    """Where the cause of a failure is."""
-
-    OWN = "own"
-    """In this rank: memory, an exception of the script, a device of this server."""
-    CONSEQUENCE = "consequence"
-    """Elsewhere: this rank lost its peers, or waited for them in vain."""
-    UNKNOWN = "unknown"
 
 
 def blame(failure: Failure) -> Blame:

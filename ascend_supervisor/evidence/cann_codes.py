@@ -11,71 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.evidence import acl_codes
-
-CONSEQUENCES = {
-    "EI0002": "a collective waited in vain for another rank (the limit is HCCL_EXEC_TIMEOUT)",
-    "EI0006": "HCCL got no connection to another rank (the limit is HCCL_CONNECT_TIMEOUT)",
-    "EI0009": "HCCL could not set up the link to another rank's device",
-    "EI0012": "copying from another rank's device failed",
-    "EI0013": "another rank's device no longer answered over RoCE (an error CQE)",
-    "EI0015": "HCCL could not gather all ranks (the limit is HCCL_CONNECT_TIMEOUT)",
-    "EI0018": "another rank's device no longer answered over UB (an error CQE)",
-}
-"""The cause is another rank, or the network between the two."""
-
-CAUSES = {
-    "EI0001": "HCCL refused an environment variable; correct the one that is named after the code",
-    "EI0003": "a collective was called with a wrong argument; look at the script",
-    "EI0004": "HCCL refused the rank table; see ascend-supervisorctl check-table",
-    "EI0007": "HCCL lacks memory or notify registers of the device; lower what the rank holds",
-    "EI0011": "the memory of the NPU is used up; lower the batch, or end what else holds it",
-    "EI0014": "the rank table does not fit the devices of this server; see "
-    "ascend-supervisorctl check-table, and compare device_id and device_ip with hccn_tool",
-    "EI0016": "HCCL refused a value of its configuration; correct the one that is named",
-    "EI0017": "the rank table lacks a key; see ascend-supervisorctl check-table",
-    "EI0019": "HCCL's port on the host is taken; end the process that holds it, or set "
-    "HCCL_IF_BASE_PORT",
-    "EI0020": "HCCL's port on the NPU is taken; end the process that holds it, or set "
-    "HCCL_NPU_SOCKET_PORT_RANGE",
-    "EJ0001": "an earlier process still holds the device; allow 10 s after its end "
-    "(--release-delay), and look for processes on /dev/davinci*",
-    "EJ0002": "the network port of this server's NPU is down; look at hccn_tool -link -g",
-    "EJ0003": "HCCL's address or port is taken on this server; end the process that holds it",
-    "EJ0004": "HCCL refused an address of the rank table; see ascend-supervisorctl check-table",
-    "EL0001": "the NPU is missing or faulty; look at npu-smi info on this server",
-    "EL0002": "there is no NPU with this number; look at ASCEND_RT_VISIBLE_DEVICES",
-    "EL0004": "the memory of the NPU or of the host is used up; lower the batch, or end what else "
-    "holds it",
-    "EL0005": "the NPU is held by another process, or is being reset; look for processes on "
-    "/dev/davinci*",
-    "EL0006": "the resources of the NPU are used up; end what else holds it",
-    "EL0007": "the NPU may not be used by this user, or is held by another process; look at the "
-    "owner of /dev/davinci*",
-    "EL0008": "the events of the NPU are used up; end what else holds it",
-    "EL0009": "the streams of the NPU are used up; end what else holds it",
-    "EL0010": "the notify registers of the NPU are used up; end what else holds it",
-    "EL0015": "the NPU is bound to another container; look at which containers mount it",
-    "E30003": "an earlier job still has processes on the NPU; allow 10 s after its end "
-    "(--release-delay)",
-    "E30004": "a program on the NPU is damaged, often by a memory error; look at its health with "
-    "npu-smi info",
-    "E30005": "the NPU does not answer any more; look at npu-smi info, the device must be reset",
-}
-"""The cause is this rank, its settings or a device of this server."""
-
-UNCLEAR = {
-    "EI0005": "the ranks called a collective with different arguments; compare the scripts and the "
-    "data of all ranks",
-    "EI0008": "the servers have different versions of HCCL; install the same CANN on all of them",
-    "EI0010": "two devices of this server cannot reach each other's memory; look at npu-smi info",
-    "EE1002": "a stream did not finish in time; look at the first error among all ranks, it may "
-    "wait for one of them",
-    "EZ2001": "an operator failed on the NPU; look at the first [ERROR] in the rank's plog",
-    "E30008": "an operator did not finish in time on the NPU's CPU; look at its input in the "
-    "rank's plog",
-}
-"""Either may be true."""
 
 MODULES = {
     "1": "CANN's graph engine",
@@ -129,10 +67,10 @@ def logged_code(lines: Iterable[str]) -> str | None:
 
 def meaning_of(code: str, lines: Iterable[str] = ()) -> str:
     """What the code means and where to look, in half a sentence; ``lines`` may say more of it."""
-    if code.isdecimal():
-        return acl_codes.meaning_of(code)
-    told = CONSEQUENCES.get(code) or CAUSES.get(code) or UNCLEAR.get(code)
-    return told or _of_module(code, lines)
+    row = CAUSES.get(code)
+    if row is not None:
+        return row.text if row.blame is Blame.CONSEQUENCE else f"{row.text}; {row.remedy}"
+    return acl_codes.of_module(code) if code.isdecimal() else _of_module(code, lines)
 
 
 def name_of(code: str, lines: Iterable[str] = ()) -> str:
@@ -144,17 +82,22 @@ def name_of(code: str, lines: Iterable[str] = ()) -> str:
 
 def is_consequence(code: str | None) -> bool:
     """Whether its cause is another rank, or the network between the two."""
-    return code in CONSEQUENCES or code in acl_codes.CONSEQUENCES
+    return _blame(code) is Blame.CONSEQUENCE
 
 
 def is_cause(code: str | None) -> bool:
     """Whether its cause is this rank, its settings or a device of this server."""
-    return code in CAUSES or code in acl_codes.CAUSES
+    return _blame(code) is Blame.OWN
 
 
 def is_inner(code: str) -> bool:
     """Whether it only says that something failed inside CANN."""
     return acl_codes.is_generic(code) if code.isdecimal() else int(code[2:]) >= _INSIDE
+
+
+def _blame(code: str | None) -> Blame:
+    row = None if code is None else CAUSES.get(code)
+    return Blame.UNKNOWN if row is None else row.blame
 
 
 def _silence(code: str) -> int:
@@ -163,7 +106,7 @@ def _silence(code: str) -> int:
         return 4 if acl_codes.is_generic(code) else 1
     if is_inner(code):
         return 5 if code[1] in _WHO_CALLS else 3
-    return 0 if code in CONSEQUENCES | CAUSES | UNCLEAR else 2
+    return 0 if code in CAUSES else 2
 
 
 def _telling(codes: Iterable[str]) -> str | None:

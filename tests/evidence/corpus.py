@@ -17,7 +17,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from ascend_supervisor.evidence.blame import Blame, blame, explained
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 FAILURES = Path(__file__).parents[1] / "data" / "failures"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_supervisor.evidence.blame import Blame, blame, explained
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.evidence.programs import (
     ASIDES,

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ascend_supervisor.evidence.blame import Blame, blame, explained, needs_plog
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.evidence.blame import blame, explained, needs_plog
 from ascend_supervisor.evidence.communication import ALL_RANKS
 from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.running import DEADLINE_SECONDS

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from ascend_supervisor.evidence.blame import Blame, blame, explained
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.evidence.last_words import words_of
 from tests.evidence.programs import LOST, output
 from tests.evidence.test_asides import failure

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_supervisor.evidence.blame import Blame, blame, explained
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.evidence.last_words import words_of
 from ascend_supervisor.launchers.once import CommandTestimony
 from ascend_supervisor.outcome import ExitStatus, Failure, Worker

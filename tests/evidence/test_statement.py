@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.evidence.blame import Blame, blame, explained
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.evidence.others import Other, among_workers, compared
 from ascend_supervisor.evidence.statement import unheeded
 from ascend_supervisor.outcome import ExitStatus, Failure

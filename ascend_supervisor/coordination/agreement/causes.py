@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.coordination.agreement.acts import Act
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.records import Cause, tellable
 from ascend_supervisor.coordination.agreement.writing import new_epoch
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE
-from ascend_supervisor.evidence.blame import Blame, blame
+from ascend_supervisor.evidence.blame import blame
 from ascend_supervisor.outcome import (
     MOST_STATUS,
     Completed,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, StartRanks
 from ascend_supervisor.coordination.agreement.case import Case
@@ -31,7 +32,7 @@ from ascend_supervisor.coordination.agreement.writing import (
 )
 from ascend_supervisor.coordination.whole_job import loss_of
 from ascend_supervisor.errors import UNAVAILABLE
-from ascend_supervisor.evidence.blame import Blame, blame
+from ascend_supervisor.evidence.blame import blame
 from ascend_supervisor.outcome import SIGNAL_BASE, Crashed, Ended, Failure, Fault, Outcome, Remedy
 
 

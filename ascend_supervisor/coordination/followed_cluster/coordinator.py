@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.coordination.alone import FOLLOWED, Alone, Ledger
 from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
@@ -24,7 +25,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterWaiting, RankTableUnchanged
 from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.evidence.blame import Blame, blame
+from ascend_supervisor.evidence.blame import blame
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Crashed, Ended, Fault
 from ascend_supervisor.restart_policy import Decision, Restart, Stop

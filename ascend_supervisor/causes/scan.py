@@ -1,0 +1,65 @@
+"""Which causes a text shows signs of: one scan, linear in its length, without a regex; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from ascend_supervisor.causes.cause import CauseRow, Sign, Where
+
+_DEPTH: dict[Where, int] = {"exception": 0, "output": 1, "plog": 2}
+
+
+class Match(Struct, frozen=True):
+    """A line, by its index, that shows a sign of ``cause``; ``weight`` counts its characters."""
+
+    cause: CauseRow
+    line: int
+    weight: int
+
+
+def matches(lines: Sequence[str], where: Where, causes: Iterable[CauseRow]) -> Iterator[Match]:
+    """The first line for each sign of each cause that may be seen there.
+
+    What is written in a plog may also be in the output, and that in an exception.
+    """
+    text = "\n".join(("", *lines, ""))
+    for cause in causes:
+        for sign in cause.signs:
+            if _DEPTH[where] <= _DEPTH[sign.where]:
+                at = _found(text, sign.seen)
+                if at is not None:
+                    yield Match(cause, text.count("\n", 0, at) - 1, _weight(sign))
+
+
+def _weight(sign: Sign) -> int:
+    return len(sign.seen.replace("*", ""))
+
+
+def _found(text: str, seen: str) -> int | None:
+    """Where the first line begins that has all parts in their order, after its line feed."""
+    parts = _parts(seen)
+    longest = max(parts, key=len)
+    at = text.find(longest)
+    while at >= 0:
+        begin, end = text.rindex("\n", 0, at + 1), text.index("\n", max(at, 1) + len(longest) - 1)
+        if _has(text, parts, begin, end):
+            return begin + 1
+        at = text.find(longest, end)
+    return None
+
+
+def _parts(seen: str) -> list[str]:
+    anchored = f"\n{seen[1:]}" if seen.startswith("^") else seen
+    return [part for part in anchored.split("*") if part]
+
+
+def _has(text: str, parts: Sequence[str], begin: int, end: int) -> bool:
+    at = begin
+    for part in parts:
+        at = text.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True

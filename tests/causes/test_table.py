@@ -1,0 +1,72 @@
+"""Every row of the table of causes: its signs, its arrows, its form."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from ascend_supervisor.causes.cause import CauseRow, Sign
+from ascend_supervisor.causes.scan import matches
+from ascend_supervisor.causes.table import CAUSES, consequences
+from ascend_supervisor.evidence.acl_codes import acl_codes, is_generic
+from ascend_supervisor.evidence.cann_codes import is_inner, logged_code, meaning_of, spoken_code
+from tests.causes.written import FOLDER, written
+
+PAGES = sorted(FOLDER.glob("*.json"))
+SIGNS = [(row, sign) for row in CAUSES.values() for sign in row.signs]
+CODES = [row for row in CAUSES.values() if row.id[-4:].isdecimal()]
+CHINESE = range(0x4E00, 0xA000)
+
+
+def name(value: object) -> str:
+    if isinstance(value, CauseRow):
+        return value.id
+    return value.seen if isinstance(value, Sign) else ""
+
+
+def shows(line: str, row: CauseRow, sign: Sign) -> bool:
+    return bool(list(matches(line.splitlines(), sign.where, [replace(row, signs=(sign,))])))
+
+
+@pytest.mark.parametrize(("row", "sign"), SIGNS, ids=name)
+def test_a_sign_is_in_its_example_and_not_in_what_looks_like_it(row, sign):
+    assert shows(sign.example, row, sign)
+    assert sign.unlike
+    assert not shows(sign.unlike, row, sign)
+
+
+@pytest.mark.parametrize("row", CODES, ids=name)
+def test_a_code_is_recognized_and_told_in_one_sentence(row):
+    if row.id.isdecimal():
+        assert acl_codes([f"error code is {row.id}"]) == [row.id]
+        assert not is_generic(row.id)
+    else:
+        assert spoken_code([f"{row.id}: text"]) == logged_code([f"x={row.id}"]) == row.id
+        assert not is_inner(row.id)
+    assert len(meaning_of(row.id)) < 160
+
+
+@pytest.mark.parametrize("row", CAUSES.values(), ids=name)
+def test_a_row_says_what_happened_and_what_to_do_in_two_languages(row):
+    assert any(ord(letter) in CHINESE for letter in row.text_zh)
+    assert any(ord(letter) in CHINESE for letter in row.remedy_zh)
+    assert not any(ord(letter) in CHINESE for letter in row.text + row.remedy)
+    assert not {one for one in row.leads_to if one not in CAUSES}
+
+
+def test_no_cause_follows_from_itself():
+    assert [one for one in CAUSES if one in consequences([one])] == []
+
+
+def test_every_id_is_there_once():
+    rows = [row["id"] for page in PAGES for row in json.loads(page.read_text())]
+    assert len(rows) == len(set(rows)) == len(CAUSES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_is_written_in_one_way(page):
+    """So that a change is one row in a review: ``python -m tests.causes.written`` writes it so."""
+    text = page.read_text(encoding="utf-8")
+    assert text == written(text)
