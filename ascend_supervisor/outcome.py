@@ -9,6 +9,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.diagnosis import Diagnosis
+
 SIGNAL_BASE = 128
 """Added to a signal's number to make an exit code of it, as shells do."""
 MOST_GENERATIONS = 10**9
@@ -82,7 +84,8 @@ class Failure(Struct, frozen=True):
     ``oom_killed`` is None): others were, such as its children. ``memory`` says where there was no
     room, who had it, and what to do. ``alike`` says how many ranks failed in the same way.
     ``worker`` failed first of those that a command has started. It ``is_shared`` if several ranks
-    wrote the ``last_lines``, ``is_alone`` if the job has no other rank.
+    wrote the ``last_lines``, ``is_alone`` if the job has no other rank. ``diagnosis`` is the cause,
+    if the table of causes knows it.
     """
 
     name: str
@@ -106,6 +109,7 @@ class Failure(Struct, frozen=True):
     worker: Worker | None = None
     is_shared: bool = False
     is_alone: bool = False
+    diagnosis: Diagnosis | None = None
 
     @property
     def to_be_sent(self) -> Failure:

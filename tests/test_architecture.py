@@ -32,6 +32,7 @@ WORLDLY = frozenset(
 NOT_WORLDLY = frozenset(
     {
         ("outcome", "signal.Signals"),
+        ("evidence.diagnosed", "signal.Signals"),
         ("settings.readers", "signal.Signals"),
         ("settings.precedence", "signal.Signals"),
     }

@@ -15,8 +15,9 @@ from ascend_supervisor.evidence.cann_codes import (
     meaning_of,
     name_of,
 )
-from ascend_supervisor.evidence.communication import ALL_RANKS, names_another, peer
+from ascend_supervisor.evidence.communication import names_another, peer
 from ascend_supervisor.evidence.last_words import LastWords, words_of
+from ascend_supervisor.evidence.place import Place
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
 from ascend_supervisor.evidence.statement import last_line, statement
 from ascend_supervisor.outcome import Failure
@@ -38,7 +39,7 @@ def explained(failure: Failure, plog: Sequence[str] = ()) -> Failure:
     """The failure with what it says itself; with CANN's code, what that means and where to look.
 
     ``plog``: lines from the end of CANN's own log of the rank. They count if the rank's own words
-    are not clear, as ``needs_plog`` tells.
+    are not clear.
     """
     if _is_known(failure):
         return failure
@@ -54,14 +55,6 @@ def explained(failure: Failure, plog: Sequence[str] = ()) -> Failure:
     if code is None or is_inner(code):
         code = logged_code(plog) or code
     return replace(failure, code=code, meaning=_meaning(code, words, plog, failure))
-
-
-def needs_plog(failure: Failure) -> bool:
-    """Whether CANN's own log could say more about the cause than the rank's words."""
-    if _is_known(failure):
-        return False
-    words = words_of(failure)
-    return not words.is_own and (words.code is None or is_inner(words.code))
 
 
 def _attributed(failure: Failure, words: LastWords) -> Failure:
@@ -91,7 +84,7 @@ def _meaning(
     if code is not None and is_consequence(code) and failure.is_alone:
         return f"{name_of(code, words.lines)}: HCCL failed, and the job has no other rank"
     if code is not None and is_consequence(code):
-        where = peer(words.lines) or peer(plog) or ALL_RANKS
+        where = peer(words.lines) or peer(plog) or Place()
         name = name_of(code, words.lines)
         return f"{name}: {meaning_of(code)}, a consequence: look at {where}"
     if words.loss is not None and not is_cause(code):

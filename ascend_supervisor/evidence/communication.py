@@ -9,22 +9,33 @@ import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ascend_supervisor.evidence.place import Place
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
 
-ALL_RANKS = "the first error among the ranks of all servers"
+LOST = "lost-peer"
+_WAITED = "waited-for-peer"
+_NO_STORE = "no-rendezvous"
+_WHAT = {
+    LOST: "it lost the connection to another rank",
+    _WAITED: "it waited in vain for another rank",
+    _NO_STORE: "it did not reach the rendezvous, which rank 0 serves",
+}
+"""By id in the table of causes."""
 
 
 class Loss(Struct, frozen=True):
-    """What a rank has lost (half a sentence), and where to look for the cause."""
+    """What a rank has lost, by its id in the table of causes, and where to look for the cause."""
 
-    what: str
-    where: str
+    id: str
+    where: Place
 
+    @property
+    def what(self) -> str:
+        """Half a sentence."""
+        return _WHAT[self.id]
 
-_LOST = "it lost the connection to another rank"
-_WAITED = "it waited in vain for another rank"
-_NO_STORE = "it did not reach the rendezvous, which rank 0 serves"
 
 _SPEAKS = (
     r"(?:gloo/transport/|\bProcessGroup"
@@ -34,12 +45,12 @@ _SPEAKS = (
 _BY_PEER = r"connection (?:was )?(?:closed|reset) by (?:the )?(?:remote )?peer"
 
 _WORDS = (
-    (_LOST, rf"{_SPEAKS}.*{_BY_PEER}"),
-    (_LOST, r"gloo/transport/[^]]*\] .*(?:broken pipe|socket closed|connection refused|no error)"),
-    (_LOST, r"caused pair closure|connectFullMesh failed"),
-    (_LOST, r"NCCL communicator was aborted|ncclRemoteError|remote process (?:has )?exit"),
-    (_LOST, r"HCCL OP RETRY FAILED"),
-    (_LOST, r"^\[(?:ERROR|CRITICAL)\] (?:DISTRIBUTED|PS|RPC)\(.*(?:closed|disconnect|refused)"),
+    (LOST, rf"{_SPEAKS}.*{_BY_PEER}"),
+    (LOST, r"gloo/transport/[^]]*\] .*(?:broken pipe|socket closed|connection refused|no error)"),
+    (LOST, r"caused pair closure|connectFullMesh failed"),
+    (LOST, r"NCCL communicator was aborted|ncclRemoteError|remote process (?:has )?exit"),
+    (LOST, r"HCCL OP RETRY FAILED"),
+    (LOST, r"^\[(?:ERROR|CRITICAL)\] (?:DISTRIBUTED|PS|RPC)\(.*(?:closed|disconnect|refused)"),
     (_NO_STORE, r"failed on SocketImpl\(|failed to recv, got 0 bytes"),
     (_NO_STORE, r"client socket has timed out|TCPStore.*Broken pipe"),
     (_NO_STORE, r"wait timeout after \d+ ?ms, keys|RuntimeError: Socket Timeout"),
@@ -55,27 +66,27 @@ _WORDS = (
     (_WAITED, r"^\[(?:ERROR|CRITICAL)\] (?:DISTRIBUTED|PS|RPC)\(.*timed? ?out"),
 )
 """Error codes of HCCL (hccl_types.h): 9 a timeout, 11 to 14 TCP and RoCE, 21 the remote end."""
-_TOLD = tuple((what, re.compile(words, re.IGNORECASE)) for what, words in _WORDS)
+_TOLD = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS)
 
-_HOST = r"([0-9A-Za-z.:_-]{1,64})"
+_HOST = r"(?P<host>[0-9A-Za-z.:_-]{1,64})"
+_RANK = "(?P<ranks>[0-9]+)"
+_DEVICE = "(?P<device>[0-9]+)"
 _PEERS = tuple(
-    (re.compile(pattern), place)
-    for pattern, place in (
-        (rf"\| *{_HOST}\(([0-9]+)\) *\|.*time ?out", "rank {1}, on {0}"),
-        (rf"dst_rank\[([0-9]+)\].*remote_ip_addr\[{_HOST}\]", "rank {0}, on {1}"),
-        (rf"dstRank \(server {_HOST}, device ID ([0-9]+)\)", "device {1} of server {0}"),
-        (rf"Peer information: server {_HOST}, device ID ([0-9]+)", "device {1} of server {0}"),
-        (r"[Rr]emote[ _][Rr]ank(?:id)?:? ?\[?([0-9]+)", "rank {0}"),
-        (r"Waiting peer rank: ([0-9]+)", "rank {0}"),
-        (r"send/recv from rank ([0-9]+)", "rank {0}"),
-        (r"Ranks? ([0-9]+(?:, [0-9]+){0,20}) failed to pass monitoredBarrier", "rank {0}"),
-        (rf"peer \[{_HOST}\]", "the ranks on {0}"),
-        (rf"error \[{_HOST}\]:[0-9]+: ", "the ranks on {0}"),
+    re.compile(pattern)
+    for pattern in (
+        rf"\| *{_HOST}\({_RANK}\) *\|.*time ?out",
+        rf"dst_rank\[{_RANK}\].*remote_ip_addr\[{_HOST}\]",
+        rf"dstRank \(server {_HOST}, device ID {_DEVICE}\)",
+        rf"Peer information: server {_HOST}, device ID {_DEVICE}",
+        rf"[Rr]emote[ _][Rr]ank(?:id)?:? ?\[?{_RANK}",
+        rf"Waiting peer rank: {_RANK}",
+        rf"send/recv from rank {_RANK}",
+        r"Ranks? (?P<ranks>[0-9]+(?:, [0-9]+){0,20}) failed to pass monitoredBarrier",
+        rf"peer \[{_HOST}\]",
+        rf"error \[{_HOST}\]:[0-9]+: ",
     )
 )
-_ANOTHER = re.compile(r"rank [1-9]|device ")
-_LOOPBACK = re.compile(r"on (?:(?:::ffff:)?127\.[0-9.]+|::1|localhost)$")
-
+_LOOPBACK = re.compile(r"(?:::ffff:)?127\.[0-9.]+|::1|localhost")
 
 _FROM_SOCKET = re.compile(rf"\w*Error: (?:{_BY_PEER}|Broken pipe)", re.IGNORECASE)
 _PEERS_CODE = re.compile(r"/torch(?:_npu)?/distributed/|/mindspore/")
@@ -88,18 +99,19 @@ def loss(lines: Sequence[str], place: str = "") -> Loss | None:
     An exception that was raised in the file ``place``, of what connects ranks, may have few words.
     """
     if lines and _PEERS_CODE.search(place) and _FROM_SOCKET.match(lines[0]):
-        return Loss(_LOST, peer(lines) or ALL_RANKS)
+        return Loss(LOST, peer(lines) or Place())
     for line in lines:
-        what = next((what for what, words in _TOLD if words.search(line)), None)
-        if what is not None:
-            unnamed = "rank 0" if what is _NO_STORE else ALL_RANKS
-            return Loss(what, peer(lines) or unnamed)
+        kind = next((kind for kind, words in _TOLD if words.search(line)), None)
+        if kind is not None:
+            unnamed = Place("0") if kind is _NO_STORE else Place()
+            return Loss(kind, peer(lines) or unnamed)
     return None
 
 
 def names_another(lines: Sequence[str]) -> bool:
     """Whether these lines name a rank that is not the only one of a job of one rank."""
-    return _ANOTHER.match(peer(line[:LINE_CHARACTERS] for line in lines) or "") is not None
+    named = peer(line[:LINE_CHARACTERS] for line in lines)
+    return named is not None and (bool(named.device) or bool(named.rank))
 
 
 def watchdog_fired(lines: Iterable[str]) -> bool:
@@ -107,11 +119,14 @@ def watchdog_fired(lines: Iterable[str]) -> bool:
     return any(map(_FIRED.search, lines))
 
 
-def peer(lines: Iterable[str]) -> str | None:
-    """The peer that these lines name, such as ``rank 5`` or ``the ranks on 10.0.0.7``."""
+def peer(lines: Iterable[str]) -> Place | None:
+    """The peer that these lines name, such as rank 5, or the ranks on 10.0.0.7."""
     lines = tuple(lines)
-    for pattern, place in _PEERS:
+    for pattern in _PEERS:
         found = next(filter(None, map(pattern.search, lines)), None)
         if found is not None:
-            return _LOOPBACK.sub("on this server", place.format(*found.groups()))
+            named = found.groupdict(default="")
+            place = Place(named.get("ranks", ""), named.get("host", ""), named.get("device", ""))
+            is_here = not place.device and _LOOPBACK.fullmatch(place.host) is not None
+            return replace(place, is_here=is_here)
     return None

@@ -9,7 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.evidence.communication import watchdog_fired
+from ascend_supervisor.evidence.diagnosed import pointed_at
 from ascend_supervisor.evidence.last_words import words_of
+from ascend_supervisor.evidence.place import Place
 from ascend_supervisor.evidence.speakers import Line, lines_of
 from ascend_supervisor.evidence.statement import last_line, statement
 from ascend_supervisor.outcome import ExitStatus, Failure
@@ -90,8 +92,13 @@ def _with_silent(failure: Failure, silent: set[int], where: str = "here") -> Fai
     words = words_of(failure)
     if words.loss is None or words.is_own:
         return failure
-    named = f"rank {min(silent)}, the only one {where} whose watchdog did not fire"
-    return replace(failure, meaning=f"a consequence: {words.loss.what}; look at {named}")
+    place, known = Place(str(min(silent))), failure.diagnosis
+    named = f"{place}, the only one {where} whose watchdog did not fire"
+    return replace(
+        failure,
+        meaning=f"a consequence: {words.loss.what}; look at {named}",
+        diagnosis=pointed_at(place, known) if known and known.is_consequence else known,
+    )
 
 
 def _is_alike(other: Other, failure: Failure) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ascend_supervisor.causes.cause import Language
 from ascend_supervisor.events.words import about
 from ascend_supervisor.report.axis import SECOND, Axis
 from ascend_supervisor.report.curve import Curve, curve
@@ -11,7 +12,7 @@ from ascend_supervisor.report.job import ReportedJob
 from ascend_supervisor.report.rows import halves, ordered
 from ascend_supervisor.report.sentences import FailureWords, Sentences, sentences
 from ascend_supervisor.report.servers import KINDS, DrawnKind, ReportedServer
-from ascend_supervisor.report.words import WORDS, Language, Words
+from ascend_supervisor.report.words import WORDS, Words
 
 _LETTERS: Mapping[DrawnKind, str] = {
     "waiting": ".",

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec.structs import asdict
 
+from ascend_supervisor.causes.cause import Language
 from ascend_supervisor.report import chart
 from ascend_supervisor.report.axis import Axis
 from ascend_supervisor.report.curve import curve
@@ -17,7 +18,7 @@ from ascend_supervisor.report.job import ReportedJob
 from ascend_supervisor.report.rows import finest, halves, ordered
 from ascend_supervisor.report.sentences import Sentences, sentences, utc
 from ascend_supervisor.report.servers import KINDS
-from ascend_supervisor.report.words import WORDS, Language, Words
+from ascend_supervisor.report.words import WORDS, Words
 
 
 def page(job: ReportedJob, language: Language) -> bytes:

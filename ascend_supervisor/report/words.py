@@ -6,9 +6,10 @@ Sentences of supervisors and of ranks are quoted as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import get_args
 
-Language = Literal["en", "zh"]
+from ascend_supervisor.causes.cause import Language
+
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 Words = Mapping[str, str]
 

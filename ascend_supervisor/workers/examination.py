@@ -20,7 +20,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.evidence.blame import explained, needs_plog
+from ascend_supervisor.evidence.blame import explained
+from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.evidence.others import Other, among_workers, compared
 from ascend_supervisor.evidence.taken_port import taken_port
 from ascend_supervisor.files.regular_file import end_of, opened
@@ -144,20 +145,16 @@ async def examination(death: Death, known: Circumstances) -> Failure:
     advice = known.nested or await _within(FILES_SECONDS, advise, "")
     is_alone = known.is_alone and not failure.is_shared
     failure = replace(failure, advice=advice or None, is_alone=is_alone)
-    in_words = await _within(WORDS_SECONDS, partial(_in_words, failure, known), failure)
     plogs = _plogs(death, failure, known)
-    if plogs is None or not needs_plog(failure):
-        return in_words
-    with_plog = partial(_with_plog, failure, plogs, known)
-    return await _within(FILES_SECONDS, with_plog, in_words)
+    read: tuple[str, ...] = ()
+    if plogs is not None:
+        read = await _within(FILES_SECONDS, partial(last_lines, plogs), read)
+    return await _within(WORDS_SECONDS, partial(_in_words, failure, known, read), failure)
 
 
-def _with_plog(failure: Failure, plogs: Plogs, known: Circumstances) -> Failure:
-    return _in_words(failure, known, last_lines(plogs))
-
-
-def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str] = ()) -> Failure:
+def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str]) -> Failure:
     found = explained(failure, plog)
+    found = replace(found, diagnosis=diagnosis_of(found, plog))
     if found.is_shared:
         return among_workers(found, set(known.ranks.values()) or set(known.local_ranks))
     return compared(found, known.others, of_job=known.of_job)

@@ -1,7 +1,7 @@
 """Real failures from public threads, and what the program makes of them.
 
 The format is described in tests/data/failures/README.md. ``python -m tests.evidence.corpus`` prints
-how many failures it knows.
+how many failures it knows, with ``--seen`` also which of those that may be looked at.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.evidence.blame import blame, explained
+from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 FAILURES = Path(__file__).parents[1] / "data" / "failures"
@@ -75,13 +77,15 @@ class Verdict(Struct, frozen=True):
 
     It ``contradicts`` the thread if it claims a wrong place of the cause, and ``blames`` right if
     it claims the right one. It ``names`` the failure by the expected code, or by quoting the line
-    that tells it, and ``explains`` it if its sentence has one of the words of a right explanation.
+    that tells it. Its diagnosis, if there is ``any``, is ``right`` if it has one of the words of a
+    right explanation, and looks for the cause where it is.
     """
 
     contradicts: bool
     blames: bool
     names: bool
-    explains: bool
+    diagnosis: Diagnosis | None
+    right: bool
 
 
 def belongs_unseen(name: str) -> bool:
@@ -100,21 +104,29 @@ def verdict(case: Case) -> Verdict:
     claim, agrees = blame(found), _AGREES[case.header.consequence]
     header = case.header
     is_quoted = header.line in (found.said or "")
+    diagnosis = diagnosis_of(found)
     return Verdict(
         contradicts=claim is not Blame.UNKNOWN and claim not in agrees,
         blames=claim in agrees,
         names=is_quoted if header.code is None else found.code == header.code,
-        explains=any(_has(hint, found.meaning or "") for hint in header.hint),
+        diagnosis=diagnosis,
+        right=diagnosis is not None and _is_right(diagnosis, header),
     )
 
 
+def _is_right(diagnosis: Diagnosis, header: Header) -> bool:
+    place = {"yes": True, "no": False}.get(header.consequence, diagnosis.is_consequence)
+    told = f"{diagnosis.text} {diagnosis.remedy}"
+    return diagnosis.is_consequence is place and any(_has(hint, told) for hint in header.hint)
+
+
 def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """How many it blames right, names and explains, and of how many."""
+    """How many it blames right, names, knows the right and a wrong cause of; and of how many."""
     verdicts = list(verdicts)
-    known = ("blames", "names", "explains")
-    return {what: sum(getattr(one, what) for one in verdicts) for what in known} | {
-        "of": len(verdicts)
-    }
+    known = ("blames", "names", "right")
+    told = {what: sum(getattr(one, what) for one in verdicts) for what in known}
+    wrong = sum(one.diagnosis is not None and not one.right for one in verdicts)
+    return told | {"wrong": wrong, "of": len(verdicts)}
 
 
 def _has(words: str, sentence: str) -> bool:
@@ -138,5 +150,15 @@ def _main() -> None:
         sys.stdout.write(f"{title}: {counts(groups[title])}\n")
 
 
+def _print_seen() -> None:
+    """Each failure that may be looked at, and what is told of it."""
+    for case in cases():
+        if not case.is_unseen:
+            one = verdict(case)
+            told = one.diagnosis and f"{one.diagnosis.id}: {one.diagnosis.told('en')}"
+            mark = "right" if one.right else "WRONG" if told else "none"
+            sys.stdout.write(f"{mark} {case.name}: {told}\n    is: {case.header.cause}\n")
+
+
 if __name__ == "__main__":
-    _main()
+    _print_seen() if "--seen" in sys.argv else _main()

@@ -13,7 +13,7 @@ from ascend_supervisor.evidence.acl_codes import (
     is_generic,
     of_module,
 )
-from ascend_supervisor.evidence.blame import blame, explained, needs_plog
+from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.evidence.cann_codes import spoken_code
 from ascend_supervisor.outcome import ExitStatus, Failure
 
@@ -112,11 +112,6 @@ def test_of_several_codes_the_most_telling_comes_first(lines, code):
 )
 def test_what_only_looks_like_a_return_code_is_none(line):
     assert acl_codes([line]) == []
-
-
-def test_a_generic_code_leaves_the_word_to_the_plog():
-    assert needs_plog(failure("RuntimeError: x, error code is 507000"))
-    assert not needs_plog(failure("RuntimeError: x, error code is 507015"))
 
 
 @pytest.mark.parametrize("code", sorted(GENERIC))

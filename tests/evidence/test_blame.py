@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ascend_supervisor.causes.cause import Blame
-from ascend_supervisor.evidence.blame import blame, explained, needs_plog
-from ascend_supervisor.evidence.communication import ALL_RANKS
+from ascend_supervisor.evidence.blame import blame, explained
+from ascend_supervisor.evidence.place import ALL_RANKS
 from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.running import DEADLINE_SECONDS
 
@@ -194,7 +194,6 @@ def test_what_a_framework_says_of_a_missed_rank_is_enough():
     told = failure(FRAMES + "ValueError", reason="MindSpore's scheduler had missed rank 8 before")
     assert blame(told) is CONSEQUENCE
     assert explained(told) == told
-    assert not needs_plog(told)
 
 
 def test_an_error_file_tells_where_the_log_tells_nothing():
@@ -214,7 +213,6 @@ PLOG = (
 
 def test_the_plog_tells_what_the_words_do_not():
     silent = failure("", status=ExitStatus(None, 6))
-    assert needs_plog(silent)
     found = explained(silent, PLOG)
     assert (found.code, blame(found)) == ("EI0006", CONSEQUENCE)
     assert found.meaning is not None
@@ -223,7 +221,6 @@ def test_the_plog_tells_what_the_words_do_not():
 
 def test_the_plog_says_more_than_an_inner_error():
     inner = failure(FRAMES + HCCL + "\nEE9999: Inner Error!")
-    assert needs_plog(inner)
     assert explained(inner, PLOG).code == "EI0006"
 
 
@@ -232,7 +229,6 @@ def test_the_plog_says_more_than_an_inner_error():
 )
 def test_the_plog_does_not_outweigh_clear_words(words):
     clear = failure(words)
-    assert not needs_plog(clear)
     assert explained(clear, PLOG) == explained(clear)
 
 

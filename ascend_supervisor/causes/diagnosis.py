@@ -1,0 +1,49 @@
+"""What is known of the cause of a failure, in two languages; values only."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ascend_supervisor.causes.cause import Blame, CauseRow, Language, Layer
+
+_PAGE = "docs/causes.md"
+
+
+class Diagnosis(Struct, frozen=True):
+    """A row of the table of causes, for one failure; ``see`` is the place that says more of it.
+
+    ``rank`` is the rank that the cause is in; null if it is not known.
+    """
+
+    id: str
+    text: str
+    remedy: str
+    text_zh: str
+    remedy_zh: str
+    layer: Layer
+    is_consequence: bool
+    rank: Annotated[int, Meta(ge=0)] | None = None
+    see: str = ""
+
+    def told(self, language: Language) -> str:
+        """The cause and what to do, on one line."""
+        if language == "zh":
+            return f"{self.text_zh}；{self.remedy_zh}"
+        return f"{self.text}; {self.remedy}"
+
+
+def diagnosis_by(row: CauseRow, rank: int | None) -> Diagnosis:
+    """What the table says of it."""
+    return Diagnosis(
+        row.id,
+        row.text,
+        row.remedy,
+        row.text_zh,
+        row.remedy_zh,
+        row.layer,
+        row.blame is Blame.CONSEQUENCE,
+        rank,
+        f"{_PAGE}#{row.id.lower()}",
+    )

@@ -1,0 +1,110 @@
+"""Which cause of the table a failure has: of several the one that leads to the others; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from signal import Signals
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.causes.cause import Blame, CauseRow
+from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
+from ascend_supervisor.causes.scan import matches
+from ascend_supervisor.causes.table import CAUSES, consequences
+from ascend_supervisor.evidence.cann_codes import logged_code
+from ascend_supervisor.evidence.communication import LOST, peer
+from ascend_supervisor.evidence.last_words import LastWords, words_of
+from ascend_supervisor.evidence.place import Place
+from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
+from ascend_supervisor.outcome import Failure
+
+OUT_OF_MEMORY = "oom-killed"
+MOST_ERRORS = 500
+"""So many of the last errors of a plog are searched."""
+_ERROR = "[ERROR]"
+_FROM_OUTSIDE = frozenset({Signals.SIGKILL, Signals.SIGTERM, Signals.SIGINT, Signals.SIGHUP})
+"""Whoever sends one of these knows why; the words of the rank do not."""
+_CODE_WEIGHT = 40
+"""A code says what has failed better than a few words that stand beside it."""
+
+
+class _Known(Struct, frozen=True):
+    """A row, and how near it stands to the end of the rank: the lowest ``order`` counts."""
+
+    row: CauseRow
+    order: tuple[int, int, int]
+
+
+def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None:
+    """The cause of ``failure``, as far as the table knows it.
+
+    ``plog``: lines from the end of CANN's own log of the rank. They count where nothing that the
+    rank has printed is known, or where they tell what has led to it.
+    """
+    if failure.oom_killed or failure.memory is not None:
+        return _row(OUT_OF_MEMORY, failure)
+    if failure.reason is not None:
+        return _row(LOST, failure)
+    if failure.status.signal in _FROM_OUTSIDE:
+        return None
+    words = words_of(failure)
+    errors = [line[:LINE_CHARACTERS] for line in plog if _ERROR in line][-MOST_ERRORS:]
+    all_found = _candidates(words, _raised(words, failure), errors)
+    found = [one for one in all_found if _may_be(one.row, words, failure)]
+    later = consequences(one.row.id for one in found)
+    found = [one for one in found if one.row.id not in later]
+    if not found:
+        return None
+    row = min(found, key=lambda one: one.order).row
+    if row.blame is Blame.CONSEQUENCE:
+        named = words.loss.where if words.loss is not None else peer(words.lines) or peer(errors)
+        return pointed_at(named or Place(), diagnosis_by(row, None))
+    rank = words.rank if words.rank is not None else failure.rank
+    return diagnosis_by(row, rank)
+
+
+def pointed_at(place: Place, diagnosis: Diagnosis) -> Diagnosis:
+    """The consequence with the place where its cause is."""
+    if place == Place():
+        return diagnosis
+    return replace(
+        diagnosis, remedy=f"look at {place}", remedy_zh=f"查看{place.zh}", rank=place.rank
+    )
+
+
+def _row(id_: str, failure: Failure) -> Diagnosis | None:
+    row = CAUSES.get(id_)
+    if row is None:
+        return None
+    return diagnosis_by(row, None if row.blame is Blame.CONSEQUENCE else failure.rank)
+
+
+def _raised(words: LastWords, failure: Failure) -> Sequence[str]:
+    """The text of the exception that has ended it: what it handled tells nothing of a signal."""
+    raised = words.raised
+    is_end = raised is not None and (failure.status.signal is None or raised.is_uncaught)
+    return raised.text if raised is not None and is_end else ()
+
+
+def _candidates(
+    words: LastWords, raised: Sequence[str], plog: Sequence[str]
+) -> Iterator[_Known]:
+    """In an exception what weighs most comes first, in an output the last, in a plog the first."""
+    for match in matches(raised, "exception", CAUSES.values()):
+        yield _Known(match.cause, (0, -match.weight, match.line))
+    told = [words.code, None if words.loss is None or words.is_own else words.loss.id]
+    for row in filter(None, (CAUSES.get(id_ or "") for id_ in told)):
+        yield _Known(row, (0 if raised else 1, -_CODE_WEIGHT if raised else 0, 0))
+    for match in matches(without_warnings(words.lines), "output", CAUSES.values()):
+        yield _Known(match.cause, (1, -match.line, -match.weight))
+    for match in matches(plog, "plog", CAUSES.values()):
+        yield _Known(match.cause, (2, match.line, -match.weight))
+    logged = CAUSES.get(logged_code(plog) or "")
+    if logged is not None:
+        yield _Known(logged, (2, 0, 0))
+
+
+def _may_be(row: CauseRow, words: LastWords, failure: Failure) -> bool:
+    """Whether a rank with these words may have lost another one, if the row says so."""
+    return row.blame is not Blame.CONSEQUENCE or not (words.is_own or failure.is_alone)

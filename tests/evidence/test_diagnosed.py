@@ -1,0 +1,81 @@
+"""Which cause of several a failure has, and what a consequence points at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from ascend_supervisor.causes.diagnosis import Diagnosis
+from ascend_supervisor.evidence.diagnosed import diagnosis_of
+from ascend_supervisor.outcome import ExitStatus, Failure
+
+LINK = (
+    "EI0006: Getting socket times out. Reason: Remote Rank did not send the data in time, "
+    "remote rank:[5]"
+)
+ERROR = "[ERROR] RUNTIME(1,python):2026-11-26-10:00:00.000.001 [engine.cc:1] 1 Report: "
+
+
+def failure(*lines: str, status: int = 1, **more: object) -> Failure:
+    one = Failure("rank 3", 3, 0, ExitStatus.of(status), 1.0, last_lines=lines)
+    return replace(one, **more)
+
+
+def told(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis:
+    found = diagnosis_of(failure, plog)
+    assert found is not None
+    return found
+
+
+def raising(line: str) -> tuple[str, ...]:
+    return "Traceback (most recent call last):", '  File "train.py", line 1, in <module>', line
+
+
+def test_a_code_is_told_in_two_languages_with_what_to_do():
+    found = told(failure("EJ0001: Failed to initialize the HCCP process."))
+    assert (found.id, found.layer, found.is_consequence, found.rank) == (
+        "EJ0001",
+        "device",
+        False,
+        3,
+    )
+    assert found.told("en").startswith("an earlier process still holds the device; allow 10 s")
+    assert found.told("zh").startswith("上一个进程仍占用设备；进程结束后")
+    assert found.see == "docs/causes.md#ej0001"
+
+
+def test_a_consequence_points_at_the_peer_that_is_named():
+    found = told(failure(LINK))
+    assert (found.id, found.is_consequence, found.rank) == ("EI0006", True, 5)
+    assert (found.remedy, found.remedy_zh) == ("look at rank 5", "查看rank 5")
+
+
+def test_without_a_name_the_table_says_where_to_look():
+    found = told(failure("EI0006: Getting socket times out."))
+    assert found.rank is None
+    assert "all servers" in found.remedy
+
+
+def test_a_job_of_one_rank_has_lost_no_peer():
+    assert diagnosis_of(failure("EI0006: Getting socket times out.", is_alone=True)) is None
+
+
+def test_what_leads_to_the_others_is_the_cause():
+    raised = raising("RuntimeError: stream sync failed, error code is 507054")
+    assert told(failure(*raised)).id == "507054"
+
+
+def test_of_a_plog_only_errors_count_and_only_where_the_output_says_nothing():
+    warned = [ERROR.replace("ERROR", "WARNING") + "EL0001: no device"]
+    assert diagnosis_of(failure("bye"), warned) is None
+    plog = [ERROR + "EL0001: no device", ERROR + "EI0004: the rank table"]
+    assert told(failure("bye"), plog).id == "EL0001"
+    assert told(failure("EJ0001: busy"), plog).id == "EJ0001"
+
+
+@pytest.mark.parametrize("signal", [2, 9, 15])
+def test_of_a_signal_from_outside_the_words_tell_nothing(signal):
+    assert diagnosis_of(failure("EJ0001: busy", status=-signal)) is None
+    assert told(failure("EJ0001: busy", status=-6)).id == "EJ0001"
