@@ -17,9 +17,9 @@ from ascend_supervisor.evidence.cann_codes import (
 )
 from ascend_supervisor.evidence.communication import names_another, peer
 from ascend_supervisor.evidence.last_words import LastWords, words_of
-from ascend_supervisor.evidence.place import Place
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
 from ascend_supervisor.evidence.statement import last_line, statement
+from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import Failure
 
 
@@ -84,7 +84,7 @@ def _meaning(
     if code is not None and is_consequence(code) and failure.is_alone:
         return f"{name_of(code, words.lines)}: HCCL failed, and the job has no other rank"
     if code is not None and is_consequence(code):
-        where = peer(words.lines) or peer(plog) or Place()
+        where = peer(words.lines) or peer(plog) or Suspect()
         name = name_of(code, words.lines)
         return f"{name}: {meaning_of(code)}, a consequence: look at {where}"
     if words.loss is not None and not is_cause(code):

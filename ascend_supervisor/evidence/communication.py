@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.evidence.place import Place
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
+from ascend_supervisor.evidence.suspect import Suspect
 
 LOST = "lost-peer"
 _WAITED = "waited-for-peer"
@@ -29,7 +29,7 @@ class Loss(Struct, frozen=True):
     """What a rank has lost, by its id in the table of causes, and where to look for the cause."""
 
     id: str
-    where: Place
+    where: Suspect
 
     @property
     def what(self) -> str:
@@ -99,11 +99,11 @@ def loss(lines: Sequence[str], place: str = "") -> Loss | None:
     An exception that was raised in the file ``place``, of what connects ranks, may have few words.
     """
     if lines and _PEERS_CODE.search(place) and _FROM_SOCKET.match(lines[0]):
-        return Loss(LOST, peer(lines) or Place())
+        return Loss(LOST, peer(lines) or Suspect())
     for line in lines:
         kind = next((kind for kind, words in _TOLD if words.search(line)), None)
         if kind is not None:
-            unnamed = Place("0") if kind is _NO_STORE else Place()
+            unnamed = Suspect("0") if kind is _NO_STORE else Suspect()
             return Loss(kind, peer(lines) or unnamed)
     return None
 
@@ -119,14 +119,15 @@ def watchdog_fired(lines: Iterable[str]) -> bool:
     return any(map(_FIRED.search, lines))
 
 
-def peer(lines: Iterable[str]) -> Place | None:
+def peer(lines: Iterable[str]) -> Suspect | None:
     """The peer that these lines name, such as rank 5, or the ranks on 10.0.0.7."""
     lines = tuple(lines)
     for pattern in _PEERS:
         found = next(filter(None, map(pattern.search, lines)), None)
         if found is not None:
             named = found.groupdict(default="")
-            place = Place(named.get("ranks", ""), named.get("host", ""), named.get("device", ""))
-            is_here = not place.device and _LOOPBACK.fullmatch(place.host) is not None
-            return replace(place, is_here=is_here)
+            found_at = (named.get(key, "") for key in ("ranks", "host", "device"))
+            suspect = Suspect(*found_at)
+            is_here = not suspect.device and _LOOPBACK.fullmatch(suspect.host) is not None
+            return replace(suspect, is_here=is_here)
     return None

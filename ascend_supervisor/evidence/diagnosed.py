@@ -15,8 +15,8 @@ from ascend_supervisor.causes.table import CAUSES, consequences
 from ascend_supervisor.evidence.cann_codes import logged_code
 from ascend_supervisor.evidence.communication import LOST, peer
 from ascend_supervisor.evidence.last_words import LastWords, words_of
-from ascend_supervisor.evidence.place import Place
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
+from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import Failure
 
 OUT_OF_MEMORY = "oom-killed"
@@ -59,18 +59,17 @@ def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None
     row = min(found, key=lambda one: one.order).row
     if row.blame is Blame.CONSEQUENCE:
         named = words.loss.where if words.loss is not None else peer(words.lines) or peer(errors)
-        return pointed_at(named or Place(), diagnosis_by(row, None))
+        return pointed_at(named or Suspect(), diagnosis_by(row, None))
     rank = words.rank if words.rank is not None else failure.rank
     return diagnosis_by(row, rank)
 
 
-def pointed_at(place: Place, diagnosis: Diagnosis) -> Diagnosis:
-    """The consequence with the place where its cause is."""
-    if place == Place():
+def pointed_at(suspect: Suspect, diagnosis: Diagnosis) -> Diagnosis:
+    """The consequence with the rank, device or server that its cause is at."""
+    if suspect == Suspect():
         return diagnosis
-    return replace(
-        diagnosis, remedy=f"look at {place}", remedy_zh=f"查看{place.zh}", rank=place.rank
-    )
+    remedy, remedy_zh = f"look at {suspect}", f"查看{suspect.zh}"
+    return replace(diagnosis, remedy=remedy, remedy_zh=remedy_zh, rank=suspect.rank)
 
 
 def _row(id_: str, failure: Failure) -> Diagnosis | None:
@@ -87,9 +86,7 @@ def _raised(words: LastWords, failure: Failure) -> Sequence[str]:
     return raised.text if raised is not None and is_end else ()
 
 
-def _candidates(
-    words: LastWords, raised: Sequence[str], plog: Sequence[str]
-) -> Iterator[_Known]:
+def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) -> Iterator[_Known]:
     """In an exception what weighs most comes first, in an output the last, in a plog the first."""
     for match in matches(raised, "exception", CAUSES.values()):
         yield _Known(match.cause, (0, -match.weight, match.line))

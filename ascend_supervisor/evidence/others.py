@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from ascend_supervisor.evidence.communication import watchdog_fired
 from ascend_supervisor.evidence.diagnosed import pointed_at
 from ascend_supervisor.evidence.last_words import words_of
-from ascend_supervisor.evidence.place import Place
 from ascend_supervisor.evidence.speakers import Line, lines_of
 from ascend_supervisor.evidence.statement import last_line, statement
+from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 MOST_RANKS = 64
@@ -92,12 +92,12 @@ def _with_silent(failure: Failure, silent: set[int], where: str = "here") -> Fai
     words = words_of(failure)
     if words.loss is None or words.is_own:
         return failure
-    place, known = Place(str(min(silent))), failure.diagnosis
-    named = f"{place}, the only one {where} whose watchdog did not fire"
+    suspect, known = Suspect(str(min(silent))), failure.diagnosis
+    named = f"{suspect}, the only one {where} whose watchdog did not fire"
     return replace(
         failure,
         meaning=f"a consequence: {words.loss.what}; look at {named}",
-        diagnosis=pointed_at(place, known) if known and known.is_consequence else known,
+        diagnosis=pointed_at(suspect, known) if known and known.is_consequence else known,
     )
 
 

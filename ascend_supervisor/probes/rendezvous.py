@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import PortWaiting, WaitEnded
@@ -83,16 +83,21 @@ class OwnPort:
         return self._port
 
     def _take(self, port: int) -> int | None:
-        """``port``, or any for 0, if nobody has it."""
-        with suppress(OSError), socket.socket() as probe:
-            probe.bind(("", port))
-            number: int = probe.getsockname()[1]
-            name = socket.socket(socket.AF_UNIX)
-            try:
-                name.bind(f"\0{NAME_OF_PORT}{number}")
-            except OSError:
-                name.close()
-                raise
+        """``port``, or any for 0, if nobody has it.
+
+        Its name is taken first: a look at a port holds it for a moment, when the job whose port it
+        is may look, too.
+        """
+        with suppress(OSError), ExitStack() as undone:
+            name = undone.enter_context(socket.socket(socket.AF_UNIX))
+            if port:
+                name.bind(_name_of(port))
+            with socket.socket() as probe:
+                probe.bind(("", port))
+                number: int = probe.getsockname()[1]
+            if not port:
+                name.bind(_name_of(number))
+            undone.pop_all()
             self._name = name
             return number
         return None
@@ -101,6 +106,10 @@ class OwnPort:
         """Others may have it."""
         if self._name is not None:
             self._name.close()
+
+
+def _name_of(port: int) -> str:
+    return f"\0{NAME_OF_PORT}{port}"
 
 
 def can_bind(port: int) -> bool:

@@ -139,6 +139,19 @@ def test_of_many_jobs_that_start_at_once_each_gets_a_port_of_its_own():
     assert usual in ports
 
 
+def test_a_job_that_starts_does_not_hold_the_port_of_another_for_a_moment():
+    with listener(reuses=True) as before:
+        usual = port_of(before)
+    kept = OwnPort(usual)
+    assert kept() == usual
+    with ThreadPoolExecutor(1) as threads:
+        starting = threads.submit(lambda: [OwnPort(usual)._take(usual) for _ in range(5000)])
+        while not starting.done():
+            assert can_bind(usual)
+    assert set(starting.result()) == {None}
+    kept.close()
+
+
 FEW_PORTS = """\
 import socket
 from pathlib import Path

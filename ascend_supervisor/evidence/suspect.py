@@ -7,7 +7,7 @@ from msgspec import Struct
 ALL_RANKS = "the first error among the ranks of all servers"
 
 
-class Place(Struct, frozen=True):
+class Suspect(Struct, frozen=True):
     """``ranks`` are numbers, as they were printed; a device is one of the server ``host``.
 
     Nothing given: all servers.
