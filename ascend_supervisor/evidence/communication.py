@@ -126,8 +126,8 @@ def peer(lines: Iterable[str]) -> Suspect | None:
         found = next(filter(None, map(pattern.search, lines)), None)
         if found is not None:
             named = found.groupdict(default="")
-            found_at = (named.get(key, "") for key in ("ranks", "host", "device"))
-            suspect = Suspect(*found_at)
+            ranks, host, device = (named.get(key, "") for key in ("ranks", "host", "device"))
+            suspect = Suspect(ranks, host, device)
             is_here = not suspect.device and _LOOPBACK.fullmatch(suspect.host) is not None
             return replace(suspect, is_here=is_here)
     return None
