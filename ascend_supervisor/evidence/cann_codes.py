@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 
 from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.causes.scan import matches
 from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.evidence import acl_codes
 
@@ -37,13 +38,8 @@ _CODE = "E[1-4EHIJKLZ][0-9]{4}"
 _SPOKEN = re.compile(rf"(?<![\w.])({_CODE})(?=:|\)|\[PID)")
 _LOGGED = re.compile(rf"(?<![A-Za-z0-9])({_CODE})(?![A-Za-z0-9])")
 _STAMP = r"(?: *\[PID: *\d+\])?(?: *\d{4}-\d\d-\d\d-[\d:.]+)? *"
-_SIGNS = (
-    ("EI0006", re.compile(r"wait socket establish timeout|LINK_ERROR_INFO")),
-    ("EI0002", re.compile(r"\[TaskExecStage\]\[Timeout\]|notify wait time ?out", re.IGNORECASE)),
-    ("EI0013", re.compile(r"error cqe", re.IGNORECASE)),
-    ("EL0004", re.compile(r"halMemAlloc failed|Heap_alloc_managed out of memory")),
-)
-"""Lines of a plog that mean a code without naming it."""
+_SIGNED = [row for row in CAUSES.values() if row.signs and re.fullmatch(_CODE, row.id)]
+"""The codes that lines of a plog may mean without naming them."""
 
 
 def spoken_code(lines: Iterable[str]) -> str | None:
@@ -120,7 +116,7 @@ def _telling(codes: Iterable[str]) -> str | None:
 
 def _codes_of(line: str) -> Iterable[str]:
     yield from _LOGGED.findall(line)
-    yield from (code for code, sign in _SIGNS if sign.search(line))
+    yield from (match.cause.id for match in matches([line], "plog", _SIGNED))
 
 
 def _of_module(code: str, lines: Iterable[str]) -> str:
