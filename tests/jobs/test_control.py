@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ascend_supervisor.control import protocol
 from ascend_supervisor.control.status_answer import (
     LiveStatus,
@@ -243,11 +245,13 @@ def test_descriptors_that_the_ranks_may_need_are_left_to_them(supervised):
     assert re.search(r"only \d\d file descriptors are free", job.wait_for("diagnostic")["msg"])
 
 
+PAGES = ("docs/control.md", "docs/control.zh.md")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_example_of_the_page_works(supervised):
-    (example,) = EXAMPLE.findall(page("docs/control.md"))
+@pytest.mark.parametrize("name", PAGES)
+def test_the_example_of_the_page_works(supervised, name):
+    (example,) = EXAMPLE.findall(page(name))
     job = supervised("--standalone", "1", *python(UP))
     until_up(job)
     wait_until(socket_of(job).exists)
@@ -263,8 +267,9 @@ def test_the_example_of_the_page_works(supervised):
     assert (found.stdout, found.stderr) == ("generation 0 runs\n", "")
 
 
-def test_every_request_and_answer_is_on_the_page():
-    text = page("docs/control.md")
+@pytest.mark.parametrize("name", PAGES)
+def test_every_request_and_answer_is_on_the_page(name):
+    text = page(name)
     rows = {row.split("|")[1].strip(" `") for row in text.splitlines() if row.startswith("| `")}
     assert set(protocol._NAMES) <= rows
     kinds = (

@@ -204,6 +204,7 @@ def test_the_figures_of_the_page_are_those_of_the_program(name):
 # What other pages tell -------------------------------------------------------------------------
 
 
-def test_the_keys_of_progress_are_those_of_the_state_file():
-    told = [row[0] for row in rows(chapter(page("docs/control.md"), "progress"))]
+@pytest.mark.parametrize("name", ["docs/control.md", "docs/control.zh.md"])
+def test_the_keys_of_progress_are_those_of_the_state_file(name):
+    told = [row[0] for row in rows(chapter(page(name), "progress"))]
     assert differences([field.name for field in fields(ProgressStatus)], told, "key") == []
