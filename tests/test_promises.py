@@ -133,7 +133,11 @@ def test_a_test_that_does_not_exist_is_found():
     assert missing_tests("held by `tests/test_nothing.py`")
 
 
-def test_every_promise_of_the_page_on_security_has_its_test():
-    held = rows(chapter(page("docs/security.md"), "Held by"))
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("docs/security.md", "Held by"), ("docs/security.zh.md", "由哪些测试保证")],
+)
+def test_every_promise_of_the_page_on_security_has_its_test(name, title):
+    held = rows(chapter(page(name), title))
     assert held
     assert [promise for promise, tests in held if "::test_" not in tests] == []
