@@ -49,7 +49,8 @@ class RestartBudget(Struct, frozen=True):
     """``limit`` restarts in any ``period`` seconds (None: in all), and what was spent of it.
 
     ``early_deaths`` counts the generations in a row that died within ``min_uptime`` seconds with
-    the status ``last_death``. ``free`` counts the free restarts of a row that began at
+    the status ``last_death``. What is ``never`` and of ``never_causes`` (ids or layers) is not
+    tried again. ``free`` counts the free restarts of a row that began at
     ``free_since``. ``stuck`` are the last steps of the charged generations in a row that came no
     further than the best step before them (None: no step); ``stuck_limit`` of them are allowed, 0
     is no limit.
@@ -60,6 +61,7 @@ class RestartBudget(Struct, frozen=True):
     backoff: Backoff = Backoff(0.0, 0.0)
     min_uptime: float = 0.0
     never: frozenset[int] = frozenset()
+    never_causes: frozenset[str] = frozenset()
     spent: tuple[float, ...] = ()
     early_deaths: int = 0
     last_death: ExitStatus | None = None
@@ -67,6 +69,18 @@ class RestartBudget(Struct, frozen=True):
     free_since: float = 0.0
     stuck_limit: int = 0
     stuck: tuple[int | None, ...] = ()
+
+    def rules_out(self, failure: Failure) -> str | None:
+        """Why the user wants no restart after this failure, in half a sentence; None otherwise."""
+        if failure.status.status in self.never:
+            return f"status {failure.status.status} is never tried again (--no-restart-on)"
+        cause = failure.diagnosis
+        if cause is None or self.never_causes.isdisjoint({cause.id, cause.layer}):
+            return None
+        return (
+            f"{cause.id}, a cause of the layer {cause.layer}, is never tried again "
+            "(--no-restart-on-cause)"
+        )
 
     def left(self, now: float) -> int:
         """How many restarts are allowed at ``now``."""
@@ -167,8 +181,8 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
             return stopped_by(stop)
         case Crashed(failure=failure):
             code = failure.status.exit_code or DEFECT
-            if failure.status.status in budget.never:
-                return _unrepeated(code, f"status {code} is never tried again (--no-restart-on)")
+            if ruled_out := budget.rules_out(failure):
+                return _unrepeated(code, ruled_out)
             return _Death(failure.status, code, str(failure.status), is_own=_is_own(failure))
         case Fault(reason=reason, exit_code=told, remedy=remedy):
             code = told or UNAVAILABLE

@@ -10,6 +10,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.language import Language
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.events import Report
@@ -45,6 +46,7 @@ from ascend_supervisor.workers.generation import Company, LastLook
 from ascend_supervisor.workers.root_cause import (
     cause_first,
     cause_in_short,
+    diagnosis,
     failure_text,
     headline,
     root_cause,
@@ -69,6 +71,13 @@ class End(Struct, frozen=True):
         if code is None or code == own or not self.is_retryable:
             return self
         return replace(self, event=replace(self.event, exit_code=code, own_exit_code=own))
+
+    def told_in(self, language: Language) -> End:
+        """The same end, in which the cause is explained, unless its own words do that."""
+        event = self.event
+        if event.diagnosis is None or (event.diagnosis.text in event.reason and language == "en"):
+            return self
+        return replace(self, event=replace(event, explained=event.diagnosis.told(language)))
 
     def with_account(self, kept: KeptAccount) -> End:
         """The same end with the account of the time, if any step was told."""
@@ -95,7 +104,14 @@ def exit_by(stop: Stop, generations: int, ended: Ended | None, start: Start | No
     cause = stop.cause or (None if ended is None else root_cause(ended))
     text = failure_text(cause, stop.server) if isinstance(cause, Failure) else cause
     reason = cause_first(cause, stop.reason)
-    event = SupervisorExited(stop.exit_code, reason, generations, text, peers_server=stop.server)
+    event = SupervisorExited(
+        stop.exit_code,
+        reason,
+        generations,
+        text,
+        peers_server=stop.server,
+        diagnosis=diagnosis(cause) if stop.exit_code else None,
+    )
     is_told = isinstance(cause, Failure) or not stop.exit_code
     return End(event, None if is_told else text, stop.is_retryable, start)
 
@@ -154,7 +170,7 @@ async def supervise(job: Job) -> End:
                 decision, ended = await _generation(job, plan)
                 if isinstance(decision, Stop):
                     return exit_by(decision, generations, ended, start)
-                await _back_off(job, decision, decision.cause or cause_in_short(ended))
+                await _back_off(job, decision, ended)
     except Refusal as refusal:
         return replace(refused(refusal, generations), start=start)
     except Exception as error:
@@ -210,13 +226,15 @@ async def _stop(job: Job) -> Decision:
     return stopped_by(await job.interrupts.stop())
 
 
-async def _back_off(job: Job, restart: Restart, cause: str) -> None:
+async def _back_off(job: Job, restart: Restart, ended: Ended) -> None:
     """Wait before the next generation, unless a signal to stop comes first."""
+    cause = restart.cause or cause_in_short(ended)
+    known = None if restart.cause else diagnosis(root_cause(ended))
     seconds = max(restart.delay, job.release)
     left = restart.budget.left(job.clock.now())
     counted = _by_cluster(restart.cluster)
     told = RestartScheduled(round(seconds, 3), left, cause, restart.is_free, *counted)
-    job.report(replace(told, peers_server=restart.server))
+    job.report(replace(told, peers_server=restart.server, diagnosis=known))
     if not seconds:
         return
     began = job.clock.elapsed()
@@ -258,6 +276,7 @@ def _generation_ended(
         cause=headline(outcome.reason) if isinstance(outcome, Fault) else "",
         step=ended.reached.step,
         steps_lost=None if isinstance(outcome, Completed) else ended.reached.lost,
+        diagnosis=diagnosis(failure),
     )
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import fields
 
 import ascend_supervisor
 from ascend_supervisor import errors
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.cluster.identity import _VARIABLES
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.output import Output
@@ -188,6 +189,8 @@ def type_name(hint: Any) -> str:
         return f"object of {type_name(arguments[1])}"
     if origin is Literal:
         return type_name(type(arguments[0]))
+    if hint is Diagnosis:
+        return "object"
     name: str = hint.__name__
     return name
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import fields, replace
 
 from ascend_supervisor import events
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
@@ -87,6 +88,8 @@ def family(annotation: Any) -> str:
         return f"list of {family(item)}"
     if get_origin(annotation) is dict:
         return "object"
+    if annotation is Diagnosis:
+        return "diagnosis"
     return {bool: "bool", int: "int", float: "float", str: "str"}[annotation]
 
 
@@ -100,6 +103,8 @@ def sample(annotation: Any, text: str) -> Any:
         return (sample(get_args(annotation)[0], text),) * 2
     if get_origin(annotation) is dict:
         return {text: text}
+    if annotation is Diagnosis:
+        return Diagnosis(text, text, text, text, text, "user", is_consequence=False)
     return {bool: True, int: 7, float: 1.5, str: text}[annotation]
 
 
@@ -134,12 +139,12 @@ def test_keys_are_plain_and_none_hides_a_common_one():
     assert [one for one in told if one[1] in COMMON] == [(Output.name, "msg")]
 
 
-def test_no_value_is_an_object_but_the_account_of_the_time():
+def test_no_value_is_an_object_but_the_account_of_the_time_and_a_diagnosis():
     objects = [
         f"{event.name}.{key}"
         for event in EVENTS
         for key, kind in keys(event).items()
-        if family(kind) == "object"
+        if family(kind) in {"object", "diagnosis"} and key != "diagnosis"
     ]
     assert objects == ["supervisor.exited.account"]
 

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-Language = Literal["en", "zh"]
 Layer = Literal["user", "framework", "cann", "device", "host", "network", "cluster"]
 """Who can act: the author of the script, its data and settings, of the framework, and so on.
 

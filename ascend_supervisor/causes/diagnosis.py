@@ -6,7 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ascend_supervisor.causes.cause import Blame, CauseRow, Language, Layer
+from ascend_supervisor.causes.cause import Blame, CauseRow, Layer
+from ascend_supervisor.causes.language import Language
 
 _PAGE = "docs/causes.md"
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.life import Bar, Start
-from ascend_supervisor.outcome import Ended, Fault, Outcome
+from ascend_supervisor.outcome import Ended, Failure, Fault, Outcome
 from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, Stop, decide
 from ascend_supervisor.tasks.clock import Clock
 
@@ -70,9 +70,9 @@ class Ledger:
     def restarts_left(self) -> int:
         return self._budget.left(self._clock.now())
 
-    def is_never_retried(self, status: int | None) -> bool:
-        """Whether the user has ruled out a restart after this exit status."""
-        return status in self._budget.never
+    def is_never_retried(self, failure: Failure) -> bool:
+        """Whether the user has ruled out a restart after this failure."""
+        return self._budget.rules_out(failure) is not None
 
     def settle_recovered(self, ended: Ended) -> Decision:
         """As ``settle``, after an incident of the cluster, which counts its restarts itself.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.events import Event, Level
 from ascend_supervisor.events.words import counted, duration, restarts_words, who
 
@@ -105,7 +106,8 @@ class GenerationEnded(Event, frozen=True):
     """``cause`` is a sentence if the outcome is a fault; the events before it tell the others.
 
     ``step`` is the last one that was told in it, ``steps_lost`` how many are in no checkpoint; null
-    where that is unknown.
+    where that is unknown. ``diagnosis`` is the cause of the first failure, where the table of
+    causes knows it.
     """
 
     name: ClassVar[str] = "generation.ended"
@@ -117,6 +119,7 @@ class GenerationEnded(Event, frozen=True):
     cause: str = ""
     step: int | None = None
     steps_lost: int | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def sentence(self) -> str:
@@ -154,7 +157,8 @@ class RestartScheduled(Event, frozen=True):
     ``free``: the restart was not charged to the budget.
 
     The restarts of the cluster are None if it is not followed; this one counts, too.
-    ``peers_server`` is the index of the server that the cause is on, with --peers.
+    ``peers_server`` is the index of the server that the cause is on, with --peers. ``diagnosis`` is
+    that cause, where the table of causes knows it.
     """
 
     name: ClassVar[str] = "restart.scheduled"
@@ -165,6 +169,7 @@ class RestartScheduled(Event, frozen=True):
     cluster_restarts_used: int | None = None
     cluster_restarts_limit: int | None = None
     peers_server: int | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def sentence(self) -> str:

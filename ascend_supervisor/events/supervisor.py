@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.events import Event, Level
 
 ClusterSource = Literal[
@@ -120,7 +121,8 @@ class SupervisorExited(Event, frozen=True):
     ``own_exit_code`` is the code of the failure, if --retryable-exit-code has replaced it.
     ``peers_server`` is the index of the server that the root cause is on, with --peers.
     ``account`` has the seconds of this run by category; it is null, as ``percent_training`` and
-    ``trained``, its sentence, are, where no step was told.
+    ``trained``, its sentence, are, where no step was told. ``diagnosis`` is the cause, where the
+    table of causes knows it, and ``explained`` the same in the language of --language.
     """
 
     name: ClassVar[str] = "supervisor.exited"
@@ -133,6 +135,8 @@ class SupervisorExited(Event, frozen=True):
     account: dict[str, float] | None = None
     percent_training: float | None = None
     trained: str | None = None
+    diagnosis: Diagnosis | None = None
+    explained: str | None = None
 
     @property
     def severity(self) -> Level:
@@ -143,7 +147,8 @@ class SupervisorExited(Event, frozen=True):
         code = _with_code(self.exit_code, self.own_exit_code)
         trained = f"; {self.trained}" if self.trained else ""
         if self.exit_code:
-            return f"{self.reason}; ending {code}{trained}"
+            explained = f"{self.explained}: " if self.explained else ""
+            return f"{explained}{self.reason}; ending {code}{trained}"
         return f"ending {code}: {self.reason}{trained}"
 
 

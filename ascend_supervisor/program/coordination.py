@@ -190,6 +190,7 @@ def budget_of(settings: Settings) -> RestartBudget:
         backoff=Backoff(settings.restart_delay, settings.restart_delay_max),
         min_uptime=settings.min_uptime,
         never=settings.no_restart_on,
+        never_causes=settings.no_restart_on_cause,
         stuck_limit=settings.no_progress_limit,
     )
 
@@ -242,6 +243,7 @@ IN_COMMON = (
     "restart_delay_max",
     "min_uptime",
     "no_restart_on",
+    "no_restart_on_cause",
     "no_progress_limit",
     "peers_ttl",
     "peers_fence",

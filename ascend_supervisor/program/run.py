@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ascend_supervisor import __version__
+from ascend_supervisor.causes.language import language_of
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
@@ -126,6 +127,7 @@ async def _main(given: Premises, earlier: EarlierStart, listen: Listen, leave: L
         if end.is_retryable and ends_last(end.start, environ):
             training.wait(clock.elapsed())
             await linger(parts, end.event, settings.exit_linger)
+        end = end.told_in(language_of(settings.language, environ))
         await last_words(parts, end.with_account(training.account(clock.elapsed())))
         tasks.cancel_scope.cancel()
     leave(end.event.exit_code)

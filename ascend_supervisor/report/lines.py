@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ascend_supervisor.causes.cause import Language
+from ascend_supervisor.causes.language import Language
 from ascend_supervisor.events.words import about
 from ascend_supervisor.report.axis import SECOND, Axis
 from ascend_supervisor.report.curve import Curve, curve

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec.structs import asdict
 
-from ascend_supervisor.causes.cause import Language
+from ascend_supervisor.causes.language import Language
 from ascend_supervisor.report import chart
 from ascend_supervisor.report.axis import Axis
 from ascend_supervisor.report.curve import curve

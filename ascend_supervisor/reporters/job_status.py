@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.cluster import ClusterIncident, ClusterWaiting
 from ascend_supervisor.events.control import ControlRequested
@@ -103,7 +104,8 @@ class Status(Struct, frozen=True):
     ``schedule_count`` and ``start_count`` are what ModelArts counts, null elsewhere: how often it
     has scheduled this pod, and started its boot command. ``generations`` are the latest
     MOST_GENERATIONS, the newest last. ``progress`` is null before anything is known,
-    ``standbys`` while none is ready.
+    ``standbys`` while none is ready, ``diagnosis`` unless the cause of the latest failure is one
+    that the table of causes knows.
     """
 
     job_id: str
@@ -126,6 +128,7 @@ class Status(Struct, frozen=True):
     generations: tuple[PastGeneration, ...] = ()
     progress: ProgressStatus | None = None
     standbys: StandbyStatus | None = None
+    diagnosis: Diagnosis | None = None
 
 
 def time_of_day() -> str:
@@ -176,6 +179,8 @@ def after(
     changed = _changed(status, event)
     if isinstance(event, StandbysReady):
         changed = replace(changed, standbys=StandbyStatus(event.standbys, event.memory_bytes))
+    if isinstance(event, (GenerationEnded, RestartScheduled, SupervisorExited)):
+        changed = replace(changed, diagnosis=event.diagnosis)
     if at is not None:
         known = _generations_after(status.generations, event, at)
         changed = replace(changed, generations=known)

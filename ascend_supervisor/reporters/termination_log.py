@@ -35,16 +35,26 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
 
     def report(event: Event) -> None:
         if isinstance(event, (ExitLingering, SupervisorExited)) and event.exit_code:
-            trained = getattr(event, "trained", None)
-            put(text_of("\n".join(filter(None, (event.root_cause or event.msg, trained)))))
+            explained = trained = None
+            if isinstance(event, SupervisorExited):
+                explained, trained = event.explained, event.trained
+            put(text_of(event.root_cause or event.msg, explained, trained))
 
     return report
 
 
-def text_of(cause: str) -> bytes:
-    """``cause`` as the file holds it."""
-    text = f"{cause}\n".encode(errors="backslashreplace")
-    return text[:MOST_BYTES].decode(errors="ignore").encode()
+def text_of(cause: str, before: str | None = None, after: str | None = None) -> bytes:
+    """``cause`` as the file holds it, between two lines that are kept whole."""
+    first, last = (b"" if line is None else _line_of(line) for line in (before, after))
+    room = max(0, MOST_BYTES - len(first) - len(last))
+    text = _line_of(cause)
+    if len(text) > room:
+        text = text[: room - 1].decode(errors="ignore").encode() + b"\n"
+    return first + text + last
+
+
+def _line_of(text: str) -> bytes:
+    return f"{text}\n".encode(errors="backslashreplace")
 
 
 def hold(path: Path) -> None:

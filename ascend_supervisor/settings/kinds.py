@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from ascend_supervisor.settings.readers import (
+    read_causes,
     read_choice,
     read_codes,
     read_device_count,
@@ -55,6 +56,7 @@ def whole(metavar: str, *, least: int = 0) -> Kind:
     return Kind(metavar, partial(read_whole, least=least))
 
 
+CAUSES = Kind("LIST", read_causes)
 CODES = Kind("CODES", read_codes)
 DEVICE_COUNT = Kind("[N]", read_device_count)
 DURATION = Kind("S", read_duration)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from ascend_supervisor import errors
+from ascend_supervisor.causes.language import LanguageChoice
 from ascend_supervisor.settings.alert_options import ALERTS
 from ascend_supervisor.settings.kinds import (
     COMMAND_LINE,
@@ -197,6 +198,13 @@ GROUPS: tuple[Group, ...] = (
                 choice("LEVEL", get_args(LogLevel)),
                 f"of our own events: {', '.join(get_args(LogLevel))}",
                 default="info",
+            ),
+            Option(
+                "language",
+                choice("LANG", get_args(LanguageChoice)),
+                "of the cause and what to do, at the end: auto, en, zh; auto is that of LC_ALL, "
+                "LC_MESSAGES or LANG",
+                default="auto",
             ),
             Option(
                 "state-file",

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.language import LanguageChoice
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.settings.alert_options import AlertFormat, AlertKind, EventProgram, Webhook
@@ -81,6 +82,7 @@ class Settings(Struct, frozen=True):
     restart_delay_max: float  # never less than restart_delay
     min_uptime: float
     no_restart_on: frozenset[int]
+    no_restart_on_cause: frozenset[str]
     no_progress_limit: int
     warm: bool
     warm_import: tuple[str, ...]
@@ -119,6 +121,7 @@ class Settings(Struct, frozen=True):
     log_keep: int
     plog_keep: int | None  # None: all
     log_level: LogLevel
+    language: LanguageChoice
     state_file: Path | None
     event_log: Path | Literal["none"] | None  # None: beside the state file
     termination_log: Path | None

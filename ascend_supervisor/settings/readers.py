@@ -10,10 +10,11 @@ from ipaddress import IPv4Address, IPv6Address
 from math import isfinite
 from pathlib import Path
 from signal import Signals
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
+from ascend_supervisor.causes.cause import Layer
 from ascend_supervisor.events.words import run_text
 
 HangDump = Literal["auto", "pyspy", "none"] | Signals
@@ -245,6 +246,21 @@ def read_codes(found: object) -> frozenset[int]:
     if any(code is None or code > _HIGHEST_STATUS for code in codes):
         raise ValueError("exit statuses from 0 to 255 with commas between, such as 125,126")
     return frozenset(code for code in codes if code is not None)
+
+
+def read_causes(found: object) -> frozenset[str]:
+    """Layers and ids of the table of causes, from a list or from a text with commas."""
+    words = [item.strip().lower() if isinstance(item, str) else None for item in _items(found)]
+    if not words:
+        return frozenset()
+    from ascend_supervisor.causes.table import CAUSES  # noqa: PLC0415  (large, and seldom needed)
+
+    layers = get_args(Layer)
+    known = {name.lower(): name for name in (*layers, *CAUSES)}
+    if not known.keys() >= {*words}:
+        expected = f"layers ({', '.join(layers)}) or ids of docs/causes.md, with commas between"
+        raise ValueError(f"{expected}, such as user,disk-full")
+    return frozenset(known[word] for word in words if word is not None)
 
 
 def read_failure_code(found: object) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from ascend_supervisor.settings.kinds import (
+    CAUSES,
     CODES,
     DURATION,
     FAILURE_CODE,
@@ -60,6 +61,12 @@ RESTARTS: Group = (
             CODES,
             "exit statuses that are never retried",
             default="125,126,127",
+        ),
+        Option(
+            "no-restart-on-cause",
+            CAUSES,
+            "causes that are never retried: ids or layers of docs/causes.md, such as user",
+            default="",
         ),
         Option(
             "no-progress-limit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.outcome import (
     Crashed,
     Ended,
@@ -59,6 +60,15 @@ def cause_first(cause: Failure | str | None, reason: str) -> str:
         return f"{headline(_head(cause))}; {reason}"
     first = (cause or "").partition("\n")[0]
     return reason if not first or first in reason else f"{headline(first)}; {reason}"
+
+
+def diagnosis(cause: Failure | str | None) -> Diagnosis | None:
+    """What the table of causes knows of it, also where nobody has looked yet."""
+    if not isinstance(cause, Failure) or cause.diagnosis is not None:
+        return cause.diagnosis if isinstance(cause, Failure) else None
+    from ascend_supervisor.evidence.diagnosed import diagnosis_of  # noqa: PLC0415
+
+    return diagnosis_of(cause)
 
 
 def _said(failure: Failure) -> str | None:

@@ -114,8 +114,8 @@ def may_be_the_clusters(ended: Ended, rules: JobRules) -> bool:
         return False
     match ended.decisive:
         case Crashed(failure=failure):
-            is_never_retried = failure.status.status in rules.budget.never
-            return not is_never_retried and blame(failure) is not Blame.OWN
+            is_ruled_out = rules.budget.rules_out(failure) is not None
+            return not is_ruled_out and blame(failure) is not Blame.OWN
         case Fault(remedy=remedy):
             return remedy is Remedy.CHARGED
         case _:

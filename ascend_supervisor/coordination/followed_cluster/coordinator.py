@@ -106,8 +106,7 @@ class FollowedCluster(Alone):
         if not isinstance(outcome, Crashed):
             return False
         failure = outcome.failure
-        is_never_retried = self._ledger.is_never_retried(failure.status.status)
-        return is_never_retried or blame(failure) is Blame.OWN
+        return self._ledger.is_never_retried(failure) or blame(failure) is Blame.OWN
 
     async def _verdict(self, ended: Ended) -> Incident | None:
         """What the cluster says of a failure here, which may be a consequence of its own."""

@@ -1,0 +1,95 @@
+"""Where the cause of a failure is told, in which language, and which causes end a job at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.running import Running, python
+
+BUSY = "EJ0001: Failed to initialize the HCCP process."
+FAILS = f"import sys; sys.exit({BUSY!r})"
+ZH = "上一个进程仍占用设备；进程结束后等待 10 秒（--release-delay），并查看谁打开了 /dev/davinci*"
+EN = "an earlier process still holds the device; allow 10 s after its end (--release-delay), and "
+
+
+def failing(
+    supervised: Callable[..., Running],
+    *words: str,
+    environ: Mapping[str, str] | None = None,
+    source: str = FAILS,
+) -> Running:
+    job = supervised("--standalone", "1", *words, *python(source), environ=environ or {})
+    job.end()
+    return job
+
+
+def test_the_events_and_the_state_file_hold_the_cause_in_both_languages(supervised):
+    job = failing(supervised, "--restarts", "1", "--restart-delay", "0")
+    known = job.wait_for("supervisor.exited")["diagnosis"]
+    assert known["text"] in EN
+    assert f"{known['text_zh']}；{known['remedy_zh']}" == ZH
+    assert known["remedy"].startswith("allow 10 s")
+    assert (known["id"], known["layer"], known["is_consequence"]) == ("EJ0001", "device", False)
+    assert (known["rank"], known["see"]) == (0, "docs/causes.md#ej0001")
+    assert job.wait_for("generation.ended")["diagnosis"] == known
+    assert job.wait_for("restart.scheduled")["diagnosis"] == known
+    (state,) = job.log_dir.glob("*-supervisor-*.json")
+    assert json.loads(state.read_bytes())["diagnosis"] == known
+
+
+@pytest.mark.parametrize(
+    ("words", "environ"),
+    [
+        (("--language", "zh"), {}),
+        ((), {"LANG": "zh_CN.UTF-8"}),
+        ((), {"LC_MESSAGES": "zh_CN.UTF-8", "LANG": "C"}),
+    ],
+)
+def test_an_operator_reads_the_last_line_in_his_language(supervised, tmp_path, words, environ):
+    log = tmp_path / "termination"
+    job = failing(supervised, *words, "--termination-log", str(log), environ=environ)
+    end = job.wait_for("supervisor.exited")
+    assert end["explained"] == ZH
+    assert end["msg"].startswith(f"{ZH}: rank 0 failed first, in generation 0: it exited with")
+    assert log.read_text().splitlines()[:2] == [ZH, end["root_cause"].splitlines()[0]]
+
+
+@pytest.mark.parametrize("environ", [{"LC_ALL": "C", "LANG": "zh_CN"}, {"LANG": "de_DE.UTF-8"}])
+def test_what_the_failure_says_itself_is_not_said_twice(supervised, environ):
+    end = failing(supervised, environ=environ).wait_for("supervisor.exited")
+    assert end["explained"] is None
+    assert EN in end["msg"]
+
+
+def test_what_the_table_does_not_know_is_null(supervised):
+    job = failing(supervised, source="import os; os._exit(3)")
+    end = job.wait_for("supervisor.exited")
+    assert end["diagnosis"] is end["explained"] is None
+    assert job.wait_for("generation.ended")["diagnosis"] is None
+
+
+@pytest.mark.parametrize("named", ["EJ0001", "user,device", "ej0001"])
+def test_a_cause_that_no_restart_can_mend_ends_the_job_at_once(supervised, named):
+    job = failing(supervised, "--restarts", "3", "--no-restart-on-cause", named)
+    assert not job.all("restart.scheduled")
+    assert (
+        "EJ0001, a cause of the layer device, is never tried again (--no-restart-on-cause)"
+        in job.wait_for("supervisor.exited")["msg"]
+    )
+
+
+def test_other_causes_are_tried_again(supervised):
+    words = ("--restarts", "1", "--restart-delay", "0", "--no-restart-on-cause", "user,host")
+    assert failing(supervised, *words).all("restart.scheduled")
+
+
+def test_a_cause_that_nobody_knows_is_refused(supervised):
+    job = failing(supervised, "--no-restart-on-cause", "usr")
+    assert job.process.returncode == 64
+    assert (
+        "expected layers (user, framework, cann, device, host, network, cluster) or ids"
+        in (job.wait_for("supervisor.exited")["msg"])
+    )
