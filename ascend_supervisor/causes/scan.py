@@ -25,12 +25,19 @@ def matches(lines: Sequence[str], where: Where, causes: Iterable[CauseRow]) -> I
     What is written in a plog may also be in the output, and that in an exception.
     """
     text = "\n".join(("", *lines, ""))
+    words = {*text.split()}
     for cause in causes:
         for sign in cause.signs:
-            if _DEPTH[where] <= _DEPTH[sign.where]:
+            if _DEPTH[where] <= _DEPTH[sign.where] and words.issuperset(_inner_words(sign.seen)):
                 at = _found(text, sign.seen)
                 if at is not None:
                     yield Match(cause, text.count("\n", 0, at) - 1, _weight(sign))
+
+
+def _inner_words(seen: str) -> Iterator[str]:
+    """Words between two spaces: a text without one of them need not be searched for the sign."""
+    for part in seen.split("*"):
+        yield from filter(None, part.split(" ")[1:-1])
 
 
 def _weight(sign: Sign) -> int:

@@ -33,6 +33,8 @@ def found(seen: str, *lines: str, where: Where = "output", may: Where = "output"
         ("error*error", ["an error", "error after error"], [1]),
         ("No space left", ["No space left", "No space left"], [0]),
         ("No space left", [], []),
+        ("a  wide gap here", ["a  wide gap here"], [0]),
+        ("one two three", ["one two\tthree", "x one two threes"], [1]),
     ],
 )
 def test_a_sign_is_a_line_with_its_parts_in_their_order(seen, lines, at):

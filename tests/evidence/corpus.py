@@ -52,6 +52,7 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
     line: Annotated[str, Meta(min_length=5)]
     hint: Annotated[tuple[str, ...], Meta(min_length=1)]
     code: Annotated[str, Meta(pattern="^E[1-4A-Z][0-9]{4}$")] | None = None
+    diagnosis: tuple[str, ...] = ()
     status: Annotated[int, Meta(ge=-64, le=255)] = 1
 
 
@@ -77,8 +78,8 @@ class Verdict(Struct, frozen=True):
 
     It ``contradicts`` the thread if it claims a wrong place of the cause, and ``blames`` right if
     it claims the right one. It ``names`` the failure by the expected code, or by quoting the line
-    that tells it. Its diagnosis, if there is ``any``, is ``right`` if it has one of the words of a
-    right explanation, and looks for the cause where it is.
+    that tells it. Its ``diagnosis`` is ``right`` if a person has judged it so, or if it has one of
+    the words of a right explanation, and looks for the cause where it is.
     """
 
     contradicts: bool
@@ -115,6 +116,8 @@ def verdict(case: Case) -> Verdict:
 
 
 def _is_right(diagnosis: Diagnosis, header: Header) -> bool:
+    if diagnosis.id in header.diagnosis:
+        return True
     place = {"yes": True, "no": False}.get(header.consequence, diagnosis.is_consequence)
     told = f"{diagnosis.text} {diagnosis.remedy}"
     return diagnosis.is_consequence is place and any(_has(hint, told) for hint in header.hint)
