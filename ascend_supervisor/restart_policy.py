@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.errors import BAD_TABLE, DEFECT, HANG, UNAVAILABLE
 from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.outcome import (
@@ -74,7 +75,7 @@ class RestartBudget(Struct, frozen=True):
         """Why the user wants no restart after this failure, in half a sentence; None otherwise."""
         if failure.status.status in self.never:
             return f"status {failure.status.status} is never tried again (--no-restart-on)"
-        cause = failure.diagnosis
+        cause = _known_cause(failure) if self.never_causes else None
         if cause is None or self.never_causes.isdisjoint({cause.id, cause.layer}):
             return None
         return (
@@ -191,6 +192,13 @@ def _death(outcome: Outcome, budget: RestartBudget) -> Stop | _Death:
                 return Stop(code, f"{reason}; not tried again", is_retryable=retryable)
             how = f"{'a hang' if code == HANG else 'a fault'}, exit code {code}"
             return _Death(ExitStatus(code), code, how, remedy is Remedy.FREE)
+
+
+def _known_cause(failure: Failure) -> Diagnosis | None:
+    """Servers that decide together do so before anybody has looked."""
+    from ascend_supervisor.evidence.diagnosed import diagnosis_of  # noqa: PLC0415  (see late_imports)
+
+    return failure.diagnosis or diagnosis_of(failure)
 
 
 def _is_own(failure: Failure) -> bool:

@@ -119,6 +119,18 @@ def test_a_status_that_is_never_retried_ends_the_job(code):
     )
 
 
+def test_a_cause_that_is_never_retried_ends_the_job_before_anybody_has_looked():
+    """As where several servers decide: the words are all that is there."""
+    budget = replace(BUDGET, never_causes=frozenset({"device"}))
+    failed = crash(1)
+    busy = replace(failed, failure=replace(failed.failure, last_lines=("EJ0001: it is busy",)))
+    assert isinstance(decided(failed, budget), Restart)
+    assert isinstance(decided(busy), Restart)
+    assert decided(busy, budget) == final(
+        1, "EJ0001, a cause of the layer device, is never tried again (--no-restart-on-cause)"
+    )
+
+
 def test_never_retried_are_statuses_not_signals():
     budget = replace(BUDGET, never=frozenset({9, 137}))
     assert isinstance(decided(crash(None, 9), budget), Restart)

@@ -69,7 +69,7 @@ def test_a_disk_that_does_not_answer_costs_its_time_once(tmp_path):
         files = to_stdout(state)
         took = time.monotonic() - began
         frozen.thaw()
-    assert took < 25
+    assert took < 35  # four times would be 40
     assert files["logs/good.txt"] == b"good\n"
     assert "has not answered within 10 s" in why_not(manifest_of(files), str(logs[3]))
 
