@@ -20,6 +20,8 @@ from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import Failure
 
 OUT_OF_MEMORY = "oom-killed"
+_LAST_LINES = 200
+"""Of an output. What a rank has printed long before its end it has survived."""
 MOST_ERRORS = 500
 """So many of the last errors of a plog are searched."""
 _ERROR = "[ERROR]"
@@ -93,7 +95,8 @@ def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) ->
     told = [words.code, None if words.loss is None or words.is_own else words.loss.id]
     for row in filter(None, (CAUSES.get(id_ or "") for id_ in told)):
         yield _Known(row, (0 if raised else 1, -_CODE_WEIGHT if raised else 0, 0))
-    for match in matches(without_warnings(words.lines), "output", CAUSES.values()):
+    end = without_warnings(words.lines[-_LAST_LINES:])
+    for match in matches(end, "output", CAUSES.values()):
         yield _Known(match.cause, (1, -match.line, -match.weight))
     for match in matches(plog, "plog", CAUSES.values()):
         yield _Known(match.cause, (2, match.line, -match.weight))

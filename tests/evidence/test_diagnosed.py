@@ -67,6 +67,13 @@ def test_what_leads_to_the_others_is_the_cause():
     assert told(failure(*raised)).id == "507054"
 
 
+def test_what_a_rank_has_survived_is_no_cause():
+    healthy = [f"step {step} loss 2.1" for step in range(500)]
+    full = "cannot write the cache: No space left on device"
+    assert diagnosis_of(failure(full, *healthy)) is None
+    assert told(failure(*healthy, full)).id == "disk-full"
+
+
 def test_of_a_plog_only_errors_count_and_only_where_the_output_says_nothing():
     warned = [ERROR.replace("ERROR", "WARNING") + "EL0001: no device"]
     assert diagnosis_of(failure("bye"), warned) is None
