@@ -29,10 +29,10 @@ class Diagnosis(Struct, frozen=True):
     see: str = ""
 
     def told(self, language: Language) -> str:
-        """The cause and what to do, on one line."""
+        """The cause, what to do, and the id to look up, on one line."""
         if language == "zh":
-            return f"{self.text_zh}；{self.remedy_zh}"
-        return f"{self.text}; {self.remedy}"
+            return f"{self.text_zh}；{self.remedy_zh} [{self.id}]"
+        return f"{self.text}; {self.remedy} [{self.id}]"
 
 
 def diagnosis_by(row: CauseRow, rank: int | None) -> Diagnosis:

@@ -11,7 +11,10 @@ from tests.running import Running, python
 
 BUSY = "EJ0001: Failed to initialize the HCCP process."
 FAILS = f"import sys; sys.exit({BUSY!r})"
-ZH = "上一个进程仍占用设备；进程结束后等待 10 秒（--release-delay），并查看谁打开了 /dev/davinci*"
+ZH = (
+    "上一个进程仍占用设备；"
+    "进程结束后等待 10 秒（--release-delay），并查看谁打开了 /dev/davinci* [EJ0001]"
+)
 EN = "an earlier process still holds the device; allow 10 s after its end (--release-delay), and "
 
 
@@ -30,7 +33,7 @@ def test_the_events_and_the_state_file_hold_the_cause_in_both_languages(supervis
     job = failing(supervised, "--restarts", "1", "--restart-delay", "0")
     known = job.wait_for("supervisor.exited")["diagnosis"]
     assert known["text"] in EN
-    assert f"{known['text_zh']}；{known['remedy_zh']}" == ZH
+    assert f"{known['text_zh']}；{known['remedy_zh']} [EJ0001]" == ZH
     assert known["remedy"].startswith("allow 10 s")
     assert (known["id"], known["layer"], known["is_consequence"]) == ("EJ0001", "device", False)
     assert (known["rank"], known["see"]) == (0, "docs/causes.md#ej0001")
