@@ -50,7 +50,10 @@ _C_STACK = re.compile(r"Current thread's C stack trace|Extension modules: ")
 _STACK_FRAME = re.compile(r" {1,2}(?:File |Binary file |\.\.\.|<)")
 
 _OF_PYTHON = r":\d+: \w*Warning: |^Object allocated at \(most recent call last\):"
-_WARNING = re.compile(rf"\[W\d*[ \]]|\[WARNING\]|\bWARN(?:ING)?\b|Warning:|{_OF_PYTHON}")
+_WARNING = re.compile(
+    rf"\[W\d*[ \]]|\[WARNING\]|(?<!\bNCCL )\bWARN(?:ING)?\b|Warning:|{_OF_PYTHON}"
+)
+"""NCCL has no other word for its errors."""
 _WITH_SOURCE = re.compile(rf"{_OF_PYTHON}|:\d+: [A-Za-z]\w*: ")
 _WARNS = re.compile(r"  .*\bwarn\w*\(")
 _MESSAGE_LINES = 20

@@ -46,6 +46,11 @@ def test_a_code_is_told_in_two_languages_with_what_to_do():
     assert found.see == "docs/causes.md#ej0001"
 
 
+def test_what_nccl_calls_a_warning_is_an_error():
+    said = "include/shm.h:28 NCCL WARN Call to posix_fallocate failed: No space left on device"
+    assert told(failure(said, "[WARNING] Too many open files")).id == "shared-memory-full"
+
+
 def test_a_consequence_points_at_the_peer_that_is_named():
     found = told(failure(LINK))
     assert (found.id, found.is_consequence, found.rank) == ("EI0006", True, 5)
