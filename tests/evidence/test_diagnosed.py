@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.causes.diagnosis import Diagnosis
-from ascend_supervisor.evidence.diagnosed import diagnosis_of
+from ascend_supervisor.causes.table import CAUSES
+from ascend_supervisor.evidence.communication import _WHAT
+from ascend_supervisor.evidence.diagnosed import OUT_OF_MEMORY, diagnosis_of
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 LINK = (
@@ -70,6 +72,13 @@ def test_a_job_of_one_rank_has_lost_no_peer():
 def test_what_leads_to_the_others_is_the_cause():
     raised = raising("RuntimeError: stream sync failed, error code is 507054")
     assert told(failure(*raised)).id == "507054"
+
+
+def test_what_is_known_without_words_is_in_the_table():
+    assert told(failure(oom_killed=True, status=-9)).id == "oom-killed"
+    assert told(failure(memory="memory ran out", status=1)).id == "oom-killed"
+    assert told(failure(reason="the scheduler missed rank 1")).id == "lost-peer"
+    assert {OUT_OF_MEMORY, *_WHAT} <= CAUSES.keys()
 
 
 def test_what_a_rank_has_survived_is_no_cause():
