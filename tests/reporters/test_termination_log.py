@@ -48,6 +48,16 @@ def test_it_is_cut_between_two_characters_where_kubernetes_would_cut_it(characte
         assert set(text.decode(errors="replace")) <= {"-", character, "\n"}
 
 
+def test_the_explanation_and_the_account_are_kept_whole_where_the_cause_is_cut():
+    event = SupervisorExited(
+        1, "no restarts", 1, "很" * 3000, explained="磁盘已满", trained="trained"
+    )
+    (text,) = told(event)
+    assert 4090 < len(text) <= 4096
+    lines = text.decode().splitlines()
+    assert (lines[0], lines[-1]) == ("磁盘已满", "trained")
+
+
 @pytest.mark.parametrize("before", [None, b"", b"short", b"x" * 4096])
 def test_the_file_holds_the_text_whatever_it_held(tmp_path, before):
     path = tmp_path / "termination-log"
