@@ -32,6 +32,7 @@ from tests.test_events import EVENTS, OF_OUTPUT
 
 ROOT = Path(__file__).parents[1]
 READMES = ("README.md", "README.zh.md")
+EVENT_PAGES = ("docs/events.md", "docs/events.zh.md")
 OPTION_PAGES = ("docs/options.md", "docs/options.zh.md")
 EXIT_CODE_PAGES = ("docs/exit-codes.md", "docs/exit-codes.zh.md")
 INSTALL_PAGES = ("docs/install.md", "docs/install.zh.md")
@@ -43,6 +44,7 @@ CLASSES = {cls.name: cls for cls in EVENTS}
 
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) ", re.MULTILINE)
+LEVEL = re.compile(r"(?:\bLevel|级别) `(\w+)`")
 KEY_ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| [^|]+ \|$", re.MULTILINE)
 SECTION = re.compile(r"^### (\S+)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
 JSON_TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -212,7 +214,8 @@ def fits(value: object, name: str) -> bool:
 
 
 def common_keys(text: str) -> dict[str, str]:
-    return dict(KEY_ROW.findall(chapter(text, "Keys in every event")))
+    table = chapter(text, "Keys in every event") or chapter(text, "每个事件都有的键")
+    return dict(KEY_ROW.findall(table))
 
 
 def event_complaints(text: str) -> list[str]:
@@ -224,7 +227,7 @@ def event_complaints(text: str) -> list[str]:
         hints = get_type_hints(event)
         keys = {field.name: type_name(hints[field.name]) for field in fields(event)}
         complaints += differences(keys.items(), KEY_ROW.findall(section), f"{name}: key")
-        if f"\nLevel `{event.level}`. " not in section:
+        if LEVEL.findall(section)[:1] != [event.level]:
             complaints.append(f"{name}: the level is {event.level}")
         common = common_keys(text)
         if event is Output:
@@ -264,16 +267,17 @@ def word_complaints(cls: type[Event], section: str, example: Mapping[str, Any]) 
     event = cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
     complaints = differences([event.severity], [example["level"]], f"{cls.name}: level")
     complaints += differences([event.msg], [example["msg"]], f"{cls.name}: msg")
-    told = re.findall(r"\bLevel `(\w+)`", section)
     return complaints + [f"{cls.name}: the level {event.severity} is not told"] * (
-        event.severity not in told
+        event.severity not in LEVEL.findall(section)
     )
 
 
-def test_the_page_of_events_is_that_of_the_program():
-    assert event_complaints(page("docs/events.md")) == []
+@pytest.mark.parametrize("name", EVENT_PAGES)
+def test_the_page_of_events_is_that_of_the_program(name):
+    assert event_complaints(page(name)) == []
 
 
+@pytest.mark.parametrize("name", EVENT_PAGES)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -283,20 +287,32 @@ def test_the_page_of_events_is_that_of_the_program():
         ("| `pids` | `list of int` |", "| `pids` | `list of str` |"),
         ("| `delay_seconds` | `float` |", "| `delay` | `float` |"),
         ("| `first_failed_rank` |", "| first_failed_rank |"),
-        ("Level `warning`. ", "Level `info`. "),
         ('"restarts_left":', '"left":'),
         ('"earlier_start":false', '"earlier_start":0'),
         ("```json\n", "```\n"),
         ("| `seq` | `int` |", "| `seq` | `str` |"),
         ("; this is the first failure", "; it failed first"),
         ('"level":"error","event":"process.exited"', '"level":"info","event":"process.exited"'),
-        ("Level `error` if it is the first failure. ", ""),
     ],
 )
-def test_a_wrong_page_of_events_is_found(right, wrong):
-    broken = page("docs/events.md").replace(right, wrong, 1)
-    assert broken != page("docs/events.md")
+def test_a_wrong_page_of_events_is_found(name, right, wrong):
+    broken = page(name).replace(right, wrong, 1)
+    assert broken != page(name)
     assert event_complaints(broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("docs/events.md", "Level `warning`. ", "Level `info`. "),
+        ("docs/events.md", "Level `error` if it is the first failure. ", ""),
+        ("docs/events.zh.md", "级别 `warning`。", "级别 `info`。"),
+        ("docs/events.zh.md", "首个失败的级别 `error`。", ""),
+    ],
+)
+def test_a_wrong_level_is_found_in_both_languages(name, right, wrong):
+    assert right in page(name)
+    assert event_complaints(page(name).replace(right, wrong, 1))
 
 
 async def test_the_keys_in_every_event_are_those_that_are_written():
