@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from signal import Signals
 
 from msgspec import Struct
@@ -54,6 +54,7 @@ def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None
     errors = [line[:LINE_CHARACTERS] for line in plog if _ERROR in line][-MOST_ERRORS:]
     all_found = _candidates(words, _raised(words, failure), errors)
     found = [one for one in all_found if _may_be(one.row, words, failure)]
+    found += _warned(words.lines[-_LAST_LINES:], {one.row.id for one in found})
     later = consequences(one.row.id for one in found)
     found = [one for one in found if one.row.id not in later]
     if not found:
@@ -103,6 +104,13 @@ def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) ->
     logged = CAUSES.get(logged_code(plog) or "")
     if logged is not None:
         yield _Known(logged, (2, 0, 0))
+
+
+def _warned(lines: Sequence[str], ids: Collection[str]) -> Iterator[_Known]:
+    """What a warning tells has not ended a rank, unless it has led to what did."""
+    for match in matches(lines, "output", CAUSES.values()):
+        if not consequences([match.cause.id]).isdisjoint(ids):
+            yield _Known(match.cause, (1, -match.line, -match.weight))
 
 
 def _may_be(row: CauseRow, words: LastWords, failure: Failure) -> bool:

@@ -50,10 +50,11 @@ _C_STACK = re.compile(r"Current thread's C stack trace|Extension modules: ")
 _STACK_FRAME = re.compile(r" {1,2}(?:File |Binary file |\.\.\.|<)")
 
 _OF_PYTHON = r":\d+: \w*Warning: |^Object allocated at \(most recent call last\):"
-_WARNING = re.compile(
+_REMARK = re.compile(
     rf"\[W\d*[ \]]|\[WARNING\]|(?<!\bNCCL )\bWARN(?:ING)?\b|Warning:|{_OF_PYTHON}"
+    r"|^\[(?:DEBUG|INFO|EVENT)\] [A-Z]+\("
 )
-"""NCCL has no other word for its errors."""
+"""NCCL has no other word for its errors. CANN and MindSpore mark each line with its level."""
 _WITH_SOURCE = re.compile(rf"{_OF_PYTHON}|:\d+: [A-Za-z]\w*: ")
 _WARNS = re.compile(r"  .*\bwarn\w*\(")
 _MESSAGE_LINES = 20
@@ -148,7 +149,7 @@ def _without_stacks(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def without_warnings(lines: Sequence[str]) -> tuple[str, ...]:
-    """Without warnings, and the lines of source that Python prints below its own.
+    """Without warnings and information, and the source that Python prints below its warnings.
 
     The message of a warning may have several lines; then the call of ``warn`` shows its end.
     """
@@ -157,7 +158,7 @@ def without_warnings(lines: Sequence[str]) -> tuple[str, ...]:
     is_below = False
     for line in lines:
         is_near = len(kept) - begun < _MESSAGE_LINES
-        if _WARNING.search(line):
+        if _REMARK.search(line):
             begun, is_below = len(kept), _WITH_SOURCE.search(line) is not None
         elif is_near and _WARNS.match(line):
             del kept[begun:]

@@ -19,6 +19,11 @@ NOISE = (
     "\rMap (num_proc=8):  50%|█████     | 500/1000 [00:01<00:01, 400.00 examples/s]\n",
     "开始训练，第 3/10 轮 — 中文日志 \xff\n",
 )
+CRASH = (
+    "Traceback (most recent call last):\n",
+    '  File "train.py", line 512, in step\n',
+    "RuntimeError: NPU out of memory at step 99999, 1/8\n",
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,8 @@ class Log:
         self.say(NOISE[self._noise % len(NOISE)])
 
     def crash(self) -> None:
-        self.say("Traceback (most recent call last):\n")
-        self.say('  File "train.py", line 512, in step\n')
-        self.say("RuntimeError: NPU out of memory at step 99999, 1/8\n")
+        for line in CRASH:
+            self.say(line)
 
 
 def tqdm(count: int, total: int, label: str = "", postfix: str = "") -> str:
