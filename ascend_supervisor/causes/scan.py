@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -28,16 +29,17 @@ def matches(lines: Sequence[str], where: Where, causes: Iterable[CauseRow]) -> I
     words = {*text.split()}
     for cause in causes:
         for sign in cause.signs:
-            if _DEPTH[where] <= _DEPTH[sign.where] and words.issuperset(_inner_words(sign.seen)):
+            if _DEPTH[where] <= _DEPTH[sign.where] and _inner_words(sign.seen) <= words:
                 at = _found(text, sign.seen)
                 if at is not None:
                     yield Match(cause, text.count("\n", 0, at) - 1, _weight(sign))
 
 
-def _inner_words(seen: str) -> Iterator[str]:
+@cache
+def _inner_words(seen: str) -> frozenset[str]:
     """Words between two spaces: a text without one of them need not be searched for the sign."""
-    for part in seen.split("*"):
-        yield from filter(None, part.split(" ")[1:-1])
+    parts = seen.split("*")
+    return frozenset(word for part in parts for word in part.split(" ")[1:-1] if word)
 
 
 def _weight(sign: Sign) -> int:

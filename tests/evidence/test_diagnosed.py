@@ -100,3 +100,22 @@ def test_of_a_plog_only_errors_count_and_only_where_the_output_says_nothing():
 def test_of_a_signal_from_outside_the_words_tell_nothing(signal):
     assert diagnosis_of(failure("EJ0001: busy", status=-signal)) is None
     assert told(failure("EJ0001: busy", status=-6)).id == "EJ0001"
+
+
+REFUSED = (
+    "ValueError: Unsupported device target Ascend. This process only supports one of the ['CPU']."
+)
+NO_LIBRARY = (
+    "[WARNING] ME(1,python):2026-11-26 Load dynamic library: libmindspore_ascend.so.2 failed. "
+    "libge_runner.so: cannot open shared object file"
+)
+
+
+def test_a_warning_tells_the_cause_where_it_has_led_to_the_end():
+    assert told(failure(*raising(REFUSED))).id == "device-target-unsupported"
+    assert told(failure(NO_LIBRARY, *raising(REFUSED))).id == "cann-library-missing"
+    assert diagnosis_of(failure(NO_LIBRARY, "bye", status=3)) is None
+
+
+def test_what_a_logger_marks_as_information_is_no_failure():
+    assert diagnosis_of(failure(NO_LIBRARY.replace("WARNING", "INFO"), "bye", status=3)) is None
