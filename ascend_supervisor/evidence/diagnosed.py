@@ -55,11 +55,9 @@ def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None
     all_found = _candidates(words, _raised(words, failure), errors)
     found = [one for one in all_found if _may_be(one.row, words, failure)]
     found += _warned(words.lines[-_LAST_LINES:], {one.row.id for one in found})
-    later = consequences(one.row.id for one in found)
-    found = [one for one in found if one.row.id not in later]
     if not found:
         return None
-    row = min(found, key=lambda one: one.order).row
+    row = _first(found)
     if row.blame is Blame.CONSEQUENCE:
         named = words.loss.where if words.loss is not None else peer(words.lines) or peer(errors)
         return pointed_at(named or Suspect(), diagnosis_by(row, None))
@@ -104,6 +102,13 @@ def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) ->
     logged = CAUSES.get(logged_code(plog) or "")
     if logged is not None:
         yield _Known(logged, (2, 0, 0))
+
+
+def _first(found: Sequence[_Known]) -> CauseRow:
+    """What led to what stands nearest to the end, as far as the rest of ``found`` tells."""
+    nearest = min(found, key=lambda one: one.order)
+    causes = [one for one in found if nearest.row.id in consequences([one.row.id])]
+    return _first(causes) if causes else nearest.row
 
 
 def _warned(lines: Sequence[str], ids: Collection[str]) -> Iterator[_Known]:
