@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -9,7 +10,7 @@ from msgspec import Meta, Struct
 from ascend_supervisor.causes.cause import Blame, CauseRow, Layer
 from ascend_supervisor.causes.language import Language
 
-_PAGE = "docs/causes.md"
+_PAGES: Mapping[Language, str] = {"en": "docs/causes.md", "zh": "docs/causes.zh.md"}
 
 
 class Diagnosis(Struct, frozen=True):
@@ -34,6 +35,10 @@ class Diagnosis(Struct, frozen=True):
             return f"{self.text_zh}；{self.remedy_zh} [{self.id}]"
         return f"{self.text}; {self.remedy} [{self.id}]"
 
+    def place(self, language: Language) -> str:
+        """The place that says more of it, in this language."""
+        return self.see.replace(_PAGES["en"], _PAGES[language])
+
 
 def diagnosis_by(row: CauseRow, rank: int | None) -> Diagnosis:
     """What the table says of it."""
@@ -46,5 +51,5 @@ def diagnosis_by(row: CauseRow, rank: int | None) -> Diagnosis:
         row.layer,
         row.blame is Blame.CONSEQUENCE,
         rank,
-        f"{_PAGE}#{row.id.lower()}",
+        f"{_PAGES['en']}#{row.id.lower()}",
     )

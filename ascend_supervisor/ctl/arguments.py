@@ -79,6 +79,7 @@ def command_line() -> _Parser:
     add = partial(_add_command, commands)
     for command in (*_add_looks(add), *_add_acts(add)):
         _add_places(command, default=SUPPRESS)  # else what stands before the command is lost
+    _add_explain(add)
     _add_tables(add)
     parser.commands = commands.choices
     return parser
@@ -130,6 +131,28 @@ def _add_events(add: Any) -> list[ArgumentParser]:
         "--lang", metavar="LANG", choices=("en", "zh"), default="en", help="en or zh (default: en)"
     )
     return [trace, report]
+
+
+def _add_explain(add: Any) -> None:
+    explain = add("explain", "the cause that logs show, and what to do, without a job")
+    explain.add_argument("--json", action="store_true", help="the same as a list of objects")
+    _add_language(explain)
+    explain.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="logs of ranks or of CANN, their directories, archives of collect; - for stdin",
+    )
+
+
+def _add_language(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--language",
+        metavar="LANG",
+        choices=("auto", "en", "zh"),
+        default="auto",
+        help="auto, en, zh; auto is that of LC_ALL, LC_MESSAGES or LANG",
+    )
 
 
 def _add_collect(add: Any) -> ArgumentParser:

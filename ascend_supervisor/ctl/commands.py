@@ -19,10 +19,13 @@ from ascend_supervisor.files.standard_streams import STDOUT
 
 if TYPE_CHECKING:
     from ascend_supervisor.ctl.collect import Collected
+    from ascend_supervisor.ctl.explained_log import ExplainedLog
     from ascend_supervisor.ctl.finding import Named
     from ascend_supervisor.ctl.logs import ShownLog
     from ascend_supervisor.ctl.state import State
 
+NO_CAUSE = 1
+"""The exit code of ``explain`` if no log shows a cause that is known."""
 Command = Callable[[Namespace, Mapping[str, str], Out], int]
 """Takes the arguments and the environment; returns the exit code, or raises a Refusal."""
 
@@ -200,6 +203,26 @@ def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     return 0
 
 
+def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.causes.language import language_of  # noqa: PLC0415
+    from ascend_supervisor.ctl.explain import as_json, as_text, sorted_causes  # noqa: PLC0415
+    from ascend_supervisor.ctl.explained_log import explained_log  # noqa: PLC0415
+    from ascend_supervisor.ctl.log_ends import log_ends  # noqa: PLC0415
+
+    read: list[ExplainedLog] = []
+    refused = 0
+    for file in arguments.files:
+        try:
+            read += map(explained_log, log_ends(file, out.say))
+        except SettingsRefused as refusal:  # the others are told
+            out.say(str(refusal))
+            refused = refusal.exit_code
+    logs = sorted_causes(read)
+    language = language_of(arguments.language, environ)
+    out.put(as_json(logs) if arguments.json else as_text(logs, language).encode())
+    return refused or (0 if any(log.diagnosis for log in logs) else NO_CAUSE)
+
+
 def _collect(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from datetime import timezone  # noqa: PLC0415
 
@@ -272,6 +295,7 @@ COMMANDS: Mapping[str, Command] = {
     "convert": _convert,
     "trace": _trace,
     "report": _report,
+    "explain": _explain,
     "collect": _collect,
 }
 

@@ -12,8 +12,8 @@ from ascend_supervisor.causes.cause import Blame, CauseRow
 from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
 from ascend_supervisor.causes.scan import matches
 from ascend_supervisor.causes.table import CAUSES, consequences
-from ascend_supervisor.evidence.cann_codes import logged_code
-from ascend_supervisor.evidence.communication import LOST, peer
+from ascend_supervisor.evidence.cann_codes import logged_code, spoken_code
+from ascend_supervisor.evidence.communication import LOST, loss, peer
 from ascend_supervisor.evidence.last_words import LastWords, words_of
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
 from ascend_supervisor.evidence.suspect import Suspect
@@ -32,10 +32,21 @@ _CODE_WEIGHT = 40
 
 
 class _Known(Struct, frozen=True):
-    """A row, and how near it stands to the end of the rank: the lowest ``order`` counts."""
+    """A row, and how near it stands to the end of the rank: the lowest ``order`` counts.
+
+    ``line`` is the one that shows it.
+    """
 
     row: CauseRow
     order: tuple[int, int, int]
+    line: str
+
+
+class ShownCause(Struct, frozen=True):
+    """A cause, and the ``line`` that shows it."""
+
+    diagnosis: Diagnosis
+    line: str
 
 
 def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None:
@@ -50,6 +61,12 @@ def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None
         return _row(LOST, failure)
     if failure.status.signal in _FROM_OUTSIDE:
         return None
+    shown = shown_cause(failure, plog)
+    return None if shown is None else shown.diagnosis
+
+
+def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None:
+    """The cause that the words of ``failure`` show, whatever else is known of it."""
     words = words_of(failure)
     errors = [line[:LINE_CHARACTERS] for line in plog if _ERROR in line][-MOST_ERRORS:]
     all_found = _candidates(words, _raised(words, failure), errors)
@@ -57,12 +74,14 @@ def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None
     found += _warned(words.lines[-_LAST_LINES:], {one.row.id for one in found})
     if not found:
         return None
-    row = _first(found)
-    if row.blame is Blame.CONSEQUENCE:
+    known = _first(found)
+    if known.row.blame is Blame.CONSEQUENCE:
         named = words.loss.where if words.loss is not None else peer(words.lines) or peer(errors)
-        return pointed_at(named or Suspect(), diagnosis_by(row, None))
-    rank = words.rank if words.rank is not None else failure.rank
-    return diagnosis_by(row, rank)
+        told = pointed_at(named or Suspect(), diagnosis_by(known.row, None))
+    else:
+        rank = words.rank if words.rank is not None else failure.rank
+        told = diagnosis_by(known.row, rank)
+    return ShownCause(told, known.line)
 
 
 def pointed_at(suspect: Suspect, diagnosis: Diagnosis) -> Diagnosis:
@@ -90,32 +109,44 @@ def _raised(words: LastWords, failure: Failure) -> Sequence[str]:
 def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) -> Iterator[_Known]:
     """In an exception what weighs most comes first, in an output the last, in a plog the first."""
     for match in matches(raised, "exception", CAUSES.values()):
-        yield _Known(match.cause, (0, -match.weight, match.line))
-    told = [words.code, None if words.loss is None or words.is_own else words.loss.id]
-    for row in filter(None, (CAUSES.get(id_ or "") for id_ in told)):
-        yield _Known(row, (0 if raised else 1, -_CODE_WEIGHT if raised else 0, 0))
+        yield _Known(match.cause, (0, -match.weight, match.line), raised[match.line])
+    yield from _told(words, raised)
     end = without_warnings(words.lines[-_LAST_LINES:])
     for match in matches(end, "output", CAUSES.values()):
-        yield _Known(match.cause, (1, -match.line, -match.weight))
+        yield _Known(match.cause, (1, -match.line, -match.weight), end[match.line])
     for match in matches(plog, "plog", CAUSES.values()):
-        yield _Known(match.cause, (2, match.line, -match.weight))
-    logged = CAUSES.get(logged_code(plog) or "")
-    if logged is not None:
-        yield _Known(logged, (2, 0, 0))
+        yield _Known(match.cause, (2, match.line, -match.weight), plog[match.line])
+    code = logged_code(plog)
+    if code is not None and code in CAUSES:
+        shows = (line for line in plog if logged_code((line,)) == code)
+        yield _Known(CAUSES[code], (2, 0, 0), next(shows, ""))
 
 
-def _first(found: Sequence[_Known]) -> CauseRow:
+def _told(words: LastWords, raised: Sequence[str]) -> Iterator[_Known]:
+    """What CANN's code and the loss of a peer say."""
+    order = (0, -_CODE_WEIGHT, 0) if raised else (1, 0, 0)
+    lines = (*raised, *words.lines)
+    if words.code is not None and words.code in CAUSES:
+        shows = (line for line in lines if spoken_code((line,)) == words.code)
+        yield _Known(CAUSES[words.code], order, next(shows, ""))
+    lost = None if words.is_own else words.loss
+    if lost is not None and lost.id in CAUSES:
+        shows = (line for line in lines if loss((line,)) is not None)
+        yield _Known(CAUSES[lost.id], order, next(shows, ""))
+
+
+def _first(found: Sequence[_Known]) -> _Known:
     """What led to what stands nearest to the end, as far as the rest of ``found`` tells."""
     nearest = min(found, key=lambda one: one.order)
     causes = [one for one in found if nearest.row.id in consequences([one.row.id])]
-    return _first(causes) if causes else nearest.row
+    return _first(causes) if causes else nearest
 
 
 def _warned(lines: Sequence[str], ids: Collection[str]) -> Iterator[_Known]:
     """What a warning tells has not ended a rank, unless it has led to what did."""
     for match in matches(lines, "output", CAUSES.values()):
         if not consequences([match.cause.id]).isdisjoint(ids):
-            yield _Known(match.cause, (1, -match.line, -match.weight))
+            yield _Known(match.cause, (1, -match.line, -match.weight), lines[match.line])
 
 
 def _may_be(row: CauseRow, words: LastWords, failure: Failure) -> bool:

@@ -53,16 +53,17 @@ class Activity(Struct):
     @property
     def last_lines(self) -> tuple[str, ...]:
         """The last lines of what was read so far."""
-        return _lines(self.tail[-TAIL_BYTES:])
+        return lines_in(self.tail[-TAIL_BYTES:])
 
     @property
     def last_line(self) -> str:
         """The last one that is not blank; empty if there is none. It may hold escape sequences."""
-        lines = _lines(self.tail[-LINE_BYTES:])
+        lines = lines_in(self.tail[-LINE_BYTES:])
         return next((line for line in reversed(lines) if line.strip()), "")
 
 
-def _lines(data: bytearray) -> tuple[str, ...]:
+def lines_in(data: bytes | bytearray) -> tuple[str, ...]:
+    """The lines of an output, with what is visible of each; what is no UTF-8 is escaped."""
     text = data.decode("utf-8", "backslashreplace").replace("\0", "")
     lines = text.rstrip("\n").split("\n")
     return tuple(line.rstrip("\r").rpartition("\r")[2] for line in lines)

@@ -85,9 +85,8 @@ def examined(death: Death, heard: Sequence[str], ranks: Mapping[int, int]) -> Fa
                 log=str(culprit.log or spec.log),
                 is_shared=culprit.log is None,
             )
-    culprit = None if spec.rank is None else _within_rank(lines)
     return replace(
-        failure if culprit is None else _led(failure, culprit),
+        failure if spec.rank is None else by_launchers_word(failure),
         reason=spec.explanation.reason(lines, heard) if spec.explanation else None,
         exception=raised(_ends(Path(spec.error_file))[0]) if spec.error_file else None,
     )
@@ -99,13 +98,15 @@ def _led(failure: Failure, culprit: Culprit) -> Failure:
     return replace(failure, worker=worker, last_lines=culprit.last_lines, is_shared=True)
 
 
-def _within_rank(lines: Sequence[str]) -> Culprit | None:
-    """What a launcher says whose COMMAND a rank has started, such as a script with torchrun."""
+def by_launchers_word(failure: Failure) -> Failure:
+    """With the rank that a launcher names which it has started, such as a script with torchrun."""
+    lines = failure.last_lines
     if not any(_OF_DEATH.search(line) for line in lines):
-        return None
+        return failure
     from ascend_supervisor.launchers.once import CommandTestimony  # noqa: PLC0415
 
-    return CommandTestimony().culprit(lines, [], {})
+    culprit = CommandTestimony().culprit(lines, [], {})
+    return failure if culprit is None else _led(failure, culprit)
 
 
 def unheeded_death(spec: ProcessSpec, lines: Sequence[str]) -> str | None:

@@ -1,0 +1,96 @@
+"""What the end of a log tells of the cause of a failure, where nobody knows the job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from signal import Signals
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.causes.diagnosis import Diagnosis
+from ascend_supervisor.ctl.log_ends import LogEnd
+from ascend_supervisor.evidence.diagnosed import shown_cause
+from ascend_supervisor.evidence.fatal_error import fatal_error
+from ascend_supervisor.evidence.last_words import UNCAUGHT, words_of
+from ascend_supervisor.evidence.speakers import lines_of
+from ascend_supervisor.evidence.statement import statement
+from ascend_supervisor.outcome import ExitStatus, Failure
+from ascend_supervisor.output.earlier_logs import OURS
+from ascend_supervisor.output.last_lines import TAIL_BYTES, lines_in
+from ascend_supervisor.workers.failure import by_launchers_word
+
+_BEGINS = re.compile(rf"{re.escape(OURS)} \S+ generation \d+ of .* begins$", re.ASCII)
+_RANK = re.compile(r"(?<![a-z])rank[-_](\d{1,7})(?!\d)", re.ASCII)
+_OF_CANN = re.compile(r"\[[A-Z]{4,7}\] ?[A-Z][A-Z_0-9]*\(\d+,[^,()]*\):", re.ASCII)
+_FATAL = (Signals.SIGILL, Signals.SIGBUS, Signals.SIGFPE, Signals.SIGSEGV, Signals.SIGABRT)
+
+
+class ExplainedLog(Struct, frozen=True):
+    """``line`` shows the cause; without one it is what the process says of its end, or None.
+
+    ``rank`` is the one whose log it is, if that is known. It ``is_named`` by an operator.
+    """
+
+    file: str
+    diagnosis: Diagnosis | None
+    line: str | None
+    rank: int | None
+    is_named: bool
+
+
+def explained_log(log: LogEnd) -> ExplainedLog:
+    """What the end of ``log`` tells; its rank is that of its name, or of the marks in it.
+
+    It is the log of a rank, of a launcher with all of its ranks, or of CANN. Of a log of several
+    generations the last one counts, and of the output of a process as much as a supervisor keeps.
+    """
+    lines = lines_in(log.data)
+    plog: tuple[str, ...] = ()
+    if _is_of_cann(lines):
+        lines, plog = (), lines
+    else:
+        lines = _last_generation(lines_in(log.data[-TAIL_BYTES:]))
+    failure = _failure(log.file, lines)
+    shown = shown_cause(failure, plog)
+    diagnosis = None if shown is None else shown.diagnosis
+    line = statement(failure, words_of(failure)) if shown is None else shown.line
+    return ExplainedLog(log.file, diagnosis, line or None, failure.rank, log.is_named)
+
+
+def _is_of_cann(lines: Sequence[str]) -> bool:
+    """Whether most are records of CANN: ranks may print some of them, too."""
+    return 2 * sum(_OF_CANN.match(line) is not None for line in lines) > len(lines)
+
+
+def _last_generation(lines: Sequence[str]) -> tuple[str, ...]:
+    """What was written after our last line that one begins, without our other lines."""
+    begin = max((at for at, line in enumerate(lines) if _BEGINS.match(line)), default=0)
+    return tuple(line for line in lines[begin:] if not line.startswith(f"{OURS} "))
+
+
+def _failure(file: str, lines: tuple[str, ...]) -> Failure:
+    """As an uncaught exception ends a process, or a signal that it tells of itself."""
+    speakers = {(line.rank, line.mark) for line in lines_of(lines)} - {(None, "")}
+    ranks = {rank for rank, _ in speakers if rank is not None}
+    in_name = _RANK.findall(file)
+    if len(speakers) > 1 or len(ranks) < len(speakers):
+        rank = None
+    else:
+        rank = int(in_name[-1]) if in_name else min(ranks, default=None)
+    failure = by_launchers_word(
+        Failure(
+            name="the process" if rank is None else f"rank {rank}",
+            rank=rank,
+            generation=0,
+            status=ExitStatus(UNCAUGHT),
+            runtime_seconds=0.0,
+            last_lines=lines,
+            is_shared=rank is None,
+        )
+    )
+    if words_of(failure).raised is None:
+        ends = (replace(failure, status=ExitStatus(None, signal)) for signal in _FATAL)
+        return next(filter(fatal_error, ends), failure)
+    return failure

@@ -1,0 +1,137 @@
+"""The ends of the logs that an operator names: a file, a directory, an archive, stdin.
+
+Of a file only the end is read, whatever its size. In a directory no link is followed, and nothing
+but regular files is opened.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Callable, Iterator
+from heapq import nlargest
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from ascend_supervisor.collection.disks import Disks, FileEntry
+from ascend_supervisor.ctl.archived_logs import (
+    BROKEN,
+    END_BYTES,
+    HEAD_BYTES,
+    archived_logs,
+    end_of_stream,
+    is_archive,
+    is_log,
+)
+from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.files.regular_file import NotRegular, reason_of
+from ascend_supervisor.untrusted_text import plain
+
+STDIN = 0
+MOST_FILES = 1000
+"""Of a directory or an archive."""
+MOST_DIRECTORIES = 5000
+NO_LOG = "there is no log in it: expected names that end in .log, .txt, .out or .err"
+
+
+class LogEnd(Struct, frozen=True):
+    """The last bytes of a log; it ``is_named`` if an operator has named it, and no directory."""
+
+    file: str
+    data: bytes
+    is_named: bool = False
+
+
+def log_ends(name: str, say: Callable[[str], object]) -> Iterator[LogEnd]:
+    """Those of the log, directory or archive ``name``, ``-`` for stdin.
+
+    Those of a directory come newest first. ``say`` is told what of it cannot be read. Raises
+    SettingsRefused if nothing can.
+    """
+    where = "stdin" if name == "-" else plain(name)
+    try:
+        if name != "-" and Path(name).is_dir():
+            yield from _in_directory(Path(name), say)
+            return
+        with _opened(name) as file:
+            head = file.peek(HEAD_BYTES)
+            if not is_archive(head):
+                yield LogEnd(name, _end(file), is_named=True)
+                return
+            yield from _in_archive(where, file, head, say)
+    except OSError as error:
+        raise SettingsRefused(f"{where} cannot be read: {reason_of(error)}") from error
+
+
+def _opened(name: str) -> io.BufferedReader:
+    """A regular file, or what another program writes: ``<(kubectl logs POD)`` is a pipe."""
+    if name == "-":
+        return open(STDIN, "rb", closefd=False)
+    mode = Path(name).stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        raise NotRegular(mode)
+    return Path(name).open("rb")
+
+
+def _end(file: IO[bytes]) -> bytes:
+    if file.seekable():
+        file.seek(max(file.seek(0, os.SEEK_END) - END_BYTES, 0))
+    return end_of_stream(file)
+
+
+def _in_archive(
+    where: str, file: IO[bytes], head: bytes, say: Callable[[str], object]
+) -> Iterator[LogEnd]:
+    """What was read before it turned out to be broken counts."""
+    found = 0
+    try:
+        for name, data in archived_logs(file, head):
+            if found == MOST_FILES:
+                say(f"{where}: {MOST_FILES} logs were read, and no more")
+                return
+            found += 1
+            yield LogEnd(name, data)
+        if not found:
+            say(f"{where}: {NO_LOG}")
+    except BROKEN as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        told = f"{where} cannot be read to its end as a tar archive: {reason}"
+        if not found:
+            raise SettingsRefused(f"{told}; unpack it first") from error
+        say(told)
+
+
+def _in_directory(top: Path, say: Callable[[str], object]) -> Iterator[LogEnd]:
+    disks = Disks()
+    found = list(_logs_below(top, disks, say))
+    if not found:
+        say(f"{plain(str(top))}: {NO_LOG}")
+    for entry in nlargest(MOST_FILES, found, key=lambda one: (one.mtime, str(one.path))):
+        try:
+            with disks.opened(entry.path) as file:
+                end = b"".join(disks.end_of(file, min(file.size, END_BYTES)))
+        except OSError as error:
+            say(f"{plain(str(entry.path))} cannot be read: {reason_of(error)}")
+        else:
+            yield LogEnd(str(entry.path), end)
+    if len(found) > MOST_FILES:
+        say(f"{plain(str(top))}: of {len(found)} logs the newest {MOST_FILES} were read")
+
+
+def _logs_below(top: Path, disks: Disks, say: Callable[[str], object]) -> Iterator[FileEntry]:
+    to_do = [top]
+    for _ in range(MOST_DIRECTORIES):
+        if not to_do:
+            return
+        directory = to_do.pop()
+        try:
+            yield from (one for one in disks.files_in(directory) if is_log(one.path.name))
+            to_do += disks.directories_in(directory)
+        except OSError as error:
+            if directory == top:
+                raise
+            say(f"{plain(str(directory))} cannot be read: {reason_of(error)}")
+    say(f"{plain(str(top))}: {MOST_DIRECTORIES} directories were looked at, and no more")
