@@ -2,8 +2,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-cluster check test lint types tests parts
-.PHONY: every-test frameworks test-e2e test-mindspore test-faults test-pythons
-.PHONY: what-tests-need what-frameworks-need what-faults-need
+.PHONY: every-test frameworks test-e2e test-mindspore test-faults test-pythons other-environments
+.PHONY: what-tests-need what-frameworks-need what-faults-need what-comes-later-needs
 .PHONY: house bench compare pictures recordings terminals
 .PHONY: wheel portable requirements
 .PHONY: environment clean
@@ -117,6 +117,16 @@ what-faults-need: environment
 
 test-pythons: environment ## the tests with every other Python of this machine
 	@scripts/test-pythons
+
+# MindSpore's tests wait, and those of other Pythons compute.
+other-environments: environment
+	@scripts/side-by-side test-pythons test-mindspore
+
+# What parts to come find done: environments, which wait for the network, and compiled tests, which
+# every worker of theirs would compile anew.
+what-comes-later-needs: environment
+	$(PYTEST) --collect-only -qq >/dev/null
+	scripts/test-pythons --prepare
 
 bench: environment ## the figures of the supervisor on this machine
 	@$(PYTHON) scripts/bench
