@@ -27,7 +27,9 @@ Answer = tuple[int, str, str]
 
 def page(port: int, path: str) -> Answer:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as found:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{port}{path}", timeout=DEADLINE_SECONDS
+        ) as found:
             return found.status, found.headers["Content-Type"], found.read().decode()
     except urllib.error.HTTPError as error:
         with error:
