@@ -179,6 +179,7 @@ def test_a_child_of_a_rank_that_the_kernel_kills_for_its_memory_is_told(bad_day,
         assert "(oom_kill rose from 0 to 1)" in cause
         assert "RuntimeError: DataLoader worker ended with -9" in cause
         assert f"(oom_kill rose from 0 to 1): {REACHED}" in cause
+        assert job.events[-1]["diagnosis"]["id"] == "oom-killed"
 
 
 THEN_TALKS = python(
@@ -237,6 +238,7 @@ def test_a_rank_that_the_kernel_kills_for_its_memory_is_told_as_such(bad_day, wa
         assert "because memory ran out (the kernel's OOM killer) after" in cause
         assert f" s: {REACHED}; it had 2" in cause
         assert " MiB at most; the largest others: " in cause
+        assert job.events[-1]["diagnosis"]["id"] == "oom-killed"
         other = bad_day("--standalone", "1", "--", "sleep", "600", before=inside(group))
         rank = other.wait_for("process.started")["child_pid"]
         os.kill(other.seen_from_here(rank), signal.SIGKILL)
