@@ -34,11 +34,11 @@ class Suspect(Struct, frozen=True):
 
     @property
     def zh(self) -> str:
-        """The same in Chinese, after the verb."""
+        """The same in Chinese, to follow the verb as it is: with a space before a Latin letter."""
         if self.device:
             return f"节点 {self.host} 的设备 {self.device}"
         where = f"节点 {self.host} " if self.host else ""
         where = "本节点" if self.is_here else where
         if self.ranks:
-            return f"{where}上的 rank {self.ranks}" if where else f"rank {self.ranks}"
+            return f"{where}上的 rank {self.ranks}" if where else f" rank {self.ranks}"
         return f"{where}上的 rank" if where else "所有节点上最先报错的 rank"

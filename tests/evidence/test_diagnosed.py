@@ -44,7 +44,7 @@ def test_a_code_is_told_in_two_languages_with_what_to_do():
         3,
     )
     assert found.told("en").startswith("an earlier process still holds the device; allow 10 s")
-    assert found.told("zh").startswith("上一个进程仍占用设备；进程结束后")
+    assert found.told("zh").startswith("上一个进程仍占用设备；查看哪些进程打开了 /dev/davinci*")
     assert found.see == "docs/causes.md#ej0001"
 
 
@@ -56,7 +56,7 @@ def test_what_nccl_calls_a_warning_is_an_error():
 def test_a_consequence_points_at_the_peer_that_is_named():
     found = told(failure(LINK))
     assert (found.id, found.is_consequence, found.rank) == ("EI0006", True, 5)
-    assert (found.remedy, found.remedy_zh) == ("look at rank 5", "查看rank 5")
+    assert (found.remedy, found.remedy_zh) == ("look at rank 5", "查看 rank 5")
 
 
 def test_without_a_name_the_table_says_where_to_look():

@@ -13,7 +13,8 @@ BUSY = "EJ0001: Failed to initialize the HCCP process."
 FAILS = f"import sys; sys.exit({BUSY!r})"
 ZH = (
     "上一个进程仍占用设备；"
-    "进程结束后等待 10 秒（--release-delay），并查看谁打开了 /dev/davinci* [EJ0001]"
+    "查看哪些进程打开了 /dev/davinci* 并结束它们，"
+    "在其退出 10 秒后再启动（--release-delay） [EJ0001]"
 )
 EN = "an earlier process still holds the device; allow 10 s after its end (--release-delay), and "
 
