@@ -1,7 +1,8 @@
 """Real failures from public threads, and what the program makes of them.
 
 The format is described in tests/data/failures/README.md. ``python -m tests.evidence.corpus`` prints
-how many failures it knows, with ``--seen`` also which of those that may be looked at.
+how many failures it knows and which kinds it takes for which; with ``--seen`` what it tells of each
+failure that may be looked at.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import hashlib
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 
-from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.causes.cause import Blame, Layer
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.evidence.diagnosed import diagnosis_of
@@ -36,7 +37,6 @@ Class = Literal[
     "memory-host", "network", "operator", "package", "peer", "permission", "port", "proxy",
     "rank-table", "script", "settings", "shared-memory", "slow-peer", "versions",
 ]  # fmt: skip
-Layer = Literal["user", "framework", "cann", "device", "host", "network", "cluster"]
 Sentence = Annotated[str, Meta(pattern=r"^[\w.-].*\.$", max_length=200)]
 
 
@@ -50,7 +50,6 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
     resolved: Sentence
     consequence: Literal["yes", "no", "either"]
     line: Annotated[str, Meta(min_length=5)]
-    hint: Annotated[tuple[str, ...], Meta(min_length=1)]
     code: Annotated[str, Meta(pattern="^E[1-4A-Z][0-9]{4}$")] | None = None
     diagnosis: tuple[str, ...] = ()
     status: Annotated[int, Meta(ge=-64, le=255)] = 1
@@ -78,8 +77,7 @@ class Verdict(Struct, frozen=True):
 
     It ``contradicts`` the thread if it claims a wrong place of the cause, and ``blames`` right if
     it claims the right one. It ``names`` the failure by the expected code, or by quoting the line
-    that tells it. Its ``diagnosis`` is ``right`` if a person has judged it so, or if it has one of
-    the words of a right explanation, and looks for the cause where it is.
+    that tells it. Its ``diagnosis`` is ``right`` if a person has judged so.
     """
 
     contradicts: bool
@@ -111,16 +109,8 @@ def verdict(case: Case) -> Verdict:
         blames=claim in agrees,
         names=is_quoted if header.code is None else found.code == header.code,
         diagnosis=diagnosis,
-        right=diagnosis is not None and _is_right(diagnosis, header),
+        right=diagnosis is not None and diagnosis.id in header.diagnosis,
     )
-
-
-def _is_right(diagnosis: Diagnosis, header: Header) -> bool:
-    if diagnosis.id in header.diagnosis:
-        return True
-    place = {"yes": True, "no": False}.get(header.consequence, diagnosis.is_consequence)
-    told = f"{diagnosis.text} {diagnosis.remedy}"
-    return diagnosis.is_consequence is place and any(_has(hint, told) for hint in header.hint)
 
 
 def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
@@ -128,12 +118,11 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     verdicts = list(verdicts)
     known = ("blames", "names", "right")
     told = {what: sum(getattr(one, what) for one in verdicts) for what in known}
-    wrong = sum(one.diagnosis is not None and not one.right for one in verdicts)
-    return told | {"wrong": wrong, "of": len(verdicts)}
+    return told | {"wrong": sum(map(_is_wrong, verdicts)), "of": len(verdicts)}
 
 
-def _has(words: str, sentence: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", sentence, re.IGNORECASE) is not None
+def _is_wrong(one: Verdict) -> bool:
+    return one.diagnosis is not None and not one.right
 
 
 def _case(path: Path) -> Case:
@@ -143,14 +132,40 @@ def _case(path: Path) -> Case:
 
 
 def _main() -> None:
-    groups: dict[str, list[Verdict]] = defaultdict(list)
-    for case in cases():
-        one = verdict(case)
-        groups["unseen" if case.is_unseen else "seen"].append(one)
-        groups[f"class {case.header.kind}"].append(one)
-        groups[f"layer {case.header.layer}"].append(one)
-    for title in sorted(groups):
-        sys.stdout.write(f"{title}: {counts(groups[title])}\n")
+    judged = [(case, verdict(case)) for case in cases()]
+    for title, is_unseen in (("seen", False), ("unseen", True)):
+        group = (one for case, one in judged if case.is_unseen is is_unseen)
+        sys.stdout.write(f"{title}: {counts(group)}\n")
+    sys.stdout.write(
+        "Rows: what it is. Columns: the layer that is told; (n): n of these are wrong.\n"
+    )
+    for kind in ("kind", "layer"):
+        groups: dict[str, list[Verdict]] = defaultdict(list)
+        for case, one in judged:
+            groups[getattr(case.header, kind)].append(one)
+        sys.stdout.write("\n".join(("", *_confusion(groups), "")))
+
+
+def _confusion(groups: Mapping[str, list[Verdict]]) -> Iterator[str]:
+    """A line for each group: how many of it are told to be of which layer."""
+    columns = (*get_args(Layer), None)
+    yield _table_line("", (*get_args(Layer), "none", "of"))
+    for title, group in sorted(groups.items()):
+        told = [[one for one in group if _layer(one) == column] for column in columns]
+        yield _table_line(title, (*map(_cell, told), str(len(group))))
+
+
+def _layer(one: Verdict) -> Layer | None:
+    return None if one.diagnosis is None else one.diagnosis.layer
+
+
+def _cell(group: Collection[Verdict]) -> str:
+    wrong = sum(map(_is_wrong, group))
+    return f"{len(group)} ({wrong})" if wrong else str(len(group) or "-")
+
+
+def _table_line(title: str, cells: Iterable[str]) -> str:
+    return f"{title:<14}" + "".join(f"{cell:>10}" for cell in cells)
 
 
 def _print_seen() -> None:

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.evidence.cann_codes import is_inner
 from tests.evidence.corpus import belongs_unseen, cases, counts, verdict
 
@@ -21,12 +23,13 @@ CONTRADICTED = {
 }
 """Failures whose cause the program looks for in the wrong place. Each is a defect (issue 30)."""
 FLOORS = {
-    False: {"blames": 24, "names": 51, "right": 0, "of": 69},
-    True: {"blames": 11, "names": 25, "right": 0, "of": 34},
+    False: {"blames": 24, "names": 52, "right": 64, "of": 69},
+    True: {"blames": 11, "names": 25, "right": 23, "of": 34},
 }
 """How many failures the program knew when this was written, of the seen and of the unseen. They may
 only rise."""
-MOST_WRONG = {False: 16, True: 8}
+MOST_WRONG = {False: 3, True: 6}
+"""How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -37,6 +40,13 @@ def test_a_failure_is_told_as_its_readme_asks(case):
     assert any(case.header.line in line for line in case.lines)
     assert [line for line in case.lines if PERSONAL.search(line)] == []
     assert case.header.code is None or not is_inner(case.header.code)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_right_diagnosis_is_in_the_table_and_looks_for_the_cause_where_it_is(case):
+    wrong_place = {"yes": {Blame.OWN, Blame.UNKNOWN}, "no": {Blame.CONSEQUENCE}, "either": set()}
+    places = {CAUSES[id_].blame for id_ in case.header.diagnosis}
+    assert places.isdisjoint(wrong_place[case.header.consequence])
 
 
 def test_no_failure_is_told_twice():
