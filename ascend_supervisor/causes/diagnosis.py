@@ -31,9 +31,14 @@ class Diagnosis(Struct, frozen=True):
 
     def told(self, language: Language) -> str:
         """The cause, what to do, and the id to look up, on one line."""
+        separator = "；" if language == "zh" else "; "
+        return f"{separator.join(self.words(language))} [{self.id}]"
+
+    def words(self, language: Language) -> tuple[str, str]:
+        """The cause, and what to do: two clauses."""
         if language == "zh":
-            return f"{self.text_zh}；{self.remedy_zh} [{self.id}]"
-        return f"{self.text}; {self.remedy} [{self.id}]"
+            return self.text_zh, self.remedy_zh
+        return self.text, self.remedy
 
     def place(self, language: Language) -> str:
         """The place that says more of it, in this language."""

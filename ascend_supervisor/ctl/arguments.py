@@ -108,6 +108,7 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
     status.add_argument(
         "--json", action="store_true", help="the state file, and live figures as live"
     )
+    _add_language(status)
     health = add("health", "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)")
     ready = add("ready", "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)")
     return [status, health, ready, _add_logs(add), *_add_events(add), _add_collect(add)]
@@ -127,9 +128,7 @@ def _add_events(add: Any) -> list[ArgumentParser]:
         )
         command.add_argument("-o", "--output", metavar="FILE", help="replaced at once; else stdout")
     report.add_argument("--text", action="store_true", help="the same for a terminal")
-    report.add_argument(
-        "--lang", metavar="LANG", choices=("en", "zh"), default="en", help="en or zh (default: en)"
-    )
+    _add_language(report)
     return [trace, report]
 
 

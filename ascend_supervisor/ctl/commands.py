@@ -31,6 +31,7 @@ Command = Callable[[Namespace, Mapping[str, str], Out], int]
 
 
 def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.causes.language import language_of  # noqa: PLC0415
     from ascend_supervisor.ctl import status  # noqa: PLC0415
     from ascend_supervisor.ctl.seen import as_json  # noqa: PLC0415
     from ascend_supervisor.ctl.status_text import coloured  # noqa: PLC0415
@@ -41,18 +42,19 @@ def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     is_terminal = os.isatty(STDOUT) and environ.get("TERM") != "dumb"
     in_colour = terminal_of(environ, "auto").has_colours(is_terminal=is_terminal)
     paint = coloured if in_colour else status.plain_lines
-    names_file = _named(arguments).is_default(environ)
+    language = language_of(arguments.language, environ)
+    audience = status.Audience(language, _named(arguments).is_default(environ))
     if not arguments.watch:
         on_terminal = partial(status.as_text_on_terminal, paint=paint)
         as_text = on_terminal if is_terminal else status.as_text
-        text = partial(as_text, names_file=names_file)
+        text = partial(as_text, audience=audience)
         status.once(state, out, as_json if arguments.json else text)
     elif arguments.json or not is_terminal:
-        paragraph = partial(status.as_paragraph, names_file=names_file)
+        paragraph = partial(status.as_paragraph, audience=audience)
         each = status.as_line if arguments.json else paragraph
         status.print_changes(status.watched(state, each), out)
     else:
-        status.redraw(status.watched(state, status.as_text), out, paint)
+        status.redraw(status.watched(state, status.as_text, audience), out, paint)
     return 0
 
 
@@ -194,12 +196,13 @@ def _trace(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
 
 
 def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.causes.language import language_of  # noqa: PLC0415
     from ascend_supervisor.ctl.event_files import beside  # noqa: PLC0415
     from ascend_supervisor.ctl.reports import html, text  # noqa: PLC0415
 
     files = [Path(file) for file in arguments.files] or beside(_state(arguments, environ))
     made = text if arguments.text else html
-    _put(made(files, arguments.lang), arguments.output, out)
+    _put(made(files, language_of(arguments.language, environ)), arguments.output, out)
     return 0
 
 

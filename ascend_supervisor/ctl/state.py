@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import ClassVar, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
 
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.files.regular_file import content_of
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
@@ -20,6 +21,8 @@ from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.reporters.job_status import PastGeneration, RankStatus, Status, StatusPhase
 from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.untrusted_text import plain
+
+T = TypeVar("T")
 
 VARIABLE = "ASCEND_SUPERVISOR_STATE_FILE"
 PATTERN = "*-supervisor-*.json"
@@ -146,7 +149,8 @@ def _status(top: Cursor) -> Status:
         schedule_count=_integer(top, "schedule_count"),
         start_count=_integer(top, "start_count"),
         generations=_generations(top),
-        progress=_progress(top),
+        progress=_known(top, "progress", ProgressStatus),
+        diagnosis=_known(top, "diagnosis", Diagnosis),
     )
 
 
@@ -167,12 +171,12 @@ def _generations(top: Cursor) -> tuple[PastGeneration, ...]:
     )
 
 
-def _progress(top: Cursor) -> ProgressStatus | None:
-    """Files of earlier versions have none."""
+def _known(top: Cursor, key: str, kind: type[T]) -> T | None:
+    """What the key holds; files of earlier versions have none."""
     try:
-        return msgspec.convert(top.get("progress"), ProgressStatus | None)
+        return msgspec.convert(top.get(key), kind | None)
     except msgspec.ValidationError as error:
-        raise top.child("progress").misfit(f"the progress of a training ({error})") from error
+        raise top.child(key).misfit(f"a {kind.__name__} ({error})") from error
 
 
 def _phase(top: Cursor) -> StatusPhase:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.language import Language
 from ascend_supervisor.ctl.out import Out
 from ascend_supervisor.ctl.seen import Seen, as_json, look_again, look_at
 from ascend_supervisor.ctl.state import State, StateUnknown
@@ -36,6 +37,14 @@ USUAL_WINDOW = Window(80, 24)
 """Where the terminal does not know its size, as in some remote shells."""
 
 
+class Audience(NamedTuple):
+    """Causes are told in its ``language``, and on request which file all of it is from."""
+
+    language: Language = "en"
+    names_file: bool = False
+
+
+USUAL = Audience()
 Paint = Callable[[Sequence[str], Picture], Sequence[str]]
 """The lines that a terminal shows of a picture, in its colours."""
 
@@ -145,7 +154,7 @@ def once(state: State, out: Out, render: Callable[[Seen], bytes]) -> None:
         out.say(seen.trouble)
 
 
-def watched(state: State, render: Callable[[Seen], bytes]) -> Watched:
+def watched(state: State, render: Callable[[Seen], bytes], audience: Audience = USUAL) -> Watched:
     """What ``watching`` shows of the supervisor of ``state``.
 
     If its state file cannot be read for a while, what was seen last is shown, and why.
@@ -153,7 +162,7 @@ def watched(state: State, render: Callable[[Seen], bytes]) -> Watched:
     latest = Seen(state)
 
     def picture(seen: Seen) -> Picture:
-        return _picture(seen, seen.trouble, window().columns)
+        return _picture(seen, audience._replace(names_file=False), seen.trouble, window().columns)
 
     def look() -> Seen:
         nonlocal latest
@@ -166,24 +175,24 @@ def watched(state: State, render: Callable[[Seen], bytes]) -> Watched:
     return Watched(look, picture, render)
 
 
-def as_text(seen: Seen, *, names_file: bool = False) -> bytes:
-    """``names_file``: of a job that has ended, say which file all of this is from."""
-    return _picture(seen, names_file=names_file).text.encode(errors="backslashreplace")
+def as_text(seen: Seen, audience: Audience = USUAL) -> bytes:
+    """All of it, without colours."""
+    return _picture(seen, audience).text.encode(errors="backslashreplace")
 
 
-def as_text_on_terminal(seen: Seen, paint: Paint, *, names_file: bool = False) -> bytes:
+def as_text_on_terminal(seen: Seen, audience: Audience, paint: Paint) -> bytes:
     """The same in colour; the last lines of ranks wrap no line."""
     columns = window().columns
-    picture = _picture(seen, columns=columns, names_file=names_file)
+    picture = _picture(seen, audience, columns=columns)
     if seen.live is not None:
         picture = narrowed(picture, columns)
     lines = paint(picture.lines, picture)
     return "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace")
 
 
-def as_paragraph(seen: Seen, *, names_file: bool = False) -> bytes:
+def as_paragraph(seen: Seen, audience: Audience = USUAL) -> bytes:
     """One of several texts."""
-    picture = _picture(seen, seen.trouble, names_file=names_file)
+    picture = _picture(seen, audience, seen.trouble)
     return picture.text.encode(errors="backslashreplace") + b"\n"
 
 
@@ -192,17 +201,17 @@ def as_line(seen: Seen) -> bytes:
     return as_json(seen, indent=False)
 
 
-def _picture(
-    seen: Seen, trouble: str = "", columns: float = inf, *, names_file: bool = False
-) -> Picture:
+def _picture(seen: Seen, audience: Audience, trouble: str = "", columns: float = inf) -> Picture:
     now = datetime.now(timezone.utc)
     if seen.live is None:
         state = seen.state
         phase = f"unknown; it was {state.status.phase}" if state.left_behind else None
-        file = str(state.path) if names_file and state.status.phase == "ended" else ""
+        file = str(state.path) if audience.names_file and state.status.phase == "ended" else ""
         written = None if state.status.phase == "ended" else _moment(state.written)
-        return of_file(state.status, state.rank_lives, trouble, phase, file, now, written)
-    return of_answer(seen.live, columns, now)
+        return of_file(
+            state.status, state.rank_lives, trouble, phase, file, now, written, audience.language
+        )
+    return of_answer(seen.live, columns, now, audience.language)
 
 
 def _moment(seconds: float) -> datetime | None:

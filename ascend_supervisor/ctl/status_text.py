@@ -12,13 +12,15 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.control.status_answer import LiveStatus, PastRestart, PeersStatus, RankRow
+from ascend_supervisor.causes.language import Language
+from ascend_supervisor.control.status_answer import LiveStatus, PeersStatus, RankRow
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, size, table
-from ascend_supervisor.events.words import counted, duration
+from ascend_supervisor.ctl.course import course, past_generations, past_restarts
+from ascend_supervisor.events.words import duration
 from ascend_supervisor.output.terminal import painted
 from ascend_supervisor.progress.progress import ProgressStatus, rfc3339
 from ascend_supervisor.progress.words import training_line
-from ascend_supervisor.reporters.job_status import PastGeneration, RankStatus, Status
+from ascend_supervisor.reporters.job_status import RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
 
 HEADS = ("SERVER", "HOST", "PHASE", "SINCE", "LAST WORD")
@@ -53,8 +55,6 @@ def how_old(peers: PeersStatus | None) -> str:
     return f"as they were {duration(peers.seen_seconds)} ago: etcd has not been read since"
 
 
-MOST_RESTARTS = 5
-"""How many of the latest restarts are listed."""
 STATUS_COLUMNS = 40
 """Of a rank's own STATUS text, so that its last line has room."""
 _NO_FAILURE = {None, 0, "SIGTERM"}
@@ -110,11 +110,13 @@ def of_file(
     file: str = "",
     now: datetime | None = None,
     written: datetime | None = None,
+    language: Language = "en",
 ) -> Picture:
     """A status without live figures; ``lives`` returns whether a rank's process is alive.
 
     ``phase`` is shown in place of that in the file, if it is wrong; ``file`` is told where the
     reader has not named it. So is when it was ``written``, if much may have happened since.
+    ``language`` is that of causes.
     """
     heads = ("RANK", "LOCAL", "PID", "ALIVE", "STATUS", "LOG")
     rows = [_row_of_file(rank, lives(rank)) for rank in status.ranks]
@@ -124,13 +126,18 @@ def of_file(
         ("as of", _as_of(written, now)),
         ("phase", phase or status.phase),
         ("training", training_line(status.progress, now, goes_on=False)),
-        *_course(status, status.why, trouble),
-        ("generations", _generations(status.generations)),
+        *course(status, status.why, trouble, language),
+        ("generations", past_generations(status.generations)),
     ]
     return _picture(told, heads, rows, [_end(rank) for rank in status.ranks])
 
 
-def of_answer(live: LiveStatus, columns: float = inf, now: datetime | None = None) -> Picture:
+def of_answer(
+    live: LiveStatus,
+    columns: float = inf,
+    now: datetime | None = None,
+    language: Language = "en",
+) -> Picture:
     """What the supervisor has answered, for a window of so many columns.
 
     If it is narrow, less is shown beside what the ranks say themselves.
@@ -142,9 +149,9 @@ def of_answer(live: LiveStatus, columns: float = inf, now: datetime | None = Non
         ("phase", f"{status.phase} for {duration(live.phase_seconds)}"),
         ("training", training_line(status.progress, now)),
         ("", _bar(status.progress, columns)),
-        *_course(status, why),
+        *course(status, why, language=language),
         ("standbys", status.standbys and status.standbys.words),
-        ("restarts", _restarts(live.restarts)),
+        ("restarts", past_restarts(live.restarts)),
         ("servers", how_old(live.peers)),
     ]
     notifies = any(row.notify_status for row in live.ranks)
@@ -256,18 +263,6 @@ def _as_of(written: datetime | None, now: datetime | None) -> str:
     return f"{rfc3339(written)}, {age} ago; what came later is only in the logs"
 
 
-def _course(status: Status, why: str, trouble: str = "") -> list[tuple[str, object]]:
-    return [
-        ("trouble", trouble),
-        ("why", why),
-        ("exit code", status.exit_code),
-        ("generation", status.generation),
-        ("world size", status.world_size),
-        *_restarts_left(status),
-        ("root cause", status.root_cause),
-    ]
-
-
 def _bar(known: ProgressStatus | None, columns: float) -> str:
     """How much of all steps is done, as long as half a window; empty if it is not known.
 
@@ -278,39 +273,6 @@ def _bar(known: ProgressStatus | None, columns: float) -> str:
     length = min(int(columns) // 2, BAR_COLUMNS)
     done = min(length * (known.step or 0) // known.steps, length)
     return f"[{'#' * done}{'.' * (length - done)}]"
-
-
-def _restarts_left(status: Status) -> list[tuple[str, object]]:
-    """The user's, and the cluster's if it is followed: then the first may not apply."""
-    used, left = status.cluster_restarts_used, status.restarts_left
-    if used is None:
-        return [("restarts left", left)]
-    own: list[tuple[str, object]] = [("restarts left", left)] if left else []
-    return [*own, ("by the cluster", f"{used} of {status.cluster_restarts_limit} within an hour")]
-
-
-def _restarts(restarts: Sequence[PastRestart]) -> str:
-    """The latest first."""
-    told = [
-        f"{one.at} after generation {one.generation}: {printable(one.cause)}"
-        + " (not charged)" * one.free
-        for one in reversed(restarts[-MOST_RESTARTS:])
-    ]
-    earlier = len(restarts) - len(told)
-    return "\n".join([*told, f"and {counted(earlier, 'earlier one')}"] if earlier > 0 else told)
-
-
-def _generations(generations: Sequence[PastGeneration]) -> str:
-    """The latest first."""
-    told = [
-        f"{one.generation}: {plain(one.started_at)} to {plain(one.ended_at or '?')}, "
-        f"{printable(one.cause or one.outcome or 'its end is not known')}"
-        + " (not charged)"
-        * bool(one.free)
-        for one in reversed(generations[-MOST_RESTARTS:])
-    ]
-    earlier = len(generations) - len(told)
-    return "\n".join([*told, f"and {counted(earlier, 'earlier one')}"] if earlier > 0 else told)
 
 
 def _row_of_file(rank: RankStatus, lives: bool) -> tuple[object, ...]:

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.report.told import (
     ToldEvent,
+    known_cause,
     lines,
     number,
     text,
@@ -29,7 +31,7 @@ class GenerationEnd(Struct, frozen=True):
     ``at`` is the first sign that it ends, ``ended`` when nothing of it was left, both in
     microseconds since the epoch. ``cause`` is a sentence of the supervisor. ``quoted`` are the last
     lines of the rank that failed first, or of those that hung. ``places`` says where ranks waited,
-    ``files`` where their logs and stacks are.
+    ``files`` where their logs and stacks are. ``known`` is what the table of causes says.
     """
 
     host: str
@@ -46,6 +48,7 @@ class GenerationEnd(Struct, frozen=True):
     is_hang: bool = False
     next: str = ""
     steps_lost: int | None = None
+    known: Diagnosis | None = None
 
     @property
     def weight(self) -> tuple[bool, bool, int]:
@@ -129,15 +132,17 @@ def _ended(end: GenerationEnd, event: ToldEvent, at: int) -> GenerationEnd:
         cause=text(event, "cause") or end.cause,
         next=text(event, "next"),
         steps_lost=number(event, "steps_lost"),
+        known=known_cause(event),
     )
 
 
 def _explained(end: GenerationEnd, event: ToldEvent, name: str) -> GenerationEnd:
     """With the root cause, which is known when all servers have told theirs."""
+    if name == "supervisor.exited" and end.next == "restart":  # it ended later, while it waited
+        return end
+    end = replace(end, known=known_cause(event) or end.known)
     if name == "restart.scheduled":
         return replace(end, cause=text(event, "cause") or end.cause)
-    if end.next == "restart":  # it ended later, while it waited
-        return end
     cause, *quoted = lines(event, "root_cause") or (text(event, "reason"),)
     return replace(end, cause=cause or end.cause, quoted=tuple(quoted) or end.quoted)
 

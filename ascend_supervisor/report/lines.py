@@ -36,7 +36,7 @@ FAILED = "F"
 def lines(job: ReportedJob, language: Language) -> Iterator[str]:
     """What the page says, the timeline in letters."""
     words = WORDS[language]
-    said = sentences(job, words)
+    said = sentences(job, language)
     yield f"{said.title}, {said.begin} UTC"
     yield said.headline
     for name, sentence in said.lead:
@@ -113,6 +113,8 @@ def _row(server: ReportedServer, axis: Axis, failed: Sequence[int]) -> str:
 
 def _failure(one: FailureWords, words: Words) -> Iterator[str]:
     yield f"  {one.number}. {one.head}"
+    if one.known:
+        yield f"     {one.known}"
     yield f"     {one.cause}"
     if one.places:
         yield f"     {words['failure.where']}{words['colon']}{one.places}"

@@ -24,7 +24,7 @@ from ascend_supervisor.report.words import WORDS, Words
 def page(job: ReportedJob, language: Language) -> bytes:
     """The document, in UTF-8."""
     words = WORDS[language]
-    said = sentences(job, words)
+    said = sentences(job, language)
     templates = Environment(
         loader=PackageLoader("ascend_supervisor.report", ""),
         autoescape=True,

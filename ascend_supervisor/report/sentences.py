@@ -8,26 +8,33 @@ from datetime import datetime, timezone
 
 from msgspec import Struct
 
+from ascend_supervisor.causes.language import Language
 from ascend_supervisor.events.words import about
 from ascend_supervisor.report.axis import SECOND
 from ascend_supervisor.report.failures import GenerationEnd, ReportedFailure
-from ascend_supervisor.report.job import FirstWord, ReportedJob
-from ascend_supervisor.report.words import Words
+from ascend_supervisor.report.job import Advice, FirstWord, ReportedJob
+from ascend_supervisor.report.words import WORDS, Words
 
 FIRST_FAILURES, LAST_FAILURES = 30, 10
 """So many are told; what lies between is counted."""
 MOST_OTHERS, MOST_HOSTS = 20, 64
+_IN_GENERAL: frozenset[Advice] = frozenset({"elsewhere", "memory", "read_lines", "read_sentence"})
+"""In place of these a cause that is known says what to do."""
 _UNNAMED = "failed first, in generation"
 
 
 class FailureWords(Struct, frozen=True):
-    """One failure, in words; ``quoted`` are several lines, ``flag`` is for its place in a chart."""
+    """One failure, in words: what is ``known`` of it, with what to do, and what was told of it.
+
+    ``quoted`` are several lines, ``flag`` is for its place in a chart.
+    """
 
     number: int
     host: str
     at: int
     flag: str
     head: str
+    known: str
     cause: str
     quoted: str
     places: str
@@ -57,8 +64,9 @@ class Sentences(Struct, frozen=True):
     versions: tuple[str, ...]
 
 
-def sentences(job: ReportedJob, words: Words) -> Sentences:
+def sentences(job: ReportedJob, language: Language) -> Sentences:
     """Everything but the charts."""
+    words = WORDS[language]
     told = _chosen(job.failures)
     left = len(job.failures) - len(told)
     end = job.exit
@@ -67,12 +75,12 @@ def sentences(job: ReportedJob, words: Words) -> Sentences:
         begin=utc(job.begin),
         headline=_headline(job, words),
         bad=end is not None and end.code != 0,
-        lead=tuple(_lead(job, words)),
+        lead=tuple(_lead(job, language)),
         whole=words["account.of"].format(time=about(sum(job.account.values()))),
         trained=job.trained,
         account=tuple(_account(job.account, words)),
         progress=_progress(job, words),
-        failures=tuple(_told(job, number, failure, words) for number, failure in told),
+        failures=tuple(_told(job, number, failure, language) for number, failure in told),
         failures_more=words["failures.more"].format(count=left) if left else "",
         command=shlex.join(job.starts[0].command) if job.starts else "",
         settings=tuple(_settings(job.starts, words)),
@@ -113,18 +121,33 @@ def _who(end: GenerationEnd, words: Words) -> str:
     return words[key].format(rank=end.rank, host=end.host, generation=end.generation)
 
 
-def _lead(job: ReportedJob, words: Words) -> Iterator[tuple[str, str]]:
+def _lead(job: ReportedJob, language: Language) -> Iterator[tuple[str, str]]:
     """Why it ended, what led to restarts before, and what to do."""
+    words = WORDS[language]
     end, last = job.exit, job.last_failure
     if last is not None:
-        yield words["why"], why(last.first)
+        yield words["why"], _cause(last.first, language)
+        if last.first.known is not None:
+            yield words["told"], why(last.first)
     elif end is not None and end.code:
         yield words["why"], end.cause[0] if end.cause else end.reason
     before = [failure.first for failure in job.failures if failure is not last]
     for key, one in (("first", before[:1]), ("last", before[1:][-1:])):
         for found in one:
-            yield words[key], f"{_who(found, words)}{words['colon']}{why(found)}"
-    yield words["to_do"], words[f"advice.{job.advice}"]
+            yield words[key], f"{_who(found, words)}{words['colon']}{_cause(found, language)}"
+    known = None if last is None else last.first.known
+    if known is not None and job.advice in _IN_GENERAL:
+        remedy = known.words(language)[1]
+        yield words["to_do"], f"{remedy[:1].upper()}{remedy[1:]}{words['stop']}"
+    else:
+        yield words["to_do"], words[f"advice.{job.advice}"]
+
+
+def _cause(end: GenerationEnd, language: Language) -> str:
+    """By the table of causes; if it does not know it, in the words of the supervisor."""
+    if end.known is None:
+        return why(end)
+    return f"{end.known.words(language)[0]} [{end.known.id}]"
 
 
 def why(end: GenerationEnd) -> str:
@@ -166,7 +189,10 @@ def _chosen(failures: Sequence[ReportedFailure]) -> list[tuple[int, ReportedFail
     return numbered[:FIRST_FAILURES] + numbered[-LAST_FAILURES:]
 
 
-def _told(job: ReportedJob, number: int, failure: ReportedFailure, words: Words) -> FailureWords:
+def _told(
+    job: ReportedJob, number: int, failure: ReportedFailure, language: Language
+) -> FailureWords:
+    words = WORDS[language]
     end = failure.first
     after = about((end.at - job.begin) / SECOND)
     heads = [_who(end, words), words["failure.after"].format(time=after)]
@@ -180,6 +206,7 @@ def _told(job: ReportedJob, number: int, failure: ReportedFailure, words: Words)
         if end.rank is None
         else words["flag"].format(number=number, rank=end.rank),
         head=words["comma"].join(heads),
+        known="" if end.known is None else end.known.told(language),
         cause=why(end),
         quoted="\n".join(end.quoted),
         places=end.places,

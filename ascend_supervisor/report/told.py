@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec import ValidationError, convert
+
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.untrusted_text import printable
 
 ToldEvent = Mapping[str, Any]
@@ -57,6 +60,18 @@ def texts(event: ToldEvent, key: str) -> tuple[str, ...]:
     found = event.get(key)
     items = found[:MOST_ITEMS] if isinstance(found, list) else ()
     return tuple(printable(one[:MOST_LETTERS]) for one in items if isinstance(one, str))
+
+
+def known_cause(event: ToldEvent) -> Diagnosis | None:
+    """What the supervisor knows of the cause, each text on one line."""
+    found = event.get("diagnosis")
+    if not isinstance(found, dict):
+        return None
+    clean = {key: text(found, key) if isinstance(found[key], str) else found[key] for key in found}
+    try:
+        return convert(clean, Diagnosis)
+    except ValidationError:
+        return None
 
 
 def numbers(event: ToldEvent, key: str) -> dict[str, float]:

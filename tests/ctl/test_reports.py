@@ -34,7 +34,9 @@ def test_it_is_of_the_job_here_also_after_its_end_the_older_file_first(tmp_path)
     assert found.stdout.startswith('<!doctype html>\n<html lang="en">')
     assert ctl("report", "-o", str(tmp_path / "r"), "--state-file", str(state)) == (0, "", "")
     assert (tmp_path / "r").read_text() == found.stdout
-    assert '<html lang="zh">' in ctl("report", "--lang", "zh", "--state-file", str(state)).stdout
+    assert (
+        '<html lang="zh">' in ctl("report", "--language", "zh", "--state-file", str(state)).stdout
+    )
     assert "rank 2 on pod-0 stopped first" in ctl("report", "--text", "--state-file", str(state))[1]
 
 
@@ -45,7 +47,7 @@ def test_without_events_it_is_refused_in_a_sentence(tmp_path):
     for more in ((), ("--text",)):
         assert "no event of a supervisor" in refused(1, "report", *more, str(tmp_path / "other"))
         assert "cannot be read" in refused(64, "report", *more, str(tmp_path / "absent"))
-    assert "expected one of en, zh" in refused(64, "report", "--lang", "fr")
+    assert "expected one of auto, en, zh" in refused(64, "report", "--language", "fr")
 
 
 def without(missing: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:

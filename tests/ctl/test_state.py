@@ -117,6 +117,7 @@ MISFITS: dict[str, Any] = {
     "ranks": [None, {}, "0", [None], [[]], [{}], [{"rank": "x", "pid": 1, "log": ""}]],
     "exit_code": ["x"],
     "root_cause": [[]],
+    "diagnosis": [7, [], {"id": "disk-full"}],
 }
 
 

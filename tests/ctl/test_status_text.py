@@ -8,6 +8,8 @@ import pyte
 import pytest
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.diagnosis import diagnosis_by
+from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.control.status_answer import (
     LiveStatus,
     PastRestart,
@@ -163,6 +165,29 @@ def test_a_status_without_ranks_has_no_colours():
 def test_a_phase_that_is_not_running_says_why():
     words = words_of(live(phase="backing off", why="all ranks restart in 3.0 s"))
     assert ["why", "all", "ranks", "restart", "in", "3.0", "s"] in words
+
+
+DISK = diagnosis_by(CAUSES["disk-full"], 3)
+
+
+def facts_of(picture: Picture) -> dict[str, str]:
+    return {line[:15].strip(): line[15:] for line in picture.facts}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_cause_of_the_latest_failure_is_told_in_the_language_of_the_reader(language):
+    runs = of_answer(live(ROW, diagnosis=DISK), language=language)
+    assert facts_of(runs)["last cause"] == DISK.told(language)
+    over = replace(STATUS, phase="ended", why="the budget is used up", diagnosis=DISK)
+    ended = of_file(over, lambda _: False, language=language)
+    assert facts_of(ended)["cause"] == DISK.told(language)
+    assert "cause" not in facts_of(of_file(STATUS, lambda _: False))
+
+
+def test_a_cause_that_the_last_sentence_tells_is_not_told_twice():
+    over = replace(STATUS, phase="ended", why=f"{DISK.told('en')}: rank 3 failed", diagnosis=DISK)
+    assert of_file(over, lambda _: False).text.count(DISK.text) == 1
+    assert DISK.text_zh in of_file(over, lambda _: False, language="zh").text
 
 
 def test_restarts_by_the_cluster_stand_in_place_of_those_that_do_not_apply():

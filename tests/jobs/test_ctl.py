@@ -166,7 +166,7 @@ def test_a_report_tells_the_job_while_it_runs_and_after_its_end(supervised, spee
     text = ctl("report", "--text", environ=beside(job)).stdout
     assert "rank 0 on job-test-0 failed first, in generation 0\n" in text
     assert "ValueError: shard 17 is <b>truncated</b>\n" in text
-    found = ctl("report", "--lang", "zh", environ=beside(job))
+    found = ctl("report", "--language", "zh", environ=beside(job))
     assert (found.returncode, found.stderr) == (0, "")
     assert "ValueError: shard 17 is &lt;b&gt;truncated&lt;/b&gt;" in found.stdout
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from markupsafe import escape
+from msgspec.structs import asdict
 
+from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
+from ascend_supervisor.causes.table import CAUSES
+from ascend_supervisor.evidence.diagnosed import pointed_at
+from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.report.job import ReportedJob, job
 from ascend_supervisor.report.lines import lines
 from ascend_supervisor.report.page import page
@@ -19,11 +25,11 @@ def told(events) -> ReportedJob:
 
 
 def headline(events) -> str:
-    return sentences(told(events), WORDS["en"]).headline
+    return sentences(told(events), "en").headline
 
 
 def lead(events) -> dict[str, str]:
-    return dict(sentences(told(events), WORDS["en"]).lead)
+    return dict(sentences(told(events), "en").lead)
 
 
 def test_each_failure_has_its_cause_its_last_lines_and_its_files():
@@ -131,7 +137,7 @@ def test_of_other_servers_only_the_settings_are_told_that_differ():
     other = event("supervisor.started", 0, settings=["servers=2 (file)", "node-rank=1 (file)"])
     same = event("supervisor.started", 0, settings=["servers=2 (file)"])
     events = [*on("a", [first]), *on("b", [other]), *on("c", [same])]
-    assert sentences(told(events), WORDS["en"]).settings == (
+    assert sentences(told(events), "en").settings == (
         ("", ("servers=2 (file)", "node-rank=0 (file)")),
         ("Settings of b", ("node-rank=1 (file)",)),
     )
@@ -188,7 +194,7 @@ def test_of_very_many_failures_the_first_and_the_last_are_told():
         for number in range(50)
         for at, one in enumerate(life)
     ]
-    said = sentences(told(events), WORDS["en"])
+    said = sentences(told(events), "en")
     assert [one.number for one in said.failures] == [*range(1, 31), *range(41, 51)]
     assert said.failures_more == "10 more are not shown."
 
@@ -215,9 +221,64 @@ def test_the_text_has_what_the_page_has(language):
     assert sorted(first, key=lambda letter: first[letter]) == [*".-=Fx:~!g"]
 
 
+DISK = diagnosis_by(CAUSES["disk-full"], 3)
+LOST = pointed_at(Suspect("7"), diagnosis_by(CAUSES["lost-peer"], None))
+
+
+def failing(known: Diagnosis, **last: object):
+    """A job that restarts once, and then ends with the same failure."""
+    cause = "rank 3 failed first, in generation {}: it exited with status 1"
+    first = ended("a", 9, cause.format(0), rank=3)[:-1]
+    first[-1] |= {"next": "restart", "diagnosis": asdict(known)}
+    again = event("generation.started", 20, generation=1)
+    second = ended("a", 29, cause.format(1), rank=3)[1:]
+    second[-2] |= {"generation": 1}
+    second[-1] |= {"diagnosis": asdict(known)} | last
+    restart = event("restart.scheduled", 12, cause=cause.format(0), diagnosis=asdict(known))
+    return [*first, *on("a", [restart, again]), *second]
+
+
+def test_a_known_cause_and_what_to_do_stand_where_it_says_why():
+    said = lead(failing(DISK))
+    assert said["Why"] == f"{DISK.text} [disk-full]"
+    assert said["As it was told"] == "it exited with status 1"
+    assert said["First restart"] == (
+        f"rank 3 on a failed first, in generation 0: {DISK.text} [disk-full]"
+    )
+    assert said["What to do"] == f"{DISK.remedy[0].upper()}{DISK.remedy[1:]}."
+
+
+def test_of_a_consequence_it_says_which_rank_to_look_at():
+    assert lead(failing(LOST))["What to do"] == "Look at rank 7."
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_failure_has_its_known_cause_in_the_language_of_the_report(language):
+    story = told(failing(DISK))
+    assert [one.known for one in sentences(story, language).failures] == [DISK.told(language)] * 2
+    assert "\n".join(lines(story, language)).count(DISK.told(language)) == 2
+    assert page(story, language).decode().count(f"<strong>{escape(DISK.told(language))}") == 2
+
+
+def test_what_a_signal_or_a_hang_asks_for_is_not_replaced_by_a_remedy():
+    stopped = failing(DISK, reason="told to stop by SIGTERM")
+    assert lead(stopped)["What to do"].startswith("Look who sent the signal")
+
+
+@pytest.mark.parametrize("broken", [{"text": 3}, {"layer": "moon"}, {"id": None}])
+def test_a_cause_that_is_none_of_ours_counts_for_nothing(broken):
+    events = [
+        {**one, "diagnosis": asdict(DISK) | broken} if "diagnosis" in one else one
+        for one in failing(DISK)
+    ]
+    assert lead(events)["Why"] == "it exited with status 1"
+
+
 def test_lines_of_ranks_steer_no_terminal():
     evil = "\x1b]0;owned\x07\x9b31m\u202e\r\n" + "z" * 1_000_000
-    events = [{**one, "host": evil, "msg": evil, "cause": evil, "summary": evil} for one in LOSING]
+    known = dict.fromkeys(asdict(DISK), evil) | {"layer": "host", "is_consequence": True, "rank": 1}
+    told_by = {"host": evil, "msg": evil, "cause": evil, "summary": evil, "diagnosis": known}
+    events = [{**one, **told_by} for one in LOSING]
     text = "\n".join(lines(told([*LOSING, *events]), "en"))
     assert all(line.isprintable() for line in text.split("\n"))
     assert len(text) < 100_000
