@@ -48,12 +48,13 @@ class Plan(Struct, frozen=True):
     """A start, and the processes of this server.
 
     ``lacking`` is what the machine lacked during preparation: then nothing is started, and the
-    generation ends with a fault.
+    generation ends with a fault. ``remark`` is what its CPUs may surprise with (--bind-cpus).
     """
 
     start: Start
     specs: tuple[ProcessSpec, ...]
     lacking: str | None = None
+    remark: str = ""
 
 
 Equip = Callable[[ProcessSpec], ProcessSpec]

@@ -15,7 +15,7 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
 from ascend_supervisor.life import Start
-from ascend_supervisor.program.wiring import plan_of, rank_variables, sourced_variables
+from ascend_supervisor.program.planner import plan_of, rank_variables, sourced_variables
 from ascend_supervisor.settings.user_variables import NAMES, read_rank_variables
 from tests.launchers.test_ranktable import PLACE
 from tests.rank_tables import ONE_CARD, TWELVE_PODS, table

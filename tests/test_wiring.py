@@ -13,7 +13,7 @@ from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Start
-from ascend_supervisor.program.wiring import plan_of
+from ascend_supervisor.program.planner import plan_of
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.peers_checks import SHARED_OUTPUT
 from ascend_supervisor.settings.precedence import Settings, read_settings

@@ -28,6 +28,8 @@ class GenerationStarted(Event, frozen=True):
 
 
 class ProcessStarted(Event, frozen=True):
+    """``cpus`` is where it runs (--bind-cpus), as the kernel says after the start: ``0-3,8``."""
+
     name: ClassVar[str] = "process.started"
     rank: int | None
     local_rank: int | None
@@ -36,12 +38,14 @@ class ProcessStarted(Event, frozen=True):
     log: str
     program: str | None = None
     warm: bool = False
+    cpus: str | None = None
 
     @property
     def sentence(self) -> str:
         subject = who(self.rank, self.program)
         warm = ", which had made its imports" if self.warm else ""
-        return f"{subject} runs as process {self.child_pid}{warm}, its log is {self.log}"
+        cpus = f" (CPUs {self.cpus})" if self.cpus else ""
+        return f"{subject} runs as process {self.child_pid}{cpus}{warm}, its log is {self.log}"
 
 
 class StandbysReady(Event, frozen=True):

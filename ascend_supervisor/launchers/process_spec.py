@@ -60,6 +60,8 @@ class ProcessSpec(Struct, frozen=True):
     ``port`` (TCP) is where it, or a rank that it starts, listens for the other ranks, and
     ``port_setting`` is what gives it another one.
 
+    It runs on ``cpus`` and takes memory of the NUMA node ``memory_node`` first; None: as we do.
+
     If its words or variables hold ``host_names`` that its program may not understand, it is planned
     again with their addresses.
     """
@@ -88,6 +90,8 @@ class ProcessSpec(Struct, frozen=True):
     script: str | None = None
     port: int | None = None
     port_setting: str = "--master-port"
+    cpus: frozenset[int] | None = None
+    memory_node: int | None = None
 
     @property
     def name(self) -> str:

@@ -21,6 +21,7 @@ from ascend_supervisor import __version__
 from ascend_supervisor.cluster.cluster_source import Cluster, identity, table_now
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
+from ascend_supervisor.cpus.cpu_list import cpu_list
 from ascend_supervisor.ctl.columns import facts
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.events.supervisor import SupervisorExited, SupervisorStarted
@@ -36,9 +37,9 @@ from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.probes.rendezvous import OwnPort
 from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.program.earlier_start import EarlierStart
+from ascend_supervisor.program.planner import planner
 from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.program.sourced_files import sourced_alone
-from ascend_supervisor.program.wiring import planner
 from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
 from ascend_supervisor.reporters.termination_log import place_of, text_of, write_refusal
 from ascend_supervisor.scarcity import NoThread, scarcity
@@ -141,6 +142,7 @@ def _process(spec: ProcessSpec) -> dict[str, object]:
         "directories_made": [str(path) for path in spec.directories],
         "files_written": [str(path) for path in spec.files],
         "log": str(spec.log),
+        "cpus": None if spec.cpus is None else cpu_list(spec.cpus),
     }
 
 

@@ -13,6 +13,7 @@ from ascend_supervisor.cluster.cluster_source import Cluster, ClusterOptions, cl
 from ascend_supervisor.cluster.from_environment.choice import meeting_of
 from ascend_supervisor.cluster.from_environment.declared import Meeting
 from ascend_supervisor.cluster.from_environment.frameworks import joins_others
+from ascend_supervisor.cpus.topology import Topology
 from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Launcher
@@ -23,6 +24,7 @@ from ascend_supervisor.outcome import Patience
 from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.probes.silence import Limits
 from ascend_supervisor.program.alerts import check_event_program, targets_of
+from ascend_supervisor.program.cpu_binding import topology_here
 from ascend_supervisor.program.usable_directories import place_here
 from ascend_supervisor.settings.precedence import Settings
 
@@ -39,6 +41,7 @@ class Premises(Struct, frozen=True):
     ``options`` is what they say of the cluster. ``meeting`` is where the ranks of the job meet, if
     the platform says it; ``joins_others``: they need a process in another pod. ``patience`` is with
     ranks that end, ``limits`` with those that hang. ``targets`` are those of --notify-url.
+    ``topology`` is known with --bind-cpus.
     """
 
     settings: Settings
@@ -51,6 +54,7 @@ class Premises(Struct, frozen=True):
     patience: Patience
     limits: Limits
     targets: Targets | None = None
+    topology: Topology | None = None
 
     def launcher(self, changes: Mapping[str, str | None]) -> Launcher:
         """That of ``--method``; ranks inherit the environment with the ``changes``."""
@@ -76,6 +80,7 @@ def premises_of(settings: Settings, environ: Mapping[str, str]) -> Premises:
         patience=Patience(drain=settings.drain, grace=settings.grace),
         limits=limits_of(settings),
         targets=targets_of(settings),
+        topology=None if settings.bind_cpus == "none" else topology_here(npus(DEVICES)),
     )
 
 

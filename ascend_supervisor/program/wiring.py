@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from time import thread_time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.control.operations import Dump, Run
-from ascend_supervisor.errors import Refusal, SettingsRefused, Unavailable
+from ascend_supervisor.errors import Refusal, Unavailable
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.launchers.choice import USUAL_PORTS
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, without_address
-from ascend_supervisor.life import Equip, Life, Plan, Start
-from ascend_supervisor.notify_socket.environment import notify_variables
+from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import Ended, Patience
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
@@ -31,16 +30,18 @@ from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.probes.training import Attention, Training
 from ascend_supervisor.probes.warming import Warming
+from ascend_supervisor.processes.affinity import bind
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.program.coordination import coordinator_of
+from ascend_supervisor.program.cpu_binding import Binding
 from ascend_supervisor.program.parts import Parts
+from ascend_supervisor.program.planner import Planner, binding_of, planner
 from ascend_supervisor.program.premises import DEVICES, Premises
 from ascend_supervisor.program.sourced_files import sourced_files
 from ascend_supervisor.progress.pattern_format import format_of_pattern
-from ascend_supervisor.settings.user_variables import RankVariable
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, LastLook, run_generation
@@ -53,128 +54,23 @@ if TYPE_CHECKING:
     from ascend_supervisor.stacks.look import Stacks
 
 
-CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
-
-
-def sourced_variables(changes: Mapping[str, str | None]) -> Equip:
-    """Applies ``changes`` as if they had been inherited: what the launcher sets wins."""
-
-    def equip(spec: ProcessSpec) -> ProcessSpec:
-        return replace(spec, environ={**changes, **spec.environ})
-
-    return equip
-
-
-def rank_variables(variables: Sequence[RankVariable], place: Place, start: Start) -> Equip:
-    """Sets ``variables``; they win over what the launcher sets.
-
-    A process that is not a rank gets only those that name no rank.
-    """
-
-    def equip(spec: ProcessSpec) -> ProcessSpec:
-        facts = _facts(spec, place, start)
-        if spec.rank is not None:
-            _check_device(variables, facts)
-        known = [variable for variable in variables if variable.names <= facts.keys()]
-        said = {variable.name: variable.value(facts) for variable in known}
-        made = [spec.cwd / said[CANN_LOGS]] if CANN_LOGS in said else []
-        return replace(
-            spec,
-            environ={**spec.environ, **said},
-            directories=(*spec.directories, *made),
-        )
-
-    return equip
-
-
-def _check_device(variables: Sequence[RankVariable], facts: Mapping[str, str]) -> None:
-    """Raise SettingsRefused where a rank has no device, and a variable is to hold its id."""
-    for variable in variables:
-        if "device_id" in variable.names - facts.keys():
-            raise SettingsRefused(
-                f"--rank-env: {variable.name}: {{device_id}} is the device_id in the rank table, "
-                "and no device of this rank is known; leave it out"
-            )
-
-
-def _facts(spec: ProcessSpec, place: Place, start: Start) -> Mapping[str, str]:
-    """What may stand in braces, by its name there."""
-    table = start.found.table
-    facts = {
-        "node_rank": str(start.node_rank),
-        "world_size": str(table.world_size or len(table.entries)),
-        "rank_dir": str(spec.cwd),
-        "log_dir": str(place.log_dir),
-        "generation": str(start.generation),
-    }
-    if spec.rank is not None:
-        facts |= {"rank": str(spec.rank), "local_rank": str(spec.local_rank)}
-        for device in start.entry.devices:
-            if device.rank == spec.rank:
-                facts["device_id"] = str(device.device_id)
-    return facts
-
-
-class Planner(Protocol):
-    """Plans a generation; ``addresses`` are those of the plan's host names, once they are known."""
-
-    def __call__(self, start: Start, addresses: Mapping[str, str] | None = None) -> Plan: ...
-
-
-def planner(
-    given: Premises,
-    launcher: Launcher,
-    changes: Changes,
-    notify: str | None,
-    own_port: Callable[[], int | None],
-) -> Planner:
-    """A function that plans a generation, with what the options add to every process.
-
-    ``notify`` is the address of the notify socket. ``own_port`` is called where all ranks are here.
-    """
-    method, place, limits = given.settings.method, given.place, given.limits
-    must_notify = limits.must_notify
-
-    def plan(start: Start, addresses: Mapping[str, str] | None = None) -> Plan:
-        equips = (
-            sourced_variables(changes),
-            notify_variables(method, limits.watchdog, notify, start, must_notify=must_notify),
-            rank_variables(given.settings.rank_env, place, start),
-        )
-        port = own_port() if start.holds_all_ranks else None
-        return plan_of(launcher, place, equips, start, addresses, port)
-
-    return plan
-
-
-def plan_of(
-    launcher: Launcher,
-    place: Place,
-    equips: Sequence[Equip],
-    start: Start,
-    addresses: Mapping[str, str] | None = None,
-    port: int | None = None,
+async def prepared(
+    place: Place, runtime: Runtime, again: Planner, binding: Binding | None, plan: Plan
 ) -> Plan:
-    """The processes to start here; each of ``equips`` changes every one of them.
+    """Prepare the plan, made ``again`` with addresses if it holds host names.
 
-    ``addresses`` are those of the plan's host names, once they are known. ``port`` is kept for
-    rank 0.
+    We leave the CPUs that it gives to its processes.
     """
-    here = Here(start.node_rank, start.entry, place, addresses or {}, port)
-    specs = launcher.plan(start.found.table, here, start.generation)
-    for equip in equips:
-        specs = tuple(map(equip, specs))
-    return Plan(start, specs)
-
-
-async def prepared(place: Place, runtime: Runtime, again: Planner, plan: Plan) -> Plan:
-    """Prepare the plan, made ``again`` with addresses if it holds host names."""
     hosts = {host for spec in plan.specs for host in spec.host_names}
     if hosts:
         addresses = await addresses_of(hosts, runtime.clock, runtime.report)
         plan = again(plan.start, addresses)
     if plan.start.generation == 0 and without_address(plan.specs):
         runtime.report(Diagnostic("MASTER_ADDR", WITHOUT_ADDRESS, None))
+    if plan.start.generation == 0 and plan.remark:
+        runtime.report(Diagnostic("--bind-cpus", plan.remark, None))
+    if binding is not None:
+        bind(os.getpid(), binding.rest(plan.specs))
     return await prepare(plan, place.table_file, runtime)
 
 
@@ -213,7 +109,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
         ],
         sweep=partial(_end_leftovers, runtime),
         plan=plan,
-        prepare=partial(prepared, given.place, runtime, plan),
+        prepare=partial(prepared, given.place, runtime, plan, binding_of(given)),
         run=run,
         look=look,
         release=_release_seconds(settings.release_delay, devices),

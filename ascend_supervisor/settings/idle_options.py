@@ -24,7 +24,8 @@ def idle_options(settings: Settings) -> str | None:
 def _is_idle(option: Option, settings: Settings) -> bool:
     if not option.needs or settings.sources.get(option.name, "file") == "file":
         return False
-    return not any(getattr(settings, name.replace("-", "_")) for name in option.needs)
+    values = (getattr(settings, name.replace("-", "_")) for name in option.needs)
+    return not any(value and value != "none" for value in values)
 
 
 def _given_as(option: Option, settings: Settings) -> str:

@@ -30,6 +30,7 @@ from ascend_supervisor.settings.readers import (
     LogLevel,
     Method,
     RankDir,
+    read_cpu_binding,
     read_listen_address,
     read_metrics_path,
     read_path,
@@ -134,6 +135,20 @@ GROUPS: tuple[Group, ...] = (
                 Kind("DIR", read_path),
                 "directory of the ranks' logs",
                 otherwise="where the platform puts them",
+            ),
+            Option(
+                "bind-cpus",
+                Kind("HOW", read_cpu_binding),
+                "CPUs for each rank: none, auto (near its NPU), or those of each local rank with / "
+                "between, such as 0-11/12-23",
+                default="none",
+            ),
+            Option(
+                "bind-memory",
+                FLAG,
+                "ranks take memory of the NUMA node of their CPUs first",
+                default="false",
+                needs=("bind-cpus",),
             ),
         ),
     ),

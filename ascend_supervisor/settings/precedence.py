@@ -22,6 +22,7 @@ from ascend_supervisor.settings.peers_options import OwnEtcd
 from ascend_supervisor.settings.readers import (
     Color,
     ConsoleFormat,
+    CpuBinding,
     HangDump,
     ListenAddress,
     LogLevel,
@@ -76,6 +77,8 @@ class Settings(Struct, frozen=True):
     rank_env: tuple[RankVariable, ...]
     work_dir: Path | None
     log_dir: Path | None
+    bind_cpus: CpuBinding
+    bind_memory: bool
     restarts: int
     restart_period: float | None  # None: unlimited
     restart_delay: float

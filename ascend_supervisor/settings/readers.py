@@ -6,6 +6,7 @@ Each raises ValueError with what it expects.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 from math import isfinite
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from ascend_supervisor.causes.cause import Layer
+from ascend_supervisor.cpus.cpu_list import read_cpu_list
 from ascend_supervisor.events.words import run_text
 
 HangDump = Literal["auto", "pyspy", "none"] | Signals
@@ -49,6 +51,8 @@ Color = Literal["auto", "always", "never"]
 ProgressSource = Literal["auto", "off"]
 StallNotice = Literal["on", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+CpuBinding = Literal["none", "auto"] | tuple[frozenset[int], ...]
+"""The CPUs of each local rank."""
 RankDir = Literal["device", "rank", "same"]
 
 MOST_DEVICES = 16
@@ -268,6 +272,20 @@ def read_failure_code(found: object) -> int:
     if code is None or not 1 <= code <= _HIGHEST_STATUS:
         raise ValueError(f"an exit code of a failure, from 1 to {_HIGHEST_STATUS}")
     return code
+
+
+def read_cpu_binding(found: object) -> CpuBinding:
+    word = _word(found)
+    if word in {"none", "auto"}:
+        return "auto" if word == "auto" else "none"
+    items = found if isinstance(found, list) else str(found).split("/")
+    with suppress(ValueError):
+        lists = tuple(read_cpu_list(f"{item}") for item in items)
+        if lists and all(lists) and sum(map(len, lists)) == len(frozenset().union(*lists)):
+            return lists
+    raise ValueError(
+        "none, auto, or the CPUs of each local rank with / between, such as 0-11/12-23, none twice"
+    )
 
 
 def read_ranks(found: object) -> RankSet:

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.processes.affinity import given_to_children
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.pipe import CHUNK_BYTES, open_pipe
@@ -87,15 +88,17 @@ class Standby:
             opened.enter_context(self._link)
             opened.enter_context(theirs)
             self._output = opened.enter_context(open_pipe(MOST_SAID_BYTES))
+            bound = given_to_children(spec.cpus, spec.memory_node)
             imported = [word for name in imports for word in ("--import", name)]
             words = (str(PROGRAM), str(theirs.fileno()), *imported, *program.words)
-            self.child: Child = children.spawn(
-                (*program.interpreter, *words),
-                environ=environ,
-                cwd=self.cwd,
-                output=self._output.write_end,
-                descriptors=(theirs.fileno(),),
-            )
+            with bound:
+                self.child: Child = children.spawn(
+                    (*program.interpreter, *words),
+                    environ=environ,
+                    cwd=self.cwd,
+                    output=self._output.write_end,
+                    descriptors=(theirs.fileno(),),
+                )
             theirs.close()
             self._link.settimeout(0)
             self._open = opened.pop_all()

@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from ascend_supervisor.cpus.cpu_list import cpu_list
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.launchers.process_spec import ProcessSpec
@@ -92,12 +93,7 @@ class WorkerGroup:
         if spec.workers:
             self._launched.append(launched)
             tasks.start_soon(launched.take_the_census)
-        rank, local_rank, log = spec.rank, spec.local_rank, str(spec.log)
-        runtime.report(
-            ProcessStarted(
-                rank, local_rank, self.generation, process.pid, log, spec.program, process.is_warm
-            )
-        )
+        runtime.report(_started(process, self.generation))
 
     async def verdict(self) -> Completed | Crashed | Fault:
         """Wait until a process has failed, or all significant ones have ended with 0."""
@@ -347,6 +343,12 @@ class WorkerGroup:
         awaited = self._verdict.awaited
         if awaited is not None and process.spec.significant:
             self._runtime.report(RanksEnded(self.generation, awaited))
+
+
+def _started(process: Process, generation: int) -> ProcessStarted:
+    spec, cpus = process.spec, None if process.cpus is None else cpu_list(process.cpus)
+    place = spec.rank, spec.local_rank, generation, process.pid, str(spec.log), spec.program
+    return ProcessStarted(*place, process.is_warm, cpus)
 
 
 def _has_order(spec: ProcessSpec, number: int) -> bool:

@@ -18,6 +18,7 @@ from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
+from ascend_supervisor.processes.affinity import bind, cpus_of, given_to_children
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import Stat, catches, environ
@@ -47,6 +48,8 @@ class Process:
         self.started_at = started_at
         self.identity = _identity(child.pid)
         """None if /proc could not be read (EMFILE and the like)."""
+        self.cpus = None if spec.cpus is None else cpus_of(child.pid)
+        """Where it runs, as read back at its start; None if it was not to be bound, or has gone."""
         self._child = child
         self._leads = True
         """Whether its group's number is still its own, which holds until its end is noted."""
@@ -217,7 +220,8 @@ def start(
     """
     environ = changed(inherited, spec.environ)
     try:
-        with output.write_end() as write_end:
+        bound = given_to_children(spec.cpus, spec.memory_node)
+        with output.write_end() as write_end, bound:
             warm = standbys.become(spec, environ, write_end) if standbys else None
             child = warm or parent.spawn(
                 spec.argv,
@@ -230,6 +234,8 @@ def start(
     except OSError as error:
         raise _refusal(spec, error) from error
     with parent.spare_descriptor():
+        if warm is not None and spec.cpus is not None:
+            bind(warm.pid, spec.cpus)
         return Process(spec, child, output, now, is_warm=warm is not None)
 
 

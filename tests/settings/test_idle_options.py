@@ -18,6 +18,7 @@ def test_an_option_that_needs_another_one_names_it() -> None:
     followed = ("cluster-verdict", "reset-file", "reset-grace")
     told = ("notify-url", "notify-url-file")
     others = {"json": ("check",), "warm-import": ("warm",), "notify-on": ("on-event", *told)}
+    others["bind-memory"] = ("bind-cpus",)
     for_messages = dict.fromkeys(("notify-format", "notify-ca"), told)
     assert needed == {**dict.fromkeys(followed, ("follow-cluster",)), **others, **for_messages}
     assert {*chain(*needed.values())} <= {option.name for option in OPTIONS}
@@ -29,6 +30,9 @@ def test_an_option_that_does_nothing_is_named_with_what_makes_it_act() -> None:
     told = idle_options(settings("--cluster-verdict=60", env=RESET_FILE)) or ""
     assert "--cluster-verdict does nothing without --follow-cluster" in told
     assert "ASCEND_SUPERVISOR_RESET_FILE does nothing without --follow-cluster" in told
+    told = idle_options(settings("--bind-cpus", "none", "--bind-memory")) or ""
+    assert "--bind-memory does nothing without --bind-cpus: " in told
+    assert idle_options(settings("--bind-cpus", "auto", "--bind-memory")) is None
     told = idle_options(settings("--notify-format", "slack")) or ""
     assert "--notify-format does nothing without --notify-url or --notify-url-file: " in told
 

@@ -1,0 +1,1 @@
+"""Which CPUs a rank runs on; all pure but for ``sysfs``."""
