@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from msgspec.structs import replace
@@ -18,6 +19,8 @@ PAGES = sorted(FOLDER.glob("*.json"))
 SIGNS = [(row, sign) for row in CAUSES.values() for sign in row.signs]
 CODES = [row for row in CAUSES.values() if row.id[-4:].isdecimal()]
 CHINESE = range(0x4E00, 0xA000)
+OTHER_TERMS = re.compile(r"堆栈|张量|(?<![a-z_./'])checkpoint(?![a-z_./='])")
+"""The pages say 调用栈, tensor and CheckPoint."""
 
 
 def name(value: object) -> str:
@@ -52,6 +55,7 @@ def test_a_code_is_recognized_and_told_in_one_sentence(row):
 def test_a_row_says_what_happened_and_what_to_do_in_two_languages(row):
     assert any(ord(letter) in CHINESE for letter in row.text_zh)
     assert any(ord(letter) in CHINESE for letter in row.remedy_zh)
+    assert not OTHER_TERMS.search(row.text_zh + row.remedy_zh)
     assert not any(ord(letter) in CHINESE for letter in row.text + row.remedy)
     assert not {one for one in row.leads_to if one not in CAUSES}
 
