@@ -1,4 +1,4 @@
-"""docs/sentences.md quotes only what the program can print, and real runs print it."""
+"""docs/faults.md quotes only what the program can print, and real runs print it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.test_docs import ROOT, page
 
-PAGES = ("docs/sentences.md", "docs/sentences.zh.md")
+PAGES = ("docs/faults.md", "docs/faults.zh.md")
 QUOTED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 HOLE = "..."
 FAILING = "raise SystemExit(3)"
