@@ -66,3 +66,5 @@ def test_a_rank_that_lost_its_peer_says_so_and_is_not_blamed(supervised):
         elsewhere.wait()
     head = job.events[-1]["root_cause"].splitlines()[0]
     assert head.endswith(f": a consequence: {LOST}; look at the ranks on this server")
+    known = job.events[-1]["diagnosis"]
+    assert (known["id"], known["is_consequence"], known["rank"]) == ("lost-peer", True, None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from tests.running import FORBIDS
+from tests.running import FORBIDS, Running
 
 Failing = tuple[str, str]
 """The id of the cause, and the program."""
@@ -173,3 +174,38 @@ OF_THE_MACHINE: Sequence[Failing] = (
     ("name-server-silent", named_by("dns")),
 )
 """These need root: a mount namespace, and another user."""
+
+
+IN_TURN = 'test "$RANK" = 0 || exec sleep 600; exec "$0" "$1/$TORCHELASTIC_RESTART_COUNT.py"'
+AT_ONCE = ("--restart-delay", "0", "--release-delay", "0", "--min-uptime", "0")
+ALL_STATUSES = ("--no-restart-on", "125")
+"""Nobody here ends with this one."""
+
+
+def mistold(
+    supervised: Callable[..., Running],
+    root: Path,
+    failing: Sequence[Failing],
+    *before: str,
+    peers: int = 0,
+    deadline: float = 90.0,
+    environ: Mapping[str, str] | None = None,
+) -> list[tuple[str | None, str, str]]:
+    """Wrong causes, each with the right one and the program.
+
+    One job runs the programs in turn, one in each generation; ``before`` are words before them,
+    ``peers`` other ranks, which wait.
+    """
+    for number, (_, program) in enumerate(failing):
+        (root / f"{number}.py").write_text(program)
+    job = supervised(
+        *("--standalone", str(1 + peers), "--restarts", str(len(failing) - 1)),
+        *(*AT_ONCE, *ALL_STATUSES, "--", *before, "sh", "-c", IN_TURN, sys.executable, str(root)),
+        deadline=deadline,
+        environ=environ or {},
+    )
+    job.end()
+    known = [event["diagnosis"] for event in job.all("generation.ended")]
+    ids = [diagnosis and diagnosis["id"] for diagnosis in known]
+    told = zip(ids, failing, strict=True)
+    return [(found, right, program) for found, (right, program) in told if found != right]
