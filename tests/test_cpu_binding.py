@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 from shutil import which
 
@@ -13,10 +14,10 @@ from ascend_supervisor.cpus.topology import Topology
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.life import Plan, Start
 from ascend_supervisor.processes.affinity import cpus_of, given_to_children
-from ascend_supervisor.program.cpu_binding import Binding, npu_of
+from ascend_supervisor.program.cpu_binding import Binding, npu_of, topology_here
 from ascend_supervisor.program.planner import plan_of
 from ascend_supervisor.settings.options import METHODS
-from tests.cpus.machines import MACHINES
+from tests.cpus.machines import A2_TABLE, MACHINES, put
 from tests.job_settings import launcher, of_command_line
 
 A2 = ("144-155", "156-167", "96-107", "108-119", "0-11", "12-23", "48-59", "60-71")
@@ -103,6 +104,21 @@ def test_the_supervisor_keeps_to_nodes_without_npus(a2):
 )
 def test_the_npu_of_a_rank_is_the_one_that_its_device_number_means(local_rank, visible, npus, npu):
     assert npu_of(local_rank, visible, npus) == npu
+
+
+def test_npu_smi_is_asked_where_sysfs_does_not_say_what_is_near_an_npu(tmp_path):
+    program = tmp_path / "bin" / "npu-smi"
+    put(program, f"#!/bin/sh\n[ \"$*\" = 'info -t topo' ] && cat <<END\n{A2_TABLE}\nEND")
+    program.chmod(0o755)
+    environ = {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    npus = ("/dev/davinci1", "/dev/davinci2")
+    found = topology_here(npus, environ, tmp_path)
+    assert found.npus == (1, 2)
+    assert (cpu_list(found.near[1]), cpu_list(found.near[2])) == ("144-167", "96-119")
+    assert topology_here(npus, {"PATH": "/nowhere"}, tmp_path).near == {}
+    assert topology_here((), environ, tmp_path).near == {}
+    MACHINES["Kunpeng 920, 8 nodes"].topology(tmp_path)
+    assert cpu_list(topology_here(npus, environ, tmp_path).near[1]) == "24-47"
 
 
 def test_cpus_that_the_kernel_refuses_change_nothing():

@@ -28,16 +28,17 @@ def given_to_children(cpus: frozenset[int] | None, node: int | None = None) -> I
     None: as this thread. Where the kernel refuses it, children run as this thread: ``cpus_of`` says
     what they got.
     """
-    before = os.sched_getaffinity(0)
+    before = None
+    if cpus is not None:
+        with suppress(OSError):
+            before = os.sched_getaffinity(0)
+            os.sched_setaffinity(0, cpus)
+    if node is not None:
+        _prefer(node)
     try:
-        if cpus is not None:
-            with suppress(OSError):
-                os.sched_setaffinity(0, cpus)
-        if node is not None:
-            _prefer(node)
         yield
     finally:
-        if cpus is not None:
+        if before is not None:
             with suppress(OSError):
                 os.sched_setaffinity(0, before)
         if node is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from shutil import which
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from ascend_supervisor.cpus.affinity_table import COMMAND, read_affinity_table
 from ascend_supervisor.cpus.cpu_list import cpu_list
 from ascend_supervisor.cpus.other_binders import other_binder
 from ascend_supervisor.cpus.shares import NONE, shares
-from ascend_supervisor.cpus.sysfs import topology_of
+from ascend_supervisor.cpus.sysfs import SYS, topology_of
 from ascend_supervisor.cpus.topology import CpuSet, Topology
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
@@ -27,17 +28,19 @@ TABLE_SECONDS, TABLE_BYTES = 5.0, 256 * 1024
 """How long npu-smi may take; it is asked only if sysfs does not tell what is near an NPU."""
 
 
-def topology_here(npus: Sequence[str]) -> Topology:
+def topology_here(npus: Sequence[str], environ: Mapping[str, str], root: Path = SYS) -> Topology:
     """That of this machine; ``npus`` are the files of those that we have in /dev.
 
-    To be called before anybody else waits for children, and before we bind ourselves.
+    npu-smi is looked for in the PATH of ``environ``, and gets that. To be called before anybody
+    else waits for children, and before we bind ourselves.
     """
     allowed = frozenset(os.sched_getaffinity(0))
     numbers = sorted(int("".join(filter(str.isdecimal, npu.rpartition("/")[2]))) for npu in npus)
-    topology = topology_of(allowed, numbers)
-    if all(map(topology.near.get, numbers)) or which(COMMAND[0]) is None:
+    topology = topology_of(allowed, numbers, root)
+    program = which(COMMAND[0], path=environ.get("PATH", os.defpath))
+    if all(map(topology.near.get, numbers)) or program is None:
         return topology
-    told = output_of(COMMAND, TABLE_SECONDS, TABLE_BYTES)
+    told = output_of((program, *COMMAND[1:]), TABLE_SECONDS, TABLE_BYTES, environ)
     return topology.told_by(read_affinity_table(told.text.decode(errors="replace")))
 
 

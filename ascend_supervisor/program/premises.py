@@ -80,7 +80,7 @@ def premises_of(settings: Settings, environ: Mapping[str, str]) -> Premises:
         patience=Patience(drain=settings.drain, grace=settings.grace),
         limits=limits_of(settings),
         targets=targets_of(settings),
-        topology=None if settings.bind_cpus == "none" else topology_here(npus(DEVICES)),
+        topology=None if settings.bind_cpus == "none" else topology_here(npus(DEVICES), environ),
     )
 
 

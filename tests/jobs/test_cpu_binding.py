@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import platform
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.running import Running, python, wait_until
+from ascend_supervisor.cpus.cpu_list import cpu_list
+from tests.running import FORBIDS, Running, python, wait_until
 from tests.standbys.test_warm_jobs import environ as of_place
 from tests.standbys.test_warm_jobs import fail, place, train
 
@@ -18,6 +22,9 @@ CPUS = sorted(os.sched_getaffinity(0))[:2]
 pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 FIRST, SECOND = (f"{cpu}" for cpu in (*CPUS, *CPUS)[:2])
 BOTH = {*CPUS}
+FORBIDDEN = {"x86_64": (203, 238), "aarch64": (122, 237)}
+"""sched_setaffinity and set_mempolicy."""
+NUMA_MAPS = Path("/proc/self/numa_maps")
 ON_TWO = ("taskset", "-c", ",".join(map(str, CPUS)))
 SAYS = """
 import os, sys
@@ -134,6 +141,29 @@ def test_a_map_that_does_not_fit_is_refused(supervised, how, expected):
     job = bound(supervised, how)
     assert job.end() == 64
     assert expected in job.wait_for("supervisor.exited")["msg"]
+
+
+def test_ranks_start_where_the_kernel_refuses_and_events_tell_what_they_got(supervised):
+    calls = (str(number) for number in FORBIDDEN[platform.machine()])
+    before = (*ON_TWO, sys.executable, "-c", FORBIDS, str(errno.EPERM), *calls, "--")
+    options = ("--standalone", "2", "--bind-cpus", "auto", "--bind-memory", "--release-delay", "0")
+    job = supervised(*options, *python(SAYS), before=before)
+    assert job.end() == 0
+    assert job.said(0) == [f"{FIRST} {SECOND} 1"]
+    assert {event["cpus"] for event in job.all("process.started")} == {cpu_list(CPUS)}
+
+
+@pytest.mark.skipif(not NUMA_MAPS.exists(), reason="a kernel without NUMA")
+def test_ranks_prefer_the_memory_of_their_node_and_only_they(supervised):
+    source = f"print({str(NUMA_MAPS)!r}, open({str(NUMA_MAPS)!r}).read(), flush=True)"
+    options = ("--standalone", "1", "--bind-cpus", FIRST, "--release-delay", "0")
+    preferring = [
+        any(" prefer:" in line for line in job.said(0))
+        for more in ((), ("--bind-memory",))
+        for job in [supervised(*options, *more, *python(source), before=ON_TWO)]
+        if job.end() == 0
+    ]
+    assert preferring == [False, True]
 
 
 def test_a_warm_rank_is_bound_like_a_cold_one(supervised, place):
