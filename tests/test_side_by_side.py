@@ -74,19 +74,22 @@ def test_one_that_fails_ends_no_other_and_fails_both(side_by_side, targets, tmp_
     (tmp_path / "fro").write_text("\n")
     told, _ = run.communicate(timeout=DEADLINE_SECONDS)
     assert "meets ends" in told
+    assert told.endswith("side-by-side: failed, as told above: fails\n")
     assert run.returncode == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("whom", [os.kill, os.killpg])
-def test_a_signal_ends_both_and_names_what_ran(side_by_side, tmp_path, number, whom):
-    """As a terminal and timeout send it to the group, or as somebody sends it to this program."""
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [(os.killpg, signal.SIGINT), (os.killpg, signal.SIGTERM), (os.kill, signal.SIGTERM)],
+)
+def test_a_signal_ends_both_and_names_what_ran(side_by_side, tmp_path, send, number):
+    """As a terminal and timeout send it to the group, or as make sends it to this program."""
     run = side_by_side("stays-to", "stays-fro")
     for name in ("to", "fro"):
         (tmp_path / name).read_text()
-    whom(run.pid, number)
+    send(run.pid, number)
     told, _ = run.communicate(timeout=DEADLINE_SECONDS)
     assert run.returncode == 1
     for name in ("to", "fro"):
         assert f"stays-{name} begins" in told
-        assert f"stays-{name}] " in told
+    assert told.endswith("side-by-side: failed, as told above: stays-to stays-fro\n")
