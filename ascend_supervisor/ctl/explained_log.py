@@ -24,6 +24,7 @@ from ascend_supervisor.workers.failure import by_launchers_word
 _BEGINS = re.compile(rf"{re.escape(OURS)} \S+ generation \d+ of .* begins$", re.ASCII)
 _RANK = re.compile(r"(?<![a-z])rank[-_](\d{1,7})(?!\d)", re.ASCII)
 _OF_CANN = re.compile(r"\[[A-Z]{4,7}\] ?[A-Z][A-Z_0-9]*\(\d+,[^,()]*\):", re.ASCII)
+_FATAL_ERROR = "Fatal Python error"
 _FATAL = (Signals.SIGILL, Signals.SIGBUS, Signals.SIGFPE, Signals.SIGSEGV, Signals.SIGABRT)
 
 
@@ -90,7 +91,8 @@ def _failure(file: str, lines: tuple[str, ...]) -> Failure:
             is_shared=rank is None,
         )
     )
-    if words_of(failure).raised is None:
+    tells_signal = any(_FATAL_ERROR in line for line in lines)
+    if tells_signal and words_of(failure).raised is None:
         ends = (replace(failure, status=ExitStatus(None, signal)) for signal in _FATAL)
         return next(filter(fatal_error, ends), failure)
     return failure

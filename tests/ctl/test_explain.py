@@ -310,9 +310,9 @@ def _bytes_read() -> int:
 @pytest.mark.parametrize("letter", ["A", "[", " ", "\x1b", ":", "1"])
 def test_a_line_of_one_character_costs_no_more_than_others(tmp_path, letter):
     path = log(tmp_path, "a.log", letter * 10_000_000)
-    began = time.monotonic()
+    began = time.process_time()  # of CPU: others are on the machine, too
     ctl("explain", str(path))
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 2
 
 
 def test_nothing_that_a_terminal_obeys_is_printed(tmp_path):
