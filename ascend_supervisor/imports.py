@@ -137,6 +137,8 @@ def _event(sentence: str, code: int) -> str:
             "account": None,
             "percent_training": None,
             "trained": None,
+            "diagnosis": None,
+            "explained": None,
         }
     )
 
