@@ -15,6 +15,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import anyio
 
+from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import TICK_SECONDS, RunningTime
 from ascend_supervisor.tasks.threads import start_thread
 
@@ -145,6 +146,8 @@ class Writer(Generic[Item]):
 SETTLE_SECONDS = 0.02
 """The thread waits this long before it writes, so that changes are written together."""
 
+LAST_SECONDS, AGAIN_SECONDS = 1.0, 0.1
+
 Latest = TypeVar("Latest")
 
 IsThere = Callable[[], bool]
@@ -163,6 +166,7 @@ class LatestFile(Generic[Latest]):
         self._write_content = write
         self._failed = failed
         self._failing = False
+        self._is_scarce = False
         self._finishing = threading.Event()
         self._writer: Writer[IsThere | None] = Writer(self._write, name)
         self._latest: Latest
@@ -185,8 +189,16 @@ class LatestFile(Generic[Latest]):
                 self._writer.put(is_there)
 
     async def finish(self) -> bool:
-        """Wait until the newest content is written; False when the disk does not answer."""
+        """Wait until the newest content is written; False when the disk does not answer.
+
+        What fails because something is scarce is tried again for LAST_SECONDS: others that finish
+        at the same time may have had the last descriptor.
+        """
         self._finishing.set()
+        with anyio.move_on_after(LAST_SECONDS):
+            while await self._writer.below(0) and self._is_scarce:
+                await anyio.sleep(AGAIN_SECONDS)
+                self._writer.put(None)
         return await self._writer.below(0)
 
     def _write(self, is_there: IsThere | None) -> None:
@@ -201,7 +213,7 @@ class LatestFile(Generic[Latest]):
             self._written = None
             if not self._failing:
                 self._failed(error)
-            self._failing = True
+            self._failing, self._is_scarce = True, scarcity(error) is not None
         else:
             self._written = content
-            self._failing = False
+            self._failing = self._is_scarce = False

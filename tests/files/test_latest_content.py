@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -95,3 +96,23 @@ async def test_what_could_not_be_written_is_tried_again_and_told_once(latest, di
     assert await latest.finish()
     assert disk.path.read_bytes() == b"content"
     assert len(disk.complaints) == 1
+
+
+@pytest.mark.parametrize(
+    ("lacking", "writes"), [(errno.EMFILE, 3), (errno.ENFILE, 3), (errno.ENOSPC, 1)]
+)
+async def test_the_last_content_waits_for_a_descriptor_that_another_one_has(disk, lacking, writes):
+    calls: list[bytes] = []
+
+    def write(content: bytes) -> None:
+        calls.append(content)
+        if len(calls) < 3:
+            raise OSError(lacking, "lacking")
+        disk.write(content)
+
+    latest = LatestFile(write, disk.complaints.append, "a file")
+    latest.put(b"the end")
+    assert await latest.finish()
+    assert len(calls) == writes
+    assert disk.path.exists() is (writes == 3)
+    assert [error.errno for error in disk.complaints] == [lacking]
