@@ -138,7 +138,8 @@ def _told(words: LastWords, raised: Sequence[str]) -> Iterator[_Known]:
 def _first(found: Sequence[_Known]) -> _Known:
     """What led to what stands nearest to the end, as far as the rest of ``found`` tells."""
     nearest = min(found, key=lambda one: one.order)
-    causes = [one for one in found if nearest.row.id in consequences([one.row.id])]
+    others = [one for one in found if one.row.id != nearest.row.id]
+    causes = [one for one in others if nearest.row.id in consequences([one.row.id])]
     return _first(causes) if causes else nearest
 
 
