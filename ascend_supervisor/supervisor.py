@@ -75,9 +75,13 @@ class End(Struct, frozen=True):
     def told_in(self, language: Language) -> End:
         """The same end, in which the cause is explained, unless its own words do that."""
         event = self.event
-        if event.diagnosis is None or (event.diagnosis.text in event.reason and language == "en"):
+        known = event.diagnosis
+        if known is None:
             return self
-        return replace(self, event=replace(event, explained=event.diagnosis.told(language)))
+        is_told = known.text in event.reason and known.remedy in event.reason
+        if is_told and language == "en":
+            return self
+        return replace(self, event=replace(event, explained=known.told(language)))
 
     def with_account(self, kept: KeptAccount) -> End:
         """The same end with the account of the time, if any step was told."""
@@ -110,7 +114,7 @@ def exit_by(stop: Stop, generations: int, ended: Ended | None, start: Start | No
         generations,
         text,
         peers_server=stop.server,
-        diagnosis=diagnosis(cause) if stop.exit_code else None,
+        diagnosis=diagnosis(cause, ended) if stop.exit_code else None,
     )
     is_told = isinstance(cause, Failure) or not stop.exit_code
     return End(event, None if is_told else text, stop.is_retryable, start)
@@ -229,7 +233,9 @@ async def _stop(job: Job) -> Decision:
 async def _back_off(job: Job, restart: Restart, ended: Ended) -> None:
     """Wait before the next generation, unless a signal to stop comes first."""
     cause = restart.cause or cause_in_short(ended)
-    known = None if restart.cause else diagnosis(root_cause(ended))
+    known = diagnosis(root_cause(ended), ended)
+    if restart.cause and known is not None and known.is_consequence:
+        known = None  # that cause is on another server
     seconds = max(restart.delay, job.release)
     left = restart.budget.left(job.clock.now())
     counted = _by_cluster(restart.cluster)
@@ -276,7 +282,7 @@ def _generation_ended(
         cause=headline(outcome.reason) if isinstance(outcome, Fault) else "",
         step=ended.reached.step,
         steps_lost=None if isinstance(outcome, Completed) else ended.reached.lost,
-        diagnosis=diagnosis(failure),
+        diagnosis=diagnosis(root_cause(ended), ended),
     )
 
 

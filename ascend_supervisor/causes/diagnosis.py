@@ -26,7 +26,7 @@ class Diagnosis(Struct, frozen=True):
     remedy_zh: str
     layer: Layer
     is_consequence: bool
-    rank: Annotated[int, Meta(ge=0)] | None = None
+    rank: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     see: str = ""
 
     def told(self, language: Language) -> str:

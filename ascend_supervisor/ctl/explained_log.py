@@ -71,15 +71,22 @@ def _last_generation(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for line in lines[begin:] if not line.startswith(f"{OURS} "))
 
 
+def _rank_in(file: str) -> int | None:
+    """By its name, or by that of a directory of one rank, such as ``rank_3``."""
+    *directories, name = file.split("/")
+    inside = filter(None, map(_RANK.fullmatch, directories))
+    found = _RANK.findall(name) or [directory[1] for directory in inside]
+    return int(found[-1]) if found else None
+
+
 def _failure(file: str, lines: tuple[str, ...]) -> Failure:
     """As an uncaught exception ends a process, or a signal that it tells of itself."""
     speakers = {(line.rank, line.mark) for line in lines_of(lines)} - {(None, "")}
     ranks = {rank for rank, _ in speakers if rank is not None}
-    in_name = _RANK.findall(file)
     if len(speakers) > 1 or len(ranks) < len(speakers):
         rank = None
     else:
-        rank = int(in_name[-1]) if in_name else min(ranks, default=None)
+        rank = min(ranks, default=_rank_in(file))
     failure = by_launchers_word(
         Failure(
             name="the process" if rank is None else f"rank {rank}",

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 MOST_NAMED = 8
 """Of ranks, and of servers."""
+QUOTED = "the last lines of"
+"""What the lines of a failed rank are announced with."""
 EXACT_SECONDS = 120.0
 """Longer times are told in whole minutes."""
 

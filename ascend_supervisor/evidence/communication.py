@@ -69,8 +69,9 @@ _WORDS = (
 _TOLD = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS)
 
 _HOST = r"(?P<host>[0-9A-Za-z.:_-]{1,64})"
-_RANK = "(?P<ranks>[0-9]+)"
-_DEVICE = "(?P<device>[0-9]+)"
+_RANK = "(?P<ranks>[0-9]{1,7})(?![0-9])"
+"""A longer number is none: HCCL prints 4294967295 for a rank that it does not know."""
+_DEVICE = "(?P<device>[0-9]{1,7})(?![0-9])"
 _PEERS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -81,7 +82,7 @@ _PEERS = tuple(
         rf"[Rr]emote[ _][Rr]ank(?:id)?:? ?\[?{_RANK}",
         rf"Waiting peer rank: {_RANK}",
         rf"send/recv from rank {_RANK}",
-        r"Ranks? (?P<ranks>[0-9]+(?:, [0-9]+){0,20}) failed to pass monitoredBarrier",
+        r"Ranks? (?P<ranks>[0-9]{1,7}(?:, [0-9]{1,7}){0,20}) failed to pass monitoredBarrier",
         rf"peer \[{_HOST}\]",
         rf"error \[{_HOST}\]:[0-9]+: ",
     )

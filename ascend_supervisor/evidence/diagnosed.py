@@ -12,7 +12,7 @@ from ascend_supervisor.causes.cause import Blame, CauseRow
 from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
 from ascend_supervisor.causes.scan import matches
 from ascend_supervisor.causes.table import CAUSES, consequences
-from ascend_supervisor.evidence.cann_codes import logged_code, spoken_code
+from ascend_supervisor.evidence.cann_codes import is_cause, logged_code, spoken_code
 from ascend_supervisor.evidence.communication import LOST, loss, peer
 from ascend_supervisor.evidence.last_words import LastWords, words_of
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
@@ -55,13 +55,16 @@ def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None
     ``plog``: lines from the end of CANN's own log of the rank. They count where nothing that the
     rank has printed is known, or where they tell what has led to it.
     """
-    if failure.oom_killed or failure.memory is not None:
-        return _row(OUT_OF_MEMORY, failure)
+    if failure.oom_killed:
+        return diagnosis_by(CAUSES[OUT_OF_MEMORY], failure.rank)
     if failure.reason is not None:
-        return _row(LOST, failure)
-    if failure.status.signal in _FROM_OUTSIDE:
-        return None
-    shown = shown_cause(failure, plog)
+        return diagnosis_by(CAUSES[LOST], None)
+    number = failure.status.signal
+    shown = None if number in _FROM_OUTSIDE else shown_cause(failure, plog)
+    # Memory ran out in this generation, perhaps long before: words come first.
+    may_be_memory = failure.memory is not None and number in {None, Signals.SIGKILL}
+    if may_be_memory and (shown is None or shown.diagnosis.id in consequences([OUT_OF_MEMORY])):
+        return diagnosis_by(CAUSES[OUT_OF_MEMORY], failure.rank)
     return None if shown is None else shown.diagnosis
 
 
@@ -69,9 +72,9 @@ def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None
     """The cause that the words of ``failure`` show, whatever else is known of it."""
     words = words_of(failure)
     errors = [line[:LINE_CHARACTERS] for line in plog if _ERROR in line][-MOST_ERRORS:]
-    all_found = _candidates(words, _raised(words, failure), errors)
-    found = [one for one in all_found if _may_be(one.row, words, failure)]
+    found = list(_candidates(words, _raised(words, failure), errors))
     found += _warned(words.lines[-_LAST_LINES:], {one.row.id for one in found})
+    found = [one for one in found if _may_be(one.row, words, failure)]
     if not found:
         return None
     known = _first(found)
@@ -79,8 +82,8 @@ def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None
         named = words.loss.where if words.loss is not None else peer(words.lines) or peer(errors)
         told = pointed_at(named or Suspect(), diagnosis_by(known.row, None))
     else:
-        rank = words.rank if words.rank is not None else failure.rank
-        told = diagnosis_by(known.row, rank)
+        worker = failure.worker.rank if failure.worker is not None else failure.rank
+        told = diagnosis_by(known.row, words.rank if words.rank is not None else worker)
     return ShownCause(told, known.line)
 
 
@@ -90,13 +93,6 @@ def pointed_at(suspect: Suspect, diagnosis: Diagnosis) -> Diagnosis:
         return diagnosis
     remedy, remedy_zh = f"look at {suspect}", f"查看{suspect.zh}"
     return replace(diagnosis, remedy=remedy, remedy_zh=remedy_zh, rank=suspect.rank)
-
-
-def _row(id_: str, failure: Failure) -> Diagnosis | None:
-    row = CAUSES.get(id_)
-    if row is None:
-        return None
-    return diagnosis_by(row, None if row.blame is Blame.CONSEQUENCE else failure.rank)
 
 
 def _raised(words: LastWords, failure: Failure) -> Sequence[str]:
@@ -110,26 +106,26 @@ def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) ->
     """In an exception what weighs most comes first, in an output the last, in a plog the first."""
     for match in matches(raised, "exception", CAUSES.values()):
         yield _Known(match.cause, (0, -match.weight, match.line), raised[match.line])
-    yield from _told(words, raised)
+    code = logged_code(plog)
+    yield from _told(words, raised, code)
     end = without_warnings(words.lines[-_LAST_LINES:])
     for match in matches(end, "output", CAUSES.values()):
         yield _Known(match.cause, (1, -match.line, -match.weight), end[match.line])
     for match in matches(plog, "plog", CAUSES.values()):
         yield _Known(match.cause, (2, match.line, -match.weight), plog[match.line])
-    code = logged_code(plog)
     if code is not None and code in CAUSES:
         shows = (line for line in plog if logged_code((line,)) == code)
         yield _Known(CAUSES[code], (2, 0, 0), next(shows, ""))
 
 
-def _told(words: LastWords, raised: Sequence[str]) -> Iterator[_Known]:
-    """What CANN's code and the loss of a peer say."""
+def _told(words: LastWords, raised: Sequence[str], logged: str | None) -> Iterator[_Known]:
+    """What CANN's code and the loss of a peer say; nobody is lost if its own log has the cause."""
     order = (0, -_CODE_WEIGHT, 0) if raised else (1, 0, 0)
     lines = (*raised, *words.lines)
     if words.code is not None and words.code in CAUSES:
         shows = (line for line in lines if spoken_code((line,)) == words.code)
         yield _Known(CAUSES[words.code], order, next(shows, ""))
-    lost = None if words.is_own else words.loss
+    lost = None if words.is_own or is_cause(words.code) or is_cause(logged) else words.loss
     if lost is not None and lost.id in CAUSES:
         shows = (line for line in lines if loss((line,)) is not None)
         yield _Known(CAUSES[lost.id], order, next(shows, ""))

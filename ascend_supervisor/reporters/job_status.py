@@ -179,7 +179,7 @@ def after(
     changed = _changed(status, event)
     if isinstance(event, StandbysReady):
         changed = replace(changed, standbys=StandbyStatus(event.standbys, event.memory_bytes))
-    if isinstance(event, (GenerationEnded, RestartScheduled, SupervisorExited)):
+    if isinstance(event, (GenerationEnded, SupervisorExited)):
         changed = replace(changed, diagnosis=event.diagnosis)
     if at is not None:
         known = _generations_after(status.generations, event, at)

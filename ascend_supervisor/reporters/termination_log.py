@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
+from ascend_supervisor.events.words import QUOTED
 from ascend_supervisor.files.regular_file import close_quietly, open_regular_file, open_to_write
 from ascend_supervisor.imports import mark_refusal, tells_refusal
 
@@ -44,10 +45,18 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
 
 
 def text_of(cause: str, before: str | None = None, after: str | None = None) -> bytes:
-    """``cause`` as the file holds it, between two lines that are kept whole."""
+    """``cause`` as the file holds it, between two lines that are kept whole.
+
+    If there is no room, the earliest of the rank's lines are left out, then the end.
+    """
     first, last = (b"" if line is None else _line_of(line) for line in (before, after))
     room = max(0, MOST_BYTES - len(first) - len(last))
+    head, title, rest = cause.partition(f"\n{QUOTED}")
+    place, *lines = rest.split("\n")
     text = _line_of(cause)
+    while len(text) > room and len(lines) > 1:
+        del lines[0]
+        text = _line_of("\n".join((f"{head}{title}{place}", *lines)))
     if len(text) > room:
         text = text[: room - 1].decode(errors="ignore").encode() + b"\n"
     return first + text + last

@@ -153,7 +153,9 @@ async def examination(death: Death, known: Circumstances) -> Failure:
 
 
 def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str]) -> Failure:
-    found = explained(failure, plog)
+    said = diagnosis_of(failure)
+    is_clear = said is not None and not said.is_consequence
+    found = explained(failure, () if is_clear else plog)
     found = replace(found, diagnosis=diagnosis_of(found, plog))
     if found.is_shared:
         return among_workers(found, set(known.ranks.values()) or set(known.local_ranks))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.causes.diagnosis import Diagnosis
+from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
+from ascend_supervisor.events.words import QUOTED
 from ascend_supervisor.outcome import (
     Crashed,
     Ended,
@@ -62,13 +63,38 @@ def cause_first(cause: Failure | str | None, reason: str) -> str:
     return reason if not first or first in reason else f"{headline(first)}; {reason}"
 
 
-def diagnosis(cause: Failure | str | None) -> Diagnosis | None:
-    """What the table of causes knows of it, also where nobody has looked yet."""
-    if not isinstance(cause, Failure) or cause.diagnosis is not None:
-        return cause.diagnosis if isinstance(cause, Failure) else None
+def diagnosis(cause: Failure | str | None, ended: Ended | None) -> Diagnosis | None:
+    """What the table of causes knows of it; ``ended`` is the generation here.
+
+    The failure here was looked at. Of one that another server has told, the id counts, and no
+    other word; if that server had not looked either, the lines of a rank that has them alone.
+    """
+    if not isinstance(cause, Failure):
+        return None
+    here = None if ended is None else _failure_here(ended)
+    if here is not None and _is_same(here, cause):
+        return here.diagnosis
+    from ascend_supervisor.causes.table import CAUSES  # noqa: PLC0415  (see late_imports)
     from ascend_supervisor.evidence.diagnosed import diagnosis_of  # noqa: PLC0415
 
-    return diagnosis_of(cause)
+    if cause.diagnosis is not None:
+        row = CAUSES.get(cause.diagnosis.id)
+        return None if row is None else diagnosis_by(row, cause.diagnosis.rank)
+    return None if cause.is_shared else diagnosis_of(cause)
+
+
+def _failure_here(ended: Ended) -> Failure | None:
+    match ended.outcome:
+        case Crashed(failure=failure) | Interrupted(failure=Failure() as failure):
+            return failure
+        case _:
+            return None
+
+
+def _is_same(one: Failure, other: Failure) -> bool:
+    return (one.generation, one.name, one.status, one.log) == (
+        *(other.generation, other.name, other.status, other.log),
+    )
 
 
 def _said(failure: Failure) -> str | None:
@@ -101,7 +127,7 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
     log = printable(failure.log)
     if not lines:
         return _within(f"{head}\nit wrote nothing to its log, {log}", MOST_BYTES)
-    title = f"\nthe last lines of {log}:"
+    title = f"\n{QUOTED} {log}:"
     while lines and _size("\n  ".join((head, title, *lines))) > MOST_BYTES:
         lines = lines[1:]
     return _within("\n  ".join((head + title, *lines)), MOST_BYTES)

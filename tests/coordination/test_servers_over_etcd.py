@@ -31,7 +31,7 @@ from ascend_supervisor.supervisor import Broken
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.coordination.followed_cluster.test_three_servers import FOUND, SERVERS
 from tests.etcd.servers import EtcdServer
-from tests.plays import Act, Stage, crash, finish, train
+from tests.plays import Act, Stage, crash, failure, finish, train
 
 TTL, FENCE, TIMEOUT = 2.0, 15.0, 60.0
 READS = pytest.mark.parametrize("few", [FEW, 1])
@@ -120,6 +120,21 @@ async def test_when_all_ranks_of_all_servers_end_with_0_the_job_is_done(etcd, fe
     ends = await supervised(stages)
     assert {end.exit_code for end in ends.values()} == {0}
     assert etcd.control("get", "--prefix", "--keys-only", "/ascend-supervisor/job/server") == ""
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_the_cause_on_one_server_is_told_on_all_where_its_lines_are_its_own(etcd, is_shared):
+    """The server that has it looks itself, which is not played here."""
+    servers = Servers(etcd, RestartBudget(0))
+
+    async def busy(life: Life) -> Outcome:
+        await servers.all_have_started(life)
+        one = failure(life.plan.start.local_ranks[0], life.generation)
+        return Crashed(replace(one, last_lines=("EJ0001: it is busy",), is_shared=is_shared))
+
+    ends = await supervised(servers.play([(train, busy, train)]))
+    known = [end.diagnosis and end.diagnosis.id for _, end in sorted(ends.items())]
+    assert known == [None if is_shared else "EJ0001", None, None if is_shared else "EJ0001"]
 
 
 @READS

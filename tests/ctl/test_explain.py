@@ -102,6 +102,17 @@ def test_the_log_of_a_launcher_with_the_lines_of_all_ranks_tells_whose_the_cause
     assert place.startswith("  rank 2; ")
 
 
+def test_the_mark_of_a_line_comes_before_the_name_of_a_directory(tmp_path):
+    place = tmp_path / "deepseek_rank_8"
+    place.mkdir()
+    log = place / "out.log"
+    frames = "Traceback (most recent call last):", '  File "train.py", line 1, in <module>'
+    lines = (*frames, "KeyError: 'labels'")
+    log.write_text("".join(f"[rank1]: {line}\n" for line in lines))
+    found = ctl("explain", "--json", str(log))
+    assert '"rank": 1' in found.stdout
+
+
 def test_of_a_log_of_several_generations_the_last_one_counts(tmp_path):
     begins = "[ascend_supervisor] 2026-11-26T10:00:00.000000+00:00 generation {} of rank 0 begins\n"
     text = f"{begins.format(0)}{FULL}{begins.format(1)}{LINK}"

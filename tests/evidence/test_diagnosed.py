@@ -11,7 +11,7 @@ from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.evidence.communication import _WHAT
 from ascend_supervisor.evidence.diagnosed import OUT_OF_MEMORY, diagnosis_of
-from ascend_supervisor.outcome import ExitStatus, Failure
+from ascend_supervisor.outcome import ExitStatus, Failure, Worker
 
 LINK = (
     "EI0006: Getting socket times out. Reason: Remote Rank did not send the data in time, "
@@ -119,3 +119,31 @@ def test_a_warning_tells_the_cause_where_it_has_led_to_the_end():
 
 def test_what_a_logger_marks_as_information_is_no_failure():
     assert diagnosis_of(failure(NO_LIBRARY.replace("WARNING", "INFO"), "bye", status=3)) is None
+
+
+@pytest.mark.parametrize("number", ["4294967295", "9" * 30])
+def test_a_number_that_no_rank_has_is_none(number):
+    found = told(failure(f"EI0006: Getting socket times out, remote rank:[{number}]"))
+    assert found.rank is None
+    assert number not in found.remedy
+
+
+def test_memory_that_ran_out_comes_after_words_that_tell_another_cause():
+    raised = raising("ValueError: bad value")
+    assert told(failure(*raised, memory="memory ran out")).layer == "user"
+    killed = raising("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.")
+    assert told(failure(*killed, memory="memory ran out")).id == "oom-killed"
+    assert diagnosis_of(failure("bye", memory="memory ran out", status=-15)) is None
+
+
+def test_a_lost_peer_comes_after_the_cause_in_the_ranks_own_plog():
+    lost = raising(
+        "RuntimeError: [gloo/transport/tcp/pair.cc:1] Connection closed by peer [10.0.0.7]"
+    )
+    assert told(failure(*lost)).id == "lost-peer"
+    assert told(failure(*lost), [ERROR + "EL0004: out of memory"]).id == "EL0004"
+
+
+def test_of_what_a_rank_has_started_itself_the_worker_is_named():
+    one = failure(*raising("ValueError: bad"), worker=Worker(1, ExitStatus(1)), is_shared=True)
+    assert told(replace(one, rank=None, name="the command")).rank == 1

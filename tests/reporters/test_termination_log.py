@@ -58,6 +58,19 @@ def test_the_explanation_and_the_account_are_kept_whole_where_the_cause_is_cut()
     assert (lines[0], lines[-1]) == ("磁盘已满", "trained")
 
 
+def test_where_there_is_no_room_the_last_line_of_the_rank_is_kept():
+    lines = [f"  line {number} {'x' * 190}" for number in range(19)]
+    cause = "\n".join((CAUSE, "the last lines of /log/rank-3.txt:", *lines, "  the error"))
+    assert len(cause) < 4096
+    event = SupervisorExited(1, "no restarts", 1, cause, explained="很" * 200, trained="trained")
+    (text,) = told(event)
+    found = text.decode().splitlines()
+    assert len(text) <= 4096
+    assert found[:3] == ["很" * 200, CAUSE, "the last lines of /log/rank-3.txt:"]
+    assert found[3].startswith("  line ")
+    assert found[-2:] == ["  the error", "trained"]
+
+
 @pytest.mark.parametrize("before", [None, b"", b"short", b"x" * 4096])
 def test_the_file_holds_the_text_whatever_it_held(tmp_path, before):
     path = tmp_path / "termination-log"

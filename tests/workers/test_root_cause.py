@@ -10,6 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.diagnosis import diagnosis_by
+from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
@@ -25,6 +27,7 @@ from ascend_supervisor.outcome import (
 from ascend_supervisor.workers.root_cause import (
     cause_first,
     cause_in_short,
+    diagnosis,
     failure_text,
     root_cause,
 )
@@ -311,3 +314,24 @@ def test_a_reason_fits_as_well(outcome):
     assert isinstance(text, str)
     size = len(text.encode())
     assert size <= MOST_BYTES
+
+
+BUSY = ("EJ0001: busy",)
+
+
+def test_the_failure_here_was_looked_at_and_of_another_server_only_the_id_counts():
+    known = diagnosis_by(CAUSES["EJ0001"], 3)
+    mine = Failure("rank 3", 3, 0, ExitStatus(1), 1.0, last_lines=BUSY)
+    ended = Ended(Crashed(mine), 1.0)
+    assert diagnosis(mine, ended) is None
+    assert diagnosis(replace(mine, last_lines=()), ended) is None
+    looked = Ended(Crashed(replace(mine, diagnosis=known)), 1.0)
+    assert diagnosis(mine, looked) == known
+    theirs = replace(mine, generation=1)
+    assert diagnosis(theirs, looked) == known
+    assert diagnosis(replace(theirs, is_shared=True), looked) is None
+    steering = replace(known, text="\x1b[2J\nroot@host#", layer="user")
+    assert diagnosis(replace(theirs, diagnosis=steering), looked) == known
+    strange = replace(known, id="of-a-later-version")
+    assert diagnosis(replace(theirs, diagnosis=strange), looked) is None
+    assert diagnosis("a sentence", looked) is None
