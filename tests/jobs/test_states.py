@@ -63,8 +63,10 @@ def test_the_failure_is_told_the_same_everywhere(supervised, tmp_path):
     options = ("--standalone", "1", "--termination-log", str(termination))
     job = supervised(*options, *python(source))
     assert job.end() == 3
-    cause = job.events[-1]["root_cause"]
-    assert termination.read_text() == f"{cause}\n"
+    end = job.events[-1]
+    cause = end["root_cause"]
+    assert "[refused-value]" in end["explained"]
+    assert termination.read_text() == f"{end['explained']}\n{cause}\n"
     assert cause.startswith("rank 0 failed first, in generation 0: it exited with status 3 after ")
     assert "\nit raised: ValueError: bad shape\n" in cause
     assert cause.endswith("".join(f"\n  line {number}" for number in range(20, 40)))
