@@ -20,7 +20,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.evidence.blame import explained
+from ascend_supervisor.evidence.blame import CONSEQUENCE, explained
 from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.evidence.others import Other, among_workers, compared
 from ascend_supervisor.evidence.taken_port import taken_port
@@ -156,7 +156,10 @@ def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str]) -> Fa
     said = diagnosis_of(failure)
     is_clear = said is not None and not said.is_consequence
     found = explained(failure, () if is_clear else plog)
-    found = replace(found, diagnosis=diagnosis_of(found, plog))
+    cause = diagnosis_of(found, plog)
+    found = replace(found, diagnosis=cause)
+    if cause is not None and not cause.is_consequence and CONSEQUENCE in (found.meaning or ""):
+        found = replace(found, meaning=None, code=None)  # the sentence must not point elsewhere
     if found.is_shared:
         return among_workers(found, set(known.ranks.values()) or set(known.local_ranks))
     return compared(found, known.others, of_job=known.of_job)

@@ -24,11 +24,11 @@ CONTRADICTED = {
 """Failures whose cause the program looks for in the wrong place. Each is a defect (issue 30)."""
 FLOORS = {
     False: {"blames": 24, "names": 52, "right": 69, "of": 69},
-    True: {"blames": 11, "names": 25, "right": 23, "of": 34},
+    True: {"blames": 11, "names": 25, "right": 33, "of": 34},
 }
 """How many failures the program knew when this was written, of the seen and of the unseen. They may
 only rise."""
-MOST_WRONG = {False: 0, True: 6}
+MOST_WRONG = {False: 0, True: 0}
 """How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 
 
