@@ -22,9 +22,6 @@ from ascend_supervisor.evidence.statement import last_line, statement
 from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import Failure
 
-CONSEQUENCE = "a consequence"
-"""What a sentence says that points at another rank."""
-
 
 def blame(failure: Failure) -> Blame:
     """Where the cause of ``failure`` is, as far as its own words tell."""
@@ -89,9 +86,9 @@ def _meaning(
     if code is not None and is_consequence(code):
         where = peer(words.lines) or peer(plog) or Suspect()
         name = name_of(code, words.lines)
-        return f"{name}: {meaning_of(code)}, {CONSEQUENCE}: look at {where}"
+        return f"{name}: {meaning_of(code)}, a consequence: look at {where}"
     if words.loss is not None and not is_cause(code):
-        return f"{CONSEQUENCE}: {words.loss.what}; look at {words.loss.where}"
+        return f"a consequence: {words.loss.what}; look at {words.loss.where}"
     if code is None:
         return None
     return f"{name_of(code, words.lines)}: {meaning_of(code, words.lines)}"

@@ -20,7 +20,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.evidence.blame import CONSEQUENCE, explained
+from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.evidence.others import Other, among_workers, compared
 from ascend_supervisor.evidence.taken_port import taken_port
@@ -158,7 +159,7 @@ def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str]) -> Fa
     found = explained(failure, () if is_clear else plog)
     cause = diagnosis_of(found, plog)
     found = replace(found, diagnosis=cause)
-    if cause is not None and not cause.is_consequence and CONSEQUENCE in (found.meaning or ""):
+    if cause is not None and not cause.is_consequence and blame(found) is Blame.CONSEQUENCE:
         found = replace(found, meaning=None, code=None)  # the sentence must not point elsewhere
     if found.is_shared:
         return among_workers(found, set(known.ranks.values()) or set(known.local_ranks))

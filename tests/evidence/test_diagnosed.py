@@ -136,6 +136,13 @@ def test_memory_that_ran_out_comes_after_words_that_tell_another_cause():
     assert diagnosis_of(failure("bye", memory="memory ran out", status=-15)) is None
 
 
+def test_a_warning_of_a_lost_peer_is_none_in_a_job_of_one_rank():
+    warned = "[WARNING] serverId[192.0.2.10], deviceId[0], Heartbeat Lost Occurred"
+    synced = "rtStreamSynchronize execute failed, reason=[the model stream execute failed]"
+    assert told(failure(warned, synced)).id == "hccl-heartbeat-lost"
+    assert told(failure(warned, synced, is_alone=True)).id == "model-stream-failed"
+
+
 def test_a_lost_peer_comes_after_the_cause_in_the_ranks_own_plog():
     lost = raising(
         "RuntimeError: [gloo/transport/tcp/pair.cc:1] Connection closed by peer [10.0.0.7]"

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.diagnosis import diagnosis_by
+from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.cluster import ClusterIncident
 from ascend_supervisor.events.control import ControlRequested
@@ -306,6 +308,15 @@ def test_standbys_are_there_until_the_next_generation_starts():
     assert states[-1].standbys == StandbyStatus(8, 6_518_300_672)
     report(GenerationStarted(1, 0))
     assert states[-1].standbys is None
+
+
+def test_the_cause_of_the_latest_failure_stays_while_ranks_run_again():
+    """Also where another server has told it, and this restart says nothing of it."""
+    known = diagnosis_by(CAUSES["EJ0001"], 3)
+    failed = replace(ended(0, "restart"), diagnosis=known)
+    running = (GenerationStarted(0, 1), failed, RESTART, GenerationStarted(1, 0))
+    assert with_times(*running).diagnosis == known
+    assert with_times(*running, ended(1, "restart")).diagnosis is None
 
 
 def test_generations_are_listed_with_their_times_and_causes():
