@@ -160,7 +160,7 @@ class MindSporeWords(Struct, frozen=True):
 
 
 _ENDS_ITSELF = "Kill this process with SIGTERM."
-_MISSED = re.compile(r"The node: (\d+) is timed out\.", re.ASCII)
+_MISSED = re.compile(r"The node: (\d{1,7}) is timed out\.", re.ASCII)
 
 
 def words(table: RankTable, here: Here, boot: Boot) -> MindSporeWords:

@@ -239,5 +239,7 @@ class LostServer(Struct, frozen=True):
 
 _LOST = re.compile(r"ascend_supervisor: (.* was lost: .*)")
 _RULE = re.compile(r"-{20,}")
-_SIGNALLED = re.compile(r"process rank (\d+) with PID \d+ on node .* exited on\s+signal (\d+)")
-_EXITED = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)")
+_SIGNALLED = re.compile(
+    r"process rank (\d{1,7}) with PID \d+ on node .* exited on\s+signal (\d{1,3})(?!\d)"
+)
+_EXITED = re.compile(r"Process name: \[\[\d+,\d+\],(\d{1,7})\]\s+Exit code:\s+(\d{1,10})(?!\d)")

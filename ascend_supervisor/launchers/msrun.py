@@ -180,8 +180,10 @@ class MsrunTestimony(Struct, frozen=True):
         return None
 
 
-_NAMED = re.compile(r"Worker process (\d+) exit with exception\. Error code: (-?\d+)", re.ASCII)
-_LOG = re.compile(r"worker_(\d+)\.log", re.ASCII)
+_NAMED = re.compile(
+    r"Worker process (\d{1,10}) exit with exception\. Error code: (-?\d{1,10})(?!\d)", re.ASCII
+)
+_LOG = re.compile(r"worker_(\d{1,7})\.log", re.ASCII)
 
 
 def _rank_of(exhibit: Exhibit) -> int | None:

@@ -127,3 +127,13 @@ def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     """``environ`` with ``changes``; None removes a variable."""
     merged: dict[str, str | None] = {**environ, **changes}
     return {name: value for name, value in merged.items() if value is not None}
+
+
+MOST_DIGITS = 7
+"""Of a rank; a longer number is none."""
+
+
+def rank_in(environ: Mapping[bytes, bytes]) -> int | None:
+    """The rank that the environment of a process names, in whatever way its launcher does."""
+    told = environ.get(b"RANK_ID") or environ.get(b"RANK") or b""
+    return int(told) if told.isdigit() and len(told) <= MOST_DIGITS else None

@@ -98,8 +98,8 @@ _HAD_ARRIVED = re.compile(r"store\.\w+\(\[?last_member_key")
 """In the traceback, since torch.distributed.elastic.utils.store lets the first server end first."""
 LATE_SECONDS = 3.0
 """How much later a busy server may look; 0.4 s were measured with five processes for each core."""
-_RANK = re.compile(r"\s*rank\s*: (\d+) \(local_rank: (\d+)\)", re.ASCII)
-_EXIT = re.compile(r"\s*exitcode\s*: (-?\d+) \(pid: \d+\)", re.ASCII)
+_RANK = re.compile(r"\s*rank\s*: (\d{1,7}) \(local_rank: (\d{1,7})\)", re.ASCII)
+_EXIT = re.compile(r"\s*exitcode\s*: (-?\d{1,10}) \(pid: \d+\)", re.ASCII)
 _SPOKEN = re.compile(
     r"[EW]\d{4} .*torch/distributed/elastic/|.*ChildFailedError|WARNING:torch\.dis"
 )

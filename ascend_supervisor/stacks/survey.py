@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
+from ascend_supervisor.launchers.process_spec import rank_in
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.processes import proc
@@ -74,8 +75,8 @@ def _told(pid: int) -> _Told | None:
     if stat is None or stat.is_dead or stat.state == STUCK:  # its environment may not be readable
         return None
     environ = proc.environ(pid)
-    rank = environ.get(b"RANK_ID") or environ.get(b"RANK") or b""
-    return _Told(int(rank), environ.get(b"LOCAL_RANK")) if rank.isdigit() else None
+    rank = rank_in(environ)
+    return None if rank is None else _Told(rank, environ.get(b"LOCAL_RANK"))
 
 
 def subjects_of(life: Life) -> tuple[Subject, ...]:

@@ -15,7 +15,7 @@ from ascend_supervisor.errors import (
     Unavailable,
 )
 from ascend_supervisor.files.regular_file import reason_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
+from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, rank_in
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.affinity import bind, cpus_of, given_to_children
@@ -177,10 +177,9 @@ class Process:
         """The ranks of a launcher's live workers, by pid, as far as they are known."""
         ranks = {}
         for pid in self.workers():
-            told = environ(pid.number)
-            rank = told.get(b"RANK_ID") or told.get(b"RANK") or b""
-            if rank.isdigit():
-                ranks[pid.number] = int(rank)
+            rank = rank_in(environ(pid.number))
+            if rank is not None:
+                ranks[pid.number] = rank
         return ranks
 
     def workers(self) -> set[Pid]:
