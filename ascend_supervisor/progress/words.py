@@ -36,20 +36,14 @@ def account_sentence(kept: KeptAccount) -> str:
         for seconds, words in sorted(losses, key=lambda loss: -loss[0])
         if seconds >= max(SMALL_SHARE * rest, 1.0)
     ]
-    if not told:
-        return trained
-    return f"{trained}; {_thieves(kept)}: {', '.join(told)}"
+    return f"{trained}; the rest: {', '.join(told)}{_counts(kept)}" if told else trained
 
 
-def _thieves(kept: KeptAccount) -> str:
-    restarts = max(kept.generations - 1, 0)
-    found = [_number_of(restarts, "restart")] if restarts else []
-    found += [_number_of(kept.hangs, "hang")] if kept.hangs else []
-    return f"{' and '.join(found)} took the rest" if found else "the rest"
-
-
-def _number_of(number: int, one: str) -> str:
-    return f"a {one}" if number == 1 else counted(number, one)
+def _counts(kept: KeptAccount) -> str:
+    """Not every second of the rest is theirs: there is a first start, and a first wait, too."""
+    found = ((kept.generations - 1, "restart"), (kept.hangs, "hang"))
+    told = ", ".join(counted(number, one) for number, one in found if number > 0)
+    return f" ({told})" if told else ""
 
 
 def training_line(

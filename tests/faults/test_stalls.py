@@ -71,7 +71,7 @@ def test_a_hang_by_the_steps_ends_the_generation_and_is_in_the_account(fast):
     end = job.events[-1]
     assert LIMIT <= end["account"]["stalled"] < 2 * LIMIT  # also while the machine was busy
     assert "until hangs were noticed" in end["msg"]
-    assert "a restart and a hang took the rest" in end["msg"]
+    assert "(1 restart, 1 hang)" in end["msg"]
 
 
 def test_a_stall_is_told_and_ends_nothing(fast, place):

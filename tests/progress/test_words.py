@@ -27,25 +27,25 @@ def test_the_account_names_what_took_the_rest_the_largest_first():
         waiting=6 * MINUTE,
     )
     assert account_sentence(account) == (
-        "trained 92.1 % of 11 h 20 min; 2 restarts and a hang took the rest: 22 min trained again, "
-        "14 min until hangs were noticed, 12 min of start, 6 min of waiting"
+        "trained 92.1 % of 11 h 20 min; the rest: 22 min trained again, 14 min until hangs were "
+        "noticed, 12 min of start, 6 min of waiting (2 restarts, 1 hang)"
     )
 
 
 @pytest.mark.parametrize(
     ("generations", "hangs", "words"),
     [
-        (1, 0, "the rest: "),
-        (2, 0, "a restart took the rest: "),
-        (3, 0, "2 restarts took the rest: "),
-        (1, 1, "a hang took the rest: "),
-        (2, 1, "a restart and a hang took the rest: "),
-        (5, 3, "4 restarts and 3 hangs took the rest: "),
+        (1, 0, ""),
+        (2, 0, " (1 restart)"),
+        (3, 0, " (2 restarts)"),
+        (1, 1, " (1 hang)"),
+        (2, 1, " (1 restart, 1 hang)"),
+        (5, 3, " (4 restarts, 3 hangs)"),
     ],
 )
 def test_the_account_counts_restarts_and_hangs(generations, hangs, words):
     account = kept(90.0, generations, hangs, training=0.9 * HOUR, start=0.1 * HOUR)
-    assert account_sentence(account) == f"trained 90 % of 1 h; {words}6 min of start"
+    assert account_sentence(account) == f"trained 90 % of 1 h; the rest: 6 min of start{words}"
 
 
 def test_what_is_small_is_left_out_of_the_account():
