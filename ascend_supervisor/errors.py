@@ -62,6 +62,10 @@ class Unavailable(Refusal):
     is_retryable = True
 
 
+class Unfit(Unavailable):
+    """This server was checked, and a rank would surely fail here."""
+
+
 class CannotWrite(Refusal):
     """A directory or file that must be written cannot be made."""
 

@@ -40,7 +40,7 @@ from ascend_supervisor.progress.words import account_sentence
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop, stopped_by
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.race import every, first
+from ascend_supervisor.tasks.race import beside, every, first
 from ascend_supervisor.untrusted_text import printable
 from ascend_supervisor.workers.generation import Company, LastLook
 from ascend_supervisor.workers.root_cause import (
@@ -163,7 +163,7 @@ async def supervise(job: Job) -> End:
     start: Start | None = None
     generations = 0
     try:
-        async with job.coordinator.joined():
+        async with job.coordinator.joined(), beside(*(probe.keep for probe in job.probes)):
             await _or_stopped(job, job.sweep)
             while True:
                 plan = await _or_stopped(job, partial(_get_ready, job))

@@ -595,8 +595,8 @@ def test_an_event_that_is_waited_for_is_no_process():
 
 
 READ_THEM = ("program.", "settings.")
-READ_THEM_TOO = frozenset({"ctl.finding"})
-"""ascend-supervisorctl reads the same variables, to find the state file."""
+READ_THEM_TOO = frozenset({"ctl.finding", "doctor.server_of_job"})
+"""ascend-supervisorctl reads the same variables, to find the state file, and to check a server."""
 
 
 def know_all_settings(modules: Trees) -> list[str]:

@@ -6,9 +6,7 @@ It is a process of ours like any other: no sweep of ranks ends it, and nothing o
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import PurePath
 from typing import NoReturn
 
@@ -21,12 +19,12 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.json_lines import Origin
+from ascend_supervisor.processes.answer import end_group
 from ascend_supervisor.processes.children import Child
 from ascend_supervisor.processes.kernel import memory_file
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.pipe import Pipe, open_pipe
-from ascend_supervisor.processes.process_groups import ProcessGroups
 from ascend_supervisor.processes.secrets import masked
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.reporters.event_log import lines_log
@@ -146,21 +144,10 @@ class EventCommand:
                 )
             raise
         finally:
-            await _end_group(child)
+            await end_group(child, KILLED_SECONDS)
             guardian.ended(leader)
         output.read()
         return status
-
-
-async def _end_group(child: Child) -> None:
-    if child.returncode is None:
-        with suppress(OSError):  # it runs as another user
-            os.killpg(child.pid, signal.SIGKILL)
-        with anyio.move_on_after(KILLED_SECONDS, shield=True):
-            await child.ended()
-    rest = ProcessGroups()
-    rest.add_left_behind(child.pid)
-    rest.send(signal.SIGKILL)
 
 
 def _how(status: int | None) -> str:

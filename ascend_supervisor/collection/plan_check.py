@@ -46,10 +46,18 @@ def add_check(collector: Collector, supervisor: RunningProcess) -> None:
 
 def checking(words: Sequence[str]) -> list[str] | None:
     """The command line of a supervisor with --check; None if it is none of ours."""
+    arguments = arguments_of(words)
+    if arguments is None:
+        return None
+    return [*words[: len(words) - len(arguments)], *CHECK, *arguments]
+
+
+def arguments_of(words: Sequence[str]) -> Sequence[str] | None:
+    """What a supervisor with this command line reads; None if it is none of ours."""
     for index, word in enumerate(words[:10]):
         is_module = word == MODULE and index and words[index - 1] == "-m"
         if is_module or word.rpartition("/")[2] == SCRIPT:
-            return [*words[: index + 1], *CHECK, *words[index + 1 :]]
+            return words[index + 1 :]
     return None
 
 

@@ -111,7 +111,9 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
     _add_language(status)
     health = add("health", "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)")
     ready = add("ready", "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)")
-    return [status, health, ready, _add_logs(add), *_add_events(add), _add_collect(add)]
+    doctor = add("doctor", "whether this server is fit for its job, and what to do if it is not")
+    doctor.add_argument("--json", action="store_true", help="the same as an object")
+    return [status, health, ready, _add_logs(add), *_add_events(add), _add_collect(add), doctor]
 
 
 def _add_events(add: Any) -> list[ArgumentParser]:

@@ -252,6 +252,14 @@ def _collect(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     return 0
 
 
+def _doctor(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.ctl.server_fitness import as_json, as_text, examined  # noqa: PLC0415
+
+    found = examined(_subject(arguments, environ), environ)
+    out.put(as_json(found) if arguments.json else as_text(found).encode())
+    return found.exit_code
+
+
 def _subject(arguments: Namespace, environ: Mapping[str, str]) -> Collected:
     """The job; where nothing names a state file, there need be none."""
     from ascend_supervisor.ctl.collect import subject_at  # noqa: PLC0415
@@ -300,6 +308,7 @@ COMMANDS: Mapping[str, Command] = {
     "report": _report,
     "explain": _explain,
     "collect": _collect,
+    "doctor": _doctor,
 }
 
 

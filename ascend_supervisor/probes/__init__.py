@@ -11,6 +11,9 @@ from ascend_supervisor.outcome import Fault
 class Probe:
     """A source of reasons to wait or to end; each default does nothing."""
 
+    async def keep(self) -> None:
+        """Goes on beside everything else until the job ends; it may return, and raises nothing."""
+
     async def released(self) -> None:
         """Return when no process holds what a generation needs; no table is known yet.
 

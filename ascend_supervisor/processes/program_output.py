@@ -62,10 +62,8 @@ def output_of(
         trouble = "it has closed its output and runs on"
     _kill(process)
     is_late = bool(trouble) and time.monotonic() >= end
-    if is_late:
-        trouble = f"it was killed: it has not ended within {seconds:g} s"
-    elif not trouble and process.returncode:
-        trouble = _status(process.returncode)
+    if is_late or not trouble:
+        trouble = trouble_of(None if is_late else process.returncode, seconds)
     return ProgramOutput(text, trouble, is_late)
 
 
@@ -100,5 +98,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         _has_ended(process, GONE_SECONDS)
 
 
-def _status(code: int) -> str:
-    return f"it exited with status {code}" if code > 0 else f"it was killed by signal {-code}"
+def trouble_of(status: int | None, seconds: float) -> str:
+    """Why not all is said by a program that ended with ``status``, as that of Popen; else empty.
+
+    None: it was killed after so many ``seconds``.
+    """
+    if status is None:
+        return f"it was killed: it has not ended within {seconds:g} s"
+    if status < 0:
+        return f"it was killed by signal {-status}"
+    return f"it exited with status {status}" if status else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.settings.alert_options import Webhook, read_webhooks
+from ascend_supervisor.settings.alert_options import EventProgram, Webhook, read_webhooks
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.untrusted_text import plain
 from ascend_supervisor.workers.command import check_command
@@ -54,8 +54,15 @@ def file_without_url(settings: Settings, targets: Targets | None) -> str | None:
 def check_event_program(settings: Settings, cwd: PurePath, environ: Mapping[str, str]) -> None:
     """Raise CommandNotFound or CannotExecute if --on-event cannot be executed in ``cwd``."""
     if settings.on_event is not None:
-        word = settings.on_event.words[:1]  # the others may be secrets
-        check_command(ProcessSpec(word, cwd, cwd, title="--on-event"), environ)
+        check_program("--on-event", settings.on_event, cwd, environ)
+
+
+def check_program(
+    option: str, program: EventProgram, cwd: PurePath, environ: Mapping[str, str]
+) -> None:
+    """Raise CommandNotFound or CannotExecute if it cannot be executed in ``cwd``."""
+    word = program.words[:1]  # the others may be secrets
+    check_command(ProcessSpec(word, cwd, cwd, title=option), environ)
 
 
 def _in_file(file: Path) -> Iterator[Webhook]:

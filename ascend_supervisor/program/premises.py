@@ -23,9 +23,10 @@ from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.probes.silence import Limits
-from ascend_supervisor.program.alerts import check_event_program, targets_of
+from ascend_supervisor.program.alerts import check_event_program, check_program, targets_of
 from ascend_supervisor.program.cpu_binding import topology_here
 from ascend_supervisor.program.usable_directories import place_here
+from ascend_supervisor.settings.alert_options import EventProgram
 from ascend_supervisor.settings.precedence import Settings
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def premises_of(settings: Settings, environ: Mapping[str, str]) -> Premises:
     cluster = cluster_of(options, environ, npus(DEVICES), needs_file)
     place = place_here(settings, environ)
     check_event_program(settings, place.started_in, environ)
+    if isinstance(settings.server_check, EventProgram):
+        check_program("--server-check", settings.server_check, place.started_in, environ)
     return Premises(
         settings=settings,
         environ=environ,

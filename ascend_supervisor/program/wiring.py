@@ -40,6 +40,7 @@ from ascend_supervisor.program.cpu_binding import Binding
 from ascend_supervisor.program.parts import Parts
 from ascend_supervisor.program.planner import Planner, binding_of, planner
 from ascend_supervisor.program.premises import DEVICES, Premises
+from ascend_supervisor.program.server_checks import server_checks
 from ascend_supervisor.program.sourced_files import sourced_files
 from ascend_supervisor.progress.pattern_format import format_of_pattern
 from ascend_supervisor.stacks.seen import NothingSeen
@@ -99,6 +100,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
     return Job(
         coordinator=operations.coordinator,
         probes=[
+            *server_checks(given, changes, runtime),
             *_for_devices(devices, runtime),
             Rendezvous(runtime.clock, runtime.report),
             # Also without limits: a rank may say itself that it hangs.

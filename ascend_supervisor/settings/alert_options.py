@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ascend_supervisor.settings.kinds import PATH, PREFIX, Group, Kind, Option, choice
+from ascend_supervisor.settings.readers import ServerCheckChoice
 
 AlertKind = Literal["failed", "restarted", "hang", "ended"]
 """``failed`` and ``ended`` are the end of the job, with or without a failure."""
 
 AlertFormat = Literal["auto", "json", "slack", "feishu", "dingtalk", "wecom", "alertmanager"]
 ALERT_FORMATS: tuple[AlertFormat, ...] = get_args(AlertFormat)
-SECRET_VARIABLES = frozenset({f"{PREFIX}NOTIFY_URL", f"{PREFIX}ON_EVENT"})
+SECRET_VARIABLES = frozenset({f"{PREFIX}NOTIFY_URL", f"{PREFIX}ON_EVENT", f"{PREFIX}SERVER_CHECK"})
 """Their values may hold secrets: a part of a URL, an argument of the command."""
 ALERT_KINDS: tuple[AlertKind, ...] = get_args(AlertKind)
 
@@ -25,7 +26,7 @@ USUAL_PORTS = {False: 80, True: 443}
 
 _URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 _HOST = re.compile(r"[a-z0-9_][a-z0-9._-]{0,252}|[0-9a-f:.]{2,45}")
-_ANYTHING = "another value"
+ANYTHING = "another value"
 """Is told in place of what may be a secret."""
 
 
@@ -97,6 +98,19 @@ def read_event_program(found: object) -> EventProgram:
     return EventProgram(tuple(words))
 
 
+def read_server_check(found: object) -> EventProgram | ServerCheckChoice:
+    """``auto`` is our own check; a command is the user's, with ``{rank}`` once for each rank."""
+    word = found.strip().lower() if isinstance(found, str) else found
+    if word == "auto" or word is True:
+        return "auto"
+    if word == "off" or word is False:
+        return "off"
+    try:
+        return read_event_program(found)
+    except ValueError as error:
+        raise ValueError(f"auto, off, or {error}") from None
+
+
 def read_alert_kinds(found: object) -> tuple[AlertKind, ...]:
     """From a list or from a text with commas."""
     items = found.split(",") if isinstance(found, str) else found
@@ -113,14 +127,14 @@ ALERTS: Group = (
     (
         Option(
             "on-event",
-            Kind("CMD", read_event_program, shown=lambda _: _ANYTHING),
+            Kind("CMD", read_event_program, shown=lambda _: ANYTHING),
             "run CMD for each event of --notify-on, with the event as a line of JSON on its stdin; "
             "no shell is started",
             otherwise="off",
         ),
         Option(
             "notify-url",
-            Kind("URL", read_webhooks, repeats=True, shown=lambda _: _ANYTHING),
+            Kind("URL", read_webhooks, repeats=True, shown=lambda _: ANYTHING),
             "send a message for each incident of --notify-on to URL (a webhook); may be repeated",
         ),
         Option(

@@ -6,7 +6,7 @@ from typing import get_args
 
 from ascend_supervisor import errors
 from ascend_supervisor.causes.language import LanguageChoice
-from ascend_supervisor.settings.alert_options import ALERTS
+from ascend_supervisor.settings.alert_options import ALERTS, ANYTHING, read_server_check
 from ascend_supervisor.settings.kinds import (
     COMMAND_LINE,
     DEVICE_COUNT,
@@ -135,6 +135,13 @@ GROUPS: tuple[Group, ...] = (
                 Kind("DIR", read_path),
                 "directory of the ranks' logs",
                 otherwise="where the platform puts them",
+            ),
+            Option(
+                "server-check",
+                Kind("HOW", read_server_check, shown=lambda _: ANYTHING),
+                "whether this server is fit, before each generation: auto (our own check), off, or "
+                "a command that ends with 0 if it is; with {rank} in it once for each rank",
+                default="auto",
             ),
             Option(
                 "bind-cpus",

@@ -30,6 +30,7 @@ from ascend_supervisor.settings.readers import (
     ProgressSource,
     RankDir,
     RankSet,
+    ServerCheckChoice,
     StallNotice,
 )
 from ascend_supervisor.settings.shell_text import switched_on
@@ -77,6 +78,7 @@ class Settings(Struct, frozen=True):
     rank_env: tuple[RankVariable, ...]
     work_dir: Path | None
     log_dir: Path | None
+    server_check: EventProgram | ServerCheckChoice
     bind_cpus: CpuBinding
     bind_memory: bool
     restarts: int

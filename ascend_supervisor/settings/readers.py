@@ -51,6 +51,7 @@ Color = Literal["auto", "always", "never"]
 ProgressSource = Literal["auto", "off"]
 StallNotice = Literal["on", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+ServerCheckChoice = Literal["auto", "off"]
 CpuBinding = Literal["none", "auto"] | tuple[frozenset[int], ...]
 """The CPUs of each local rank."""
 RankDir = Literal["device", "rank", "same"]

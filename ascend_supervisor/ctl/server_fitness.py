@@ -1,0 +1,114 @@
+"""``doctor``: whether this server is fit for a job, as a table for people or as JSON.
+
+The job is that of the supervisor that runs here, else one that this environment describes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ascend_supervisor.collection.plan_check import arguments_of
+from ascend_supervisor.collection.running import here, shown
+from ascend_supervisor.ctl.collect import Collected
+from ascend_supervisor.ctl.columns import facts, table
+from ascend_supervisor.ctl.state import State
+from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED
+from ascend_supervisor.doctor.checkup import checkup
+from ascend_supervisor.doctor.rows import verdict_of
+from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.server_of_job import server_here
+from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.events.server import Fitness, Result
+from ascend_supervisor.files.to_json import to_json
+from ascend_supervisor.processes.program_output import ProgramOutput, output_of
+from ascend_supervisor.tasks.threads import Call
+from ascend_supervisor.untrusted_text import plain
+
+PROGRAM_SECONDS = 4.0
+MOST_BYTES = 256 * 1024
+
+
+class Examined(Struct, frozen=True):
+    """``job`` says whose command line and environment count; ``rows`` are all of them."""
+
+    job: str
+    verdict: Fitness
+    rows: tuple[Result, ...]
+
+    @property
+    def exit_code(self) -> int:
+        return UNAVAILABLE if self.verdict == "unfit" else 0
+
+
+def examined(subject: Collected, environ: Mapping[str, str]) -> Examined:
+    """Look at this server, within 20 s; raises SettingsRefused as a supervisor would."""
+    job, server = _job(subject, environ)
+    checks = (*OF_THE_SERVER, *OF_THE_PLAN, *ONLY_ASKED)
+    rows = anyio.run(checkup, server, checks, partial(_answer, server.environ))
+    return Examined(job, verdict_of(rows), rows)
+
+
+def as_json(found: Examined) -> bytes:
+    """One object."""
+    return to_json(found, indent=True) + b"\n"
+
+
+def as_text(found: Examined) -> str:
+    """A table, and below it what to do about each row that is not fit."""
+    lines = [found.job, "", *table(_HEADS, [(r.subject, r.verdict, r.found) for r in found.rows])]
+    for row in found.rows:
+        if row.verdict not in {"fit", "unknown"}:
+            told = [("expected", row.expected), ("what to do", row.remedy)]
+            lines += ["", f"{row.subject}: {row.verdict}", *(f"  {one}" for one in facts(told))]
+    return "\n".join((*lines, ""))
+
+
+_HEADS = ("subject", "verdict", "found")
+
+
+def _job(subject: Collected, environ: Mapping[str, str]) -> tuple[str, ThisServer]:
+    """Whose job it is, and the server as this job wants it."""
+    state = subject.state
+    if state is not None and state.supervisor_lives:
+        running = shown(state.status.pid, frozenset({os.geteuid()}))
+        arguments = arguments_of(running.words)
+        if arguments is not None:
+            server = server_here(arguments, running.environ, running.cwd)
+            who = f"of {state.description}, with its command line and environment"
+            return _told(who, subject.path), _of_running(server, state)
+    server = server_here(("--", "any"), environ, here())
+    if state is None:
+        return (
+            "for a job with this environment and the default options; none was found here",
+            server,
+        )
+    why = "whose command line cannot be read" if state.supervisor_lives else "which has ended"
+    who = f"of {state.description}, {why}: with this environment and the default options"
+    return _told(who, subject.path), replace(server, ranks=len(state.status.ranks) or None)
+
+
+def _told(who: str, path: Path) -> str:
+    return f"for the job {who} (state file {plain(str(path))})"
+
+
+def _of_running(server: ThisServer, state: State) -> ThisServer:
+    """With the number of its ranks, and their environment if one of them runs."""
+    ranks = [rank for rank in state.status.ranks if rank.rank is not None]
+    living = (rank.pid for rank in ranks if state.rank_lives(rank))
+    with suppress(StopIteration):
+        inherited = shown(next(living), frozenset({os.geteuid()})).environ
+        server = replace(server, environ=inherited or server.environ)
+    return replace(server, ranks=len(ranks) or None)
+
+
+async def _answer(environ: Mapping[str, str], words: Sequence[str]) -> ProgramOutput:
+    """What a program says: this one supervises nobody, and so may wait for it in a thread."""
+    return await Call(partial(output_of, words, PROGRAM_SECONDS, MOST_BYTES, environ, "/")).result()

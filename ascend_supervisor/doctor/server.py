@@ -1,0 +1,34 @@
+"""What the checks need to know of a server and its job; values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+
+from msgspec import Struct
+
+
+class Roots(Struct, frozen=True):
+    """Where a machine shows what it is."""
+
+    dev: Path = Path("/dev")
+    proc: Path = Path("/proc")
+    cgroups: Path = Path("/sys/fs/cgroup")
+    ascend: Path = Path("/usr/local/Ascend")
+
+
+class ThisServer(Struct, frozen=True, kw_only=True):
+    """``environ`` is that of the ranks.
+
+    What only a plan tells is None before it is known: how many ``ranks`` run here, and the ids of
+    their ``devices`` in a rank table of the cluster.
+    """
+
+    environ: Mapping[str, str]
+    log_dir: PurePath
+    work_dir: PurePath
+    state_file: PurePath
+    termination_log: PurePath | None = None
+    ranks: int | None = None
+    devices: tuple[int, ...] | None = None
+    roots: Roots = Roots()

@@ -1,0 +1,89 @@
+"""Whether this server is fit for the job, asked before each generation (--server-check).
+
+Most of it is found out while the rank table is waited for.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import anyio
+
+from ascend_supervisor.doctor.rows import Checked, sentences, unknown, verdict_of
+from ascend_supervisor.errors import Unfit
+from ascend_supervisor.events import Report
+from ascend_supervisor.events.server import Result, ServerChecked
+from ascend_supervisor.life import Life, Plan
+from ascend_supervisor.outcome import Fault
+from ascend_supervisor.probes import Probe
+from ascend_supervisor.tasks.clock import Clock
+
+
+class Examiner(Protocol):
+    """Each takes a bounded time, and raises no Refusal."""
+
+    async def early(self) -> Checked:
+        """What needs no plan."""
+
+    async def late(self, plan: Plan) -> Checked:
+        """The rest."""
+
+
+class ServerCheck(Probe):
+    """Ends a job whose server is not fit, at no charge: no generation has begun."""
+
+    def __init__(self, examiner: Examiner, clock: Clock, report: Report) -> None:
+        self._examiner = examiner
+        self._clock = clock
+        self._report = report
+        self._is_due = True
+        """A generation has run since the last check, or there was none yet."""
+        self._is_awaited = False
+        self._wanted = anyio.Event()
+        self._done = anyio.Event()
+        self._early = Checked()
+        self._early_seconds = 0.0
+
+    async def keep(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted = anyio.Event()
+            began = self._clock.elapsed()
+            try:
+                self._early = await self._examiner.early()
+            except Exception as error:  # noqa: BLE001  (a defect here ends no job)
+                self._early = Checked((unknown("the check", f"it has failed: {error!r}"),))
+            self._early_seconds = self._clock.elapsed() - began
+            self._done.set()
+
+    async def released(self) -> None:
+        """It begins; ``ready`` waits for its end."""
+        if self._is_due:
+            self._is_due, self._is_awaited, self._done = False, True, anyio.Event()
+            self._wanted.set()
+
+    async def ready(self, plan: Plan) -> None:
+        """Raises Unfit."""
+        if not self._is_awaited:  # the start before this one was withdrawn
+            return
+        await self._done.wait()
+        began, early = self._clock.elapsed(), self._early
+        late = await self._examiner.late(plan)
+        self._is_awaited = False
+        rows = (*early.rows, *late.rows)
+        seconds = self._early_seconds + self._clock.elapsed() - began
+        self._tell(rows, seconds, early.output or late.output)
+        if reasons := sentences(rows, "unfit"):
+            raise Unfit(f"this server is not fit for the job: {'; '.join(reasons)}")
+
+    def _tell(self, rows: tuple[Result, ...], seconds: float, output: str | None) -> None:
+        """Report what is not fit, if anything."""
+        verdict = verdict_of(rows)
+        if verdict != "fit":
+            told = sentences(rows, "unfit"), sentences(rows, "warning"), sentences(rows, "unknown")
+            self._report(ServerChecked(verdict, *told, round(seconds, 3), output))
+
+    async def must_end(self, life: Life) -> Fault:
+        """Never: it has no reason to."""
+        self._is_due = True
+        return await super().must_end(life)

@@ -1,0 +1,83 @@
+"""--server-check: the probe that asks whether this server is fit, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ascend_supervisor.launchers.process_spec import changed
+from ascend_supervisor.life import Plan
+from ascend_supervisor.probes import Probe
+from ascend_supervisor.probes.server_check import Examiner, ServerCheck
+from ascend_supervisor.processes.ownership import Known
+from ascend_supervisor.processes.shell_file import Changes
+from ascend_supervisor.processes.sweep import sweep_descendants
+from ascend_supervisor.program.premises import Premises
+from ascend_supervisor.settings.alert_options import EventProgram
+from ascend_supervisor.workers.runtime import Runtime
+
+if TYPE_CHECKING:
+    from ascend_supervisor.doctor.own_checks import OwnChecks
+    from ascend_supervisor.doctor.rows import Checked
+    from ascend_supervisor.doctor.users_command import UsersCommand
+
+SWEEP_SECONDS = 1.0
+
+
+def server_checks(given: Premises, changes: Changes, runtime: Runtime) -> Sequence[Probe]:
+    """``changes`` are those of --env-from, for the environment of the ranks."""
+    wish = given.settings.server_check
+    if wish == "off":
+        return ()
+    environ = changed(runtime.environ, changes)
+    examiner: Examiner
+    if isinstance(wish, EventProgram):
+        examiner = _users(wish, given, environ, runtime)
+    else:
+        examiner = _Own(given, environ, runtime)
+    return (ServerCheck(examiner, runtime.clock, runtime.report),)
+
+
+class _Own(Struct, frozen=True):
+    """The checks of auto; they are imported when they are made, and not before."""
+
+    given: Premises
+    environ: Mapping[str, str]
+    runtime: Runtime
+
+    async def early(self) -> Checked:
+        return await self._checks.early()
+
+    async def late(self, plan: Plan) -> Checked:
+        return await self._checks.late(plan)
+
+    @property
+    def _checks(self) -> OwnChecks:
+        from ascend_supervisor.doctor.own_checks import OwnChecks  # noqa: PLC0415
+        from ascend_supervisor.doctor.server_of_job import server_of_job  # noqa: PLC0415
+
+        server = server_of_job(self.given.settings, self.environ, self.given.place)
+        return OwnChecks(server, self.runtime.children)
+
+
+def _users(
+    program: EventProgram, given: Premises, environ: Mapping[str, str], runtime: Runtime
+) -> UsersCommand:
+    from ascend_supervisor.doctor.users_command import UsersCommand  # noqa: PLC0415  (seldom)
+
+    place, children, nothing = given.place, runtime.children, Known()
+    sweep = partial(
+        sweep_descendants, children, runtime.ownership, nothing, SWEEP_SECONDS, lambda _: None
+    )
+    return UsersCommand(
+        words=program.words,
+        children=children,
+        environ=environ,
+        cwd=str(place.started_in),
+        output=Path(place.log_dir) / f"{place.job_id}-server-check-{place.short_pod}.txt",
+        sweep=sweep,
+    )

@@ -1,0 +1,40 @@
+"""``ascend-supervisorctl doctor``: whose job it is, and its rows."""
+
+from __future__ import annotations
+
+import json
+
+from tests.ctl.calling import ENVIRON, ctl, process
+from tests.running import python
+
+
+def test_without_a_supervisor_the_environment_and_the_defaults_count(tmp_path):
+    environ = {**ENVIRON, "MA_MOUNT_PATH": str(tmp_path)}
+    (tmp_path / "log").mkdir()
+    answer = ctl("doctor", environ=environ)
+    first, _, heads, *rows = answer.stdout.splitlines()
+    assert first == ("for a job with this environment and the default options; none was found here")
+    assert heads.split() == ["subject", "verdict", "found"]
+    assert any(row.startswith("log directory") and f"for {tmp_path}/log" in row for row in rows)
+    assert answer.returncode == 0
+
+
+def test_the_command_line_of_a_running_supervisor_counts(supervised, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    job = supervised(
+        *("--standalone", "2", "--work-dir", str(elsewhere)), *python("import time; time.sleep(60)")
+    )
+    job.wait_for("process.started", rank=1)
+    answer = process("doctor", "--json", "--log-dir", str(job.log_dir))
+    found = json.loads(answer.stdout)
+    assert found["job"].startswith(f"for the job of the supervisor (process {job.pid}), with its")
+    rows = {row["subject"]: row for row in found["rows"]}
+    assert rows["work directory"]["found"].endswith(f"for {elsewhere}")
+    assert answer.returncode == 0
+
+
+def test_a_job_that_has_ended_says_so(supervised):
+    job = supervised("--standalone", "1", *python(""))
+    assert job.end() == 0
+    answer = ctl("doctor", "--log-dir", str(job.log_dir), environ=ENVIRON)
+    assert "which has ended: with this environment and the default options" in answer.stdout
