@@ -7,10 +7,12 @@ on stdout a line of JSON tells what a member has heard, with the time (CLOCK_BOO
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 import time
 from functools import partial
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import anyio
 
@@ -48,8 +50,8 @@ class Members:
 
     async def live(self, index: int) -> None:
         """One member, until the job ends."""
-        incarnation = f"{index:016x}"
-        own = Self(incarnation, f"place-{index:026x}", index)
+        incarnation = secrets.token_hex(8)
+        own = Self(incarnation, f"{secrets.token_hex(8)}@{uuid4()}", index)  # as real ones
         rules = JobRules(own, self._servers, BUDGET, "same", self._ttl, 4 * self._ttl, TIMEOUT)
         async with etcd_client(Access((self._endpoint,), deadline=self._ttl / 4)) as etcd:
             store = Store(etcd, "scale", incarnation, round(self._ttl))
@@ -68,7 +70,7 @@ class Members:
         """Ranks start and end at once."""
         while not isinstance(session.order, Exit):
             if (start := session.start) is not None:
-                session.tell(ranks=Ranks.RUNNING, generation=start.generation, verdict=None)
+                session.begin(start.generation)
                 tell("started", index, start.generation)
             elif isinstance(session.order, EndRanks) and session.situation.ranks is Ranks.ENDING:
                 tell("told", index, session.situation.generation or 0)

@@ -7,7 +7,8 @@ on still holds, so two servers never decide the same thing twice.
 Whoever drives it does this after every wake (a watch, a time, a change of the ranks, an answer):
 
 1. ``decide(None, ...)``; an Exit is carried out before anything is read.
-2. Read all keys at one revision; ``remember`` it, with the time at which the request was sent.
+2. Read all keys at one revision, or of many servers what is near; ``remember`` it, with the time
+   at which the request was sent.
 3. ``decide(view, ...)``, and carry the act out. After StartRanks, Forget and a RecordChange that
    has succeeded, ``carried_out`` gives the memory; after a RecordChange that has succeeded its
    ``afterwards`` comes next. Except after WaitUntil, begin again.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ascend_supervisor.coordination.agreement.records import Cause, Seat
-from ascend_supervisor.etcd.values import Transaction
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.records import About, Cause, Seat
+from ascend_supervisor.etcd.values import Put, Transaction
 
 
 class Read(Struct, frozen=True):
@@ -52,11 +53,19 @@ class Exit(Struct, frozen=True):
 class RecordChange(Transaction, frozen=True, kw_only=True):
     """A transaction in etcd; its keys are relative to the job's prefix. ``why`` says what it does.
 
+    ``about`` is that of an epoch which it writes, with the roster that belongs to it.
     ``afterwards`` is what to do next if it has succeeded; otherwise, or without it, read again.
     """
 
     why: str
+    about: About | None = None
     afterwards: Exit | None = None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it puts what all must have put before the epoch can change."""
+        words = {records.READY, records.DONE}
+        return any(isinstance(one, Put) and one.key.split("/")[0] in words for one in self.then)
 
 
 Act = RecordChange | Read | WaitUntil | EndRanks | StartRanks | Forget | Exit

@@ -250,8 +250,8 @@ def farewell_with_done(case: Case) -> Act | None:
 
 def _last_one_leaves(case: Case) -> Act | None:
     """The end of the job, unless somebody who was only away has come back meanwhile."""
-    if case.is_cautious or case.index is None:
-        return None
+    if case.is_cautious or case.index is None or case.view.known is not None:
+        return None  # who has not read of everybody reads that first
     missing = [records.alive_key((case.index + 1) % case.rules.servers)]
     if case.running is not None:
         undone = (index for index in range(len(case.roster)) if not case.has_done(index))

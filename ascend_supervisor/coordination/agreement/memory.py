@@ -106,13 +106,11 @@ def carried_out(memory: PeerMemory, act: Act, sent: float, rules: JobRules) -> P
             return replace(
                 memory, index=None, epoch=None, about=None, epoch_missing=None, absences=()
             )
-        case RecordChange(then=done):
+        case RecordChange(then=done, about=about):
             put = {one.key: one.value for one in done if isinstance(one, Put)}
             if records.EPOCH_KEY in put:
                 epoch = decode(records.EPOCH_KEY, put[records.EPOCH_KEY], Epoch)
-                memory = _with_epoch(
-                    memory, epoch, decode(records.ABOUT_KEY, put[records.ABOUT_KEY], About), sent
-                )
+                memory = _with_epoch(memory, epoch, about, sent)
             index = memory.index
             if index is not None and Delete(records.alive_key(index)) in done:
                 memory = replace(memory, index=None, misses_own_keys=False)
@@ -184,7 +182,7 @@ def _with_own_keys(memory: PeerMemory, view: View, now: float, rules: JobRules) 
 
 def _absences(memory: PeerMemory, view: View, now: float, rules: JobRules) -> tuple[Absence, ...]:
     found = []
-    for index in range(rules.servers):
+    for index in view.those_known(rules.servers):
         member = view.members.get(index)
         if member is not None and view.alive.get(index) == member.incarnation:
             continue  # any other ``alive`` is that of a stranger, which no lease takes away
@@ -196,10 +194,15 @@ def _absences(memory: PeerMemory, view: View, now: float, rules: JobRules) -> tu
 
 
 def _only_ready(memory: PeerMemory, view: View, now: float) -> float | None:
-    """Since when every living member is ready: only then nobody is waited for but the missing."""
+    """Since when every living member is ready: only then nobody is waited for but the missing.
+
+    Who has not read of everybody knows nothing new.
+    """
     epoch, about = view.epoch, view.about
     if epoch is None or about is None or epoch.phase is not Phase.GATHER:
         return None
+    if view.known is not None:
+        return memory.only_ready
     if now < memory.phase_seen + about.delay or not view.living:
         return None
     prepared = set(view.prepared)

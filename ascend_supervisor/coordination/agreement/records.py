@@ -21,10 +21,11 @@ from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, Stat
 
 EPOCH_KEY = "epoch"
 ABOUT_KEY = "about"
+ROSTER = "roster"
 SERVER, READY, DONE, ALIVE = "server", "ready", "done", "alive"
 """The first words of the keys of a member."""
 
-_NUMBERS = {EPOCH_KEY: 0, ABOUT_KEY: 0, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
+_NUMBERS = {EPOCH_KEY: 0, ABOUT_KEY: 0, ROSTER: 1, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
 """How many numbers follow each first word."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 """As it is written here: no other key means the same."""
@@ -53,6 +54,10 @@ def steps_key(lease: int) -> str:
     A job of the same name may have left its own within the last hour.
     """
     return f"steps/{lease}"
+
+
+def roster_key(block: int) -> str:
+    return f"{ROSTER}/{block}"
 
 
 def server_key(index: int) -> str:
@@ -114,9 +119,9 @@ class Recent(Generic[K, V]):
 
 
 LARGE = 4096
-"""An ``about`` with more bytes is compressed (zlib): 1,250 servers need 139 kB."""
+"""A record with more bytes is compressed (zlib)."""
 MOST_BYTES = 4 * 1024 * 1024
-"""No ``about`` is larger, unpacked: that of 1,250 servers, with their NPUs, has 700 kB."""
+"""No ``about`` is larger, unpacked, and no block of a roster."""
 MOST_BYTES_OF_OTHERS = 64 * 1024
 """No other record is larger: that of a server with 16 NPUs has 2 kB."""
 
@@ -209,6 +214,12 @@ class Seat(Struct, frozen=True):
     devices: tuple[ServerDevice, ...] = ()
 
 
+class RosterBlock(Struct, frozen=True):
+    """Some seats of a roster, in the order of their indices."""
+
+    seats: tuple[Seat, ...]
+
+
 class Cause(Struct, frozen=True):
     """Why the last generation ended: the root cause of the job, and the server that it is on.
 
@@ -241,7 +252,8 @@ class Charges(Struct, frozen=True):
 class About(Struct, frozen=True):
     """What belongs to an epoch, written in the same transaction, with the same ``stamp``.
 
-    ``roster`` is that of the last ``run``. ``settings`` is a digest of what all servers must have
+    ``roster`` is that of the last ``run``; of many servers it is kept apart (``rosters``), in so
+    many ``blocks`` with this ``digest``. ``settings`` is a digest of what all servers must have
     in common. ``delay`` is in seconds, from when a server has first seen the epoch. ``again``: the
     epoch was put again after a loss of data, so the roster does not show who came since. The last
     restart ``is_free`` if it was not charged. An ``end`` ``is_retryable`` by a controller; ``why``
@@ -265,6 +277,8 @@ class About(Struct, frozen=True):
     by_cluster: bool = False
     pending: Seconds | None = None
     answered: tuple[RetryTime, ...] = ()
+    blocks: Number = 0
+    digest: str = ""
 
 
 class Beat(Struct, frozen=True):
@@ -276,8 +290,8 @@ class Beat(Struct, frozen=True):
 DECODED: Recent[tuple[type, bytes], object] = Recent(KEPT_BYTES)
 """What was decoded lately."""
 
-Record = Epoch | About | Member | PhaseMark | Beat
-AnyRecord = TypeVar("AnyRecord", Epoch, About, Member, PhaseMark, Beat)
+Record = Epoch | About | Member | PhaseMark | Beat | RosterBlock
+AnyRecord = TypeVar("AnyRecord", Epoch, About, Member, PhaseMark, Beat, RosterBlock)
 
 
 def encode(record: Record) -> bytes:
@@ -300,7 +314,7 @@ def _decoded(value: bytes, kind: type[Record]) -> Any:
     known = DECODED.get((kind, value))
     if known is not None:
         return known
-    data = _unpacked(value, MOST_BYTES if kind is About else MOST_BYTES_OF_OTHERS)
+    data = _unpacked(value, MOST_BYTES if kind in {About, RosterBlock} else MOST_BYTES_OF_OTHERS)
     record = msgspec.json.decode(data, type=kind)
     DECODED.put((kind, value), record, len(data) + len(value))
     return record

@@ -52,8 +52,8 @@ def loss(case: Case) -> LostMember | None:
     """The first member that is lost; None as long as an absence may have another reason."""
     if case.is_cautious:
         return None
-    for index in range(len(case.roster)):
-        if (lost := _loss_of(case, index)) is not None:
+    for index in case.view.those_known(len(case.roster)):
+        if index < len(case.roster) and (lost := _loss_of(case, index)) is not None:
             return lost
     return None
 

@@ -93,7 +93,8 @@ class JobRules(Struct, frozen=True):
     ranks any more: it kills them ``margin`` earlier. ``timeout`` bounds the wait for servers that
     are missing. ``settings`` is a digest of what must not differ between servers. ``budget`` is
     the restart budget before anything was spent. ``verdict`` is how long a failure waits for what a
-    cluster says of it; 0: none is followed.
+    cluster says of it; 0: none is followed. The roster of more than ``group`` servers is kept in
+    blocks of so many seats.
     """
 
     own: Self
@@ -105,6 +106,7 @@ class JobRules(Struct, frozen=True):
     timeout: float = 600.0
     margin: float = 5.0
     verdict: float = 0.0
+    group: int = 64
 
     @property
     def patience(self) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement import records, rosters
 from ascend_supervisor.coordination.agreement.records import (
     About,
     Beat,
@@ -20,6 +21,8 @@ from ascend_supervisor.coordination.agreement.records import (
 )
 from ascend_supervisor.etcd.values import Absent, Compare, Equals
 
+T = TypeVar("T")
+
 MOST_SERVERS = 1_000_000
 MOST_MARKS = 32
 """So many marks of an index are deleted at once: a transaction has 128 operations at most."""
@@ -30,7 +33,8 @@ class View(Struct, frozen=True):
 
     ``members`` are those of the epoch's job; ``ready`` and ``done`` those of its generation. All
     are by index. ``alive`` maps an index to an incarnation. ``damaged`` says by key what is wrong
-    with records that count as missing; ``about`` never counts without the ``epoch``.
+    with records that count as missing; ``about`` never counts without the ``epoch``. ``known``:
+    those of whom all was read, beside the job itself; None: of everybody.
     """
 
     revision: int
@@ -42,6 +46,11 @@ class View(Struct, frozen=True):
     done: Mapping[int, PhaseMark]
     alive: Mapping[int, str]
     damaged: Mapping[str, str] = {}
+    known: frozenset[int] | None = None
+
+    def those_known(self, servers: int) -> Iterable[int]:
+        """The indices of so many servers of which this view tells anything."""
+        return range(servers) if self.known is None else sorted(self.known)
 
     @property
     def living(self) -> tuple[int, ...]:
@@ -63,7 +72,8 @@ class View(Struct, frozen=True):
     @property
     def damaged_epoch(self) -> str:
         """What is wrong with the job's own records; empty if nothing is."""
-        return self.damaged.get(records.EPOCH_KEY) or self.damaged.get(records.ABOUT_KEY, "")
+        words = (records.EPOCH_KEY, records.ABOUT_KEY, records.ROSTER)
+        return next((why for key, why in self.damaged.items() if key.split("/")[0] in words), "")
 
     def unchanged(self, *names: str) -> tuple[Compare, ...]:
         """These keys still hold what they held here, or are still absent."""
@@ -80,7 +90,12 @@ class View(Struct, frozen=True):
         return tuple(ours[:MOST_MARKS])
 
 
-def view_of(values: Mapping[str, bytes], revision: int, servers: int = MOST_SERVERS) -> View:
+def view_of(
+    values: Mapping[str, bytes],
+    revision: int,
+    servers: int = MOST_SERVERS,
+    known: frozenset[int] | None = None,
+) -> View:
     """The view of these keys, relative to the prefix of a job of so many servers.
 
     Keys that none of them writes are ignored, and so are marks of other generations, whatever they
@@ -108,8 +123,28 @@ def view_of(values: Mapping[str, bytes], revision: int, servers: int = MOST_SERV
         except DamagedRecord as error:
             damaged[name] = str(error)
     ready, done = marks.values()
-    seen = View(revision, values, epoch, about, members, ready, done, alive, damaged)
+    seen = View(revision, values, epoch, about, members, ready, done, alive, damaged, known)
     return _believed(seen)
+
+
+def merged(before: View, view: View) -> View:
+    """``view``, and of those of whom it tells nothing what was read ``before``."""
+    known = view.known
+    if known is None:
+        return view
+
+    def both(old: Mapping[int, T], new: Mapping[int, T]) -> Mapping[int, T]:
+        kept = {index: one for index, one in old.items() if index not in known}
+        return {**kept, **{index: one for index, one in new.items() if index in known}}
+
+    return replace(
+        view,
+        members=both(before.members, view.members),
+        ready=both(before.ready, view.ready),
+        done=both(before.done, view.done),
+        alive=both(before.alive, view.alive),
+        known=None if before.known is None else before.known | known,
+    )
 
 
 def _job(values: Mapping[str, bytes], damaged: dict[str, str]) -> tuple[Epoch | None, About | None]:
@@ -123,6 +158,7 @@ def _job(values: Mapping[str, bytes], damaged: dict[str, str]) -> tuple[Epoch | 
     try:
         epoch = decode(records.EPOCH_KEY, values[records.EPOCH_KEY], Epoch)
         about = decode(records.ABOUT_KEY, values.get(records.ABOUT_KEY, b""), About)
+        about = rosters.whole(about, values)
     except DamagedRecord as error:
         damaged[error.key] = str(error)
         return (epoch, None) if epoch is not None and epoch.phase is Phase.END else (None, None)

@@ -5,9 +5,11 @@ The restart budget of the job is calculated from the record, so every server get
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement import records, rosters
 from ascend_supervisor.coordination.agreement.acts import RecordChange
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.records import (
@@ -72,12 +74,24 @@ def new_epoch(
 
     ``about`` changes only together with the epoch, so it need not be compared.
     """
-    stamp = case.clocks.word
-    puts = (
-        put(records.EPOCH_KEY, replace(epoch, stamp=stamp), epoch.job),
-        put(records.ABOUT_KEY, replace(about, stamp=stamp), epoch.job),
+    about = replace(about, stamp=case.clocks.word)
+    told, blocks = rosters.in_blocks(about, case.rules.group)
+    then = (
+        put(records.EPOCH_KEY, replace(epoch, stamp=about.stamp), epoch.job),
+        put(records.ABOUT_KEY, told, epoch.job),
+        *_changed_blocks(case, blocks, lease_of(epoch.job)),
     )
-    return RecordChange((*case.view.unchanged(records.EPOCH_KEY), *more), puts, why=why)
+    compares = (*case.view.unchanged(records.EPOCH_KEY), *more)
+    return RecordChange(compares, then, why=why, about=about)
+
+
+def _changed_blocks(case: Case, blocks: Mapping[str, bytes], lease: int) -> Iterator[Operation]:
+    """What makes the roster in etcd this one: it changes only together with the epoch, too."""
+    found = case.view.values
+    yield from (Put(key, new, lease) for key, new in blocks.items() if found.get(key) != new)
+    yield from (
+        Delete(key) for key in found if key.startswith(f"{records.ROSTER}/") and key not in blocks
+    )
 
 
 def the_end(

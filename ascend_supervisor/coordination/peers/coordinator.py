@@ -213,8 +213,7 @@ class Peers:
             return False
         self._servers_before = self._servers
         self._servers = frozenset(seat.incarnation for seat in session.start.roster)
-        begun = {"generation": start.generation, "verdict": None, "reached": Reached()}
-        session.tell(ranks=Ranks.RUNNING, **begun)
+        session.begin(start.generation)
         return True
 
     async def must_end(self, start: Start) -> Fault:
@@ -346,7 +345,7 @@ class Peers:
 
     async def _reached(self) -> tuple[str, ...]:
         """The addresses at which the others reach us, once etcd answers; raises EtcdError."""
-        await self._store.read()
+        await self._store.reached()
         return await self._tables.addresses()
 
     def _ranks_run(self) -> bool:

@@ -33,7 +33,15 @@ from ascend_supervisor.coordination.agreement.records import Phase
 from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.ends import moved_to
-from ascend_supervisor.coordination.peers.near import FEW, Near, in_turn, near_of
+from ascend_supervisor.coordination.peers.near import (
+    FEW,
+    Look,
+    Looks,
+    Near,
+    in_turn,
+    look_of,
+    near_of,
+)
 from ascend_supervisor.coordination.peers.requests import (
     AGAIN_SECONDS,
     EtcdRequests,
@@ -44,6 +52,7 @@ from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.words import Others
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
+from ascend_supervisor.outcome import Reached
 
 
 class Wakes:
@@ -102,6 +111,7 @@ class Session:
         self._requests = EtcdRequests(tell_trouble)
         self._view: View | None = None
         self._revision = 0
+        self._looks = Looks()
         self._wakes = Wakes()
         self.memory: PeerMemory = memory_at(boot_time())
         self.situation = Situation()
@@ -116,6 +126,16 @@ class Session:
         """The situation here has changed."""
         self.situation = replace(self.situation, **changes)
         self._wakes.wake()
+
+    def begin(self, generation: int) -> None:
+        """Its ranks are started here now: there is nothing to decide about that."""
+        self.situation = replace(
+            self.situation,
+            ranks=Ranks.RUNNING,
+            generation=generation,
+            verdict=None,
+            reached=Reached(),
+        )
 
     async def change(self) -> None:
         """Return after the next change of the order, or of what is known of the job."""
@@ -202,7 +222,7 @@ class Session:
                 self._requests.withdraw("write")
                 self.waits_for = reason
                 self._wakes.tell()
-                await self._wakes.woken(in_turn(until, self.memory, self._near) - boot_time())
+                await self._wakes.woken(self._in_turn(until) - boot_time())
                 self._view = None
             case EndRanks():
                 self._give(act)
@@ -230,12 +250,17 @@ class Session:
         sent = boot_time()
         # A table with fewer servers may have come: what we hold ourselves is read until it is left.
         held = 0 if self.memory.index is None else self.memory.index + 1
-        ask = partial(self._store.read, self._near, max(self._rules.servers, held))
+        ask = partial(self._store.read, self._look(), max(self._rules.servers, held))
         view = await self._asked("read", ask)
         if view is None:
             await anyio.sleep(AGAIN_SECONDS)
-            return
+        else:
+            self._take(view, sent)
+
+    def _take(self, view: View, sent: float) -> None:
+        """``view`` is the answer to a request of then."""
         self._view, self._revision = view, view.revision
+        self._looks.note(view, boot_time())
         self._tell_damage(view)
         self.others.look(view, self._rules.servers, boot_time())
         self._remember(view, sent)
@@ -243,15 +268,18 @@ class Session:
 
     async def _write(self, act: RecordChange) -> None:
         sent = boot_time()
-        has_succeeded = await self._asked("write", partial(self._store.write, act))
+        write = partial(self._store.write, act, self._look(own=act.is_counted))
+        written = await self._asked("write", write)
         self._view = None  # whatever has become of it
-        if has_succeeded is None:
+        if written is None:
             await anyio.sleep(AGAIN_SECONDS)
-        elif has_succeeded:
+        elif written.has_succeeded:
             self.memory = carried_out(self.memory, act, sent, self._rules)
             self._tell_fence()
             if act.afterwards is not None:
                 self._give(act.afterwards)
+            elif written.view is not None:
+                self._take(written.view, sent)
 
     def _tell_damage(self, view: View) -> None:
         """A damaged record costs a sentence; that of the job itself ends who has never read it."""
@@ -277,6 +305,19 @@ class Session:
     def _near(self) -> Near | None:
         """What we read of a job of many servers; None if all is read."""
         return near_of(self.memory, self._rules, self._few)
+
+    def _look(self, *, own: bool = False) -> Look | None:
+        """``own``: others may have waited for what we write now."""
+        near, now = self._near, boot_time()
+        if near is None:
+            return None
+        look = look_of(near, self.memory, self.situation, self._rules, self._looks, now)
+        delay = self.memory.about.delay if self.memory.about is not None else 0.0
+        is_due = own and now >= self.memory.phase_seen + delay
+        return replace(look, is_due=is_due or look.is_due)
+
+    def _in_turn(self, until: float) -> float:
+        return in_turn(until, self.memory, self._near, self._rules.ttl)
 
     @property
     def _is_cut_off(self) -> bool:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ascend_supervisor.cluster.made_table import is_loopback
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
-from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.coordination.agreement.view import View, merged
 from ascend_supervisor.coordination.whole_job import ServerPhase, ServerSeen
 
 
@@ -98,10 +98,18 @@ def _phase(epoch: Epoch, view: View, index: int) -> ServerPhase:
         case Phase.RUN:
             return _in_run(view, index)
         case Phase.END:
-            return "ending" if index in view.alive else "ended"
+            is_there = index in view.alive or not _is_known(view, index)
+            return "ending" if is_there else "ended"
+
+
+def _is_known(view: View, index: int) -> bool:
+    """Whether anything was read of it; in a job of many servers it is what all are, else."""
+    return view.known is None or index in view.known
 
 
 def _in_gather(view: View, index: int) -> ServerPhase:
+    if not _is_known(view, index):
+        return "gathering"
     member = view.members.get(index)
     if member is None:
         return "missing"
@@ -118,6 +126,8 @@ def _in_run(view: View, index: int) -> ServerPhase:
     roster = view.about.roster if view.about is not None else ()
     incarnation = roster[index].incarnation if index < len(roster) else None
     done, member = view.done.get(index), view.members.get(index)
+    if not _is_known(view, index):
+        return "running"
     if done is not None and done.incarnation == incarnation:
         return "done"
     if incarnation is not None and view.alive.get(index) == incarnation:
@@ -151,8 +161,18 @@ class Others:
 
     def look(self, view: View, servers: int, now: float) -> None:
         """``view`` of a job of so many servers was read ``now`` (seconds of CLOCK_BOOTTIME)."""
-        self._latest = view
+        self._latest = view = self._with_what_was_seen(view)
         self._listener.listen(view, servers, now)
+
+    def _with_what_was_seen(self, view: View) -> View:
+        """Of those of whom nothing was read now: what was read in the same phase, if it was."""
+        latest = self._latest
+        if view.known is None or latest is None or latest.epoch is None or view.epoch is None:
+            return view
+        same = latest.epoch.job == view.epoch.job and latest.epoch.order == view.epoch.order
+        if not same or latest.epoch.phase is not view.epoch.phase:
+            return view
+        return merged(latest, view)
 
     @property
     def words(self) -> ServerWords:
@@ -170,14 +190,17 @@ class Others:
         return frozenset(mark.digest for mark in marks if known and mark.incarnation not in known)
 
     def missing(self, own: int | None, servers: int) -> tuple[int, ...]:
-        """Those that were not ready for the next generation.
+        """Those that were not ready for the next generation, as far as they are known.
 
         Empty as long as this server has no index: it waits for that.
         """
         if own is None:
             return ()
-        ready = set(self._latest.prepared) if self._latest is not None else set()
-        return tuple(sorted(set(range(servers)) - ready - {own}))
+        latest = self._latest
+        if latest is None:
+            return tuple(index for index in range(servers) if index != own)
+        ready = {own, *latest.prepared}
+        return tuple(index for index in latest.those_known(servers) if index not in ready)
 
     def hosts(self, indices: Iterable[int]) -> tuple[str, ...]:
         """What names each of them to people; empty for one that was not seen."""

@@ -32,9 +32,11 @@ from ascend_supervisor.coordination.agreement.situation import (
     Self,
     Situation,
 )
+from ascend_supervisor.coordination.agreement.view import View
+from ascend_supervisor.coordination.peers.near import Look, Near
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, Remedy
 from ascend_supervisor.restart_policy import RestartBudget
-from tests.coordination.agreement.store import Store, ageless, seen
+from tests.coordination.agreement.store import Store, ageless, near_seen, seen
 
 TTL, FENCE, MARGIN, TIMEOUT = 2, 4, 1, 7
 """In ticks of the model; every supervisor that works looks once a tick, which is TTL/2."""
@@ -93,7 +95,7 @@ def new_process(name: str, place: str) -> Process:
     return Process(name, place, memory_at(0))
 
 
-def rules_of(process: Process, servers: int, limit: int) -> JobRules:
+def rules_of(process: Process, servers: int, limit: int, group: int = 64) -> JobRules:
     return JobRules(
         Self(process.name, process.place),
         servers,
@@ -102,26 +104,61 @@ def rules_of(process: Process, servers: int, limit: int) -> JobRules:
         fence=FENCE,
         timeout=TIMEOUT,
         margin=MARGIN,
+        group=group,
     )
 
 
 class Looked(Struct, frozen=True, cache_hash=True):
-    """A process after a look, and the act that it did at home; None: it has nothing to do."""
+    """A process after a look, and the act that it did at home; None: it has nothing to do.
+
+    ``may_wait``: of many servers it reads all now and then only, so time may pass before.
+    """
 
     process: Process
     act: Act | None = None
+    may_wait: bool = False
 
 
 def looks(
-    process: Process, store: Store, rules: JobRules, without: frozenset[str]
+    process: Process,
+    store: Store,
+    rules: JobRules,
+    without: frozenset[str],
+    reach: int | None = None,
 ) -> tuple[Looked, ...]:
-    """Everything that one wake may lead to: an index is taken at random."""
+    """Everything that one wake may lead to: an index is taken at random.
+
+    ``reach``: what is near is read, with the ``alive`` of so many next ones, and all at any time.
+    """
     usual = look(process, store, rules, without)
-    if _taken(usual) is None:
+    if _taken(usual) is not None:
+        every = range(rules.servers)
+        others = (look(process, store, rules, without, one / rules.servers) for one in every)
+        return tuple({_taken(one): one for one in others}.values())
+    near = None if reach is None else _near(process, store, rules, reach)
+    if near is None:
         return (usual,)
-    every = range(rules.servers)
-    others = (look(process, store, rules, without, one / rules.servers) for one in every)
-    return tuple({_taken(one): one for one in others}.values())
+    little = look(process, store, rules, without, view=near)
+    found = [replace(usual, may_wait=True)] if usual != Looked(process) else []
+    if _without_absences(little) != _without_absences(Looked(process)):
+        found = [little, *(one for one in found if one.process != little.process)]
+    return tuple(found) or (Looked(process),)
+
+
+def _near(process: Process, store: Store, rules: JobRules, reach: int) -> View | None:
+    """What a server of many reads; None: all."""
+    index, leaves = process.memory.index, process.situation.stop is not None
+    if index is None:
+        return None
+    near = Near(index, rules.servers, reach)
+    view = near_seen(store, Look(near, leaves=leaves, jobs=process.memory.jobs))
+    return None if view.known is None else view
+
+
+def _without_absences(looked: Looked) -> Looked:
+    """Who reads little forgets who was missing elsewhere, which decides nothing."""
+    process = looked.process
+    return replace(looked, process=replace(process, memory=replace(process.memory, absences=())))
 
 
 def _taken(looked: Looked) -> int | None:
@@ -138,16 +175,21 @@ def look(
     rules: JobRules,
     without: frozenset[str],
     fraction: float = 0.0,
+    view: View | None = None,
 ) -> Looked:
-    """One wake: the fence first, then a read if etcd can be reached, then a decision."""
+    """One wake: the fence first, then a read if etcd can be reached, then a decision.
+
+    ``view`` is what is read; None: all.
+    """
     clocks = Clocks(0, store.word, fraction)
     memory, situation = process.memory, process.situation
     act = decide(None, memory, clocks, situation, rules, without)
     if isinstance(act, Exit) and act.kills:
         return _acted(process, act, rules)
-    view = None
-    if process.reach is Reach.FINE:
-        view = seen(store)
+    if process.reach is not Reach.FINE:
+        view = None
+    else:
+        view = view or seen(store)
         memory = remember(memory, view, 0, 0, rules)
         age = 0 if store.holds(process.name) else process.lease_age
         process = replace(process, memory=memory, lease_age=age)

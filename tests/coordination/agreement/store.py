@@ -18,6 +18,7 @@ from ascend_supervisor.coordination.agreement.records import (
     lease_of,
 )
 from ascend_supervisor.coordination.agreement.view import View, view_of
+from ascend_supervisor.coordination.peers.near import Look, near_view, needs_all, suspects
 from ascend_supervisor.etcd.values import Delete, Equals, Operation, Put, Transaction
 
 
@@ -100,16 +101,37 @@ def seen(store: Store) -> View:
     return view_of(store.values(), 0)
 
 
+@lru_cache(maxsize=200_000)
+def near_seen(store: Store, look: Look) -> View:
+    """What a server of many reads, as ``ViewReading`` does."""
+    near, values = look.near, store.values()
+    whole, closely, before = seen(store), frozenset[int](), None
+    generation = whole.epoch.generation if whole.epoch is not None else None
+    while closely != before:
+        names = {*near.read(generation, closely), records.ABOUT_KEY}
+        read = {
+            key: value
+            for key, value in values.items()
+            if key in names or key.startswith(f"{records.ROSTER}/")
+        }
+        view = near_view(near, read, 0, closely)
+        before, closely = closely, closely | suspects(near, view, look)
+    return whole if needs_all(view, 0, look) else view
+
+
 def ageless(act: RecordChange) -> RecordChange:
     """The same without the ages of restarts: with a budget that has no period they mean nothing,
     and without them many states of the search are one."""
-    return replace(act, then=tuple(map(_ageless, act.then)))
+    about = None if act.about is None else _plain(act.about)
+    return replace(act, then=tuple(map(_ageless, act.then)), about=about)
 
 
 def _ageless(put: Operation) -> Operation:
     if not isinstance(put, Put) or put.key != records.ABOUT_KEY:
         return put
-    about = decode(put.key, put.value, About)
+    return replace(put, value=encode(_plain(decode(put.key, put.value, About))))
+
+
+def _plain(about: About) -> About:
     charges = about.charges
-    plain = Charges((0.0,) * len(charges.spent), 0, None, charges.free)
-    return replace(put, value=encode(replace(about, charges=plain)))
+    return replace(about, charges=Charges((0.0,) * len(charges.spent), 0, None, charges.free))

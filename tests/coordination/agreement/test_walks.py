@@ -16,7 +16,12 @@ from tests.coordination.agreement.world import FAULTS, Model
 
 pytestmark = pytest.mark.thorough
 
-MODELS = {servers: Model(servers, limit=2) for servers in (3, 4, 5)}
+MODELS = {
+    (servers, reach): Model(servers, limit=2, reach=reach)
+    for servers in (3, 4, 5)
+    for reach in (None, 1)
+}
+"""By how many servers there are, and what they read (``Model``)."""
 
 
 @settings(
@@ -28,12 +33,13 @@ MODELS = {servers: Model(servers, limit=2) for servers in (3, 4, 5)}
 )
 @given(
     servers=st.sampled_from((3, 4, 5)),
+    reach=st.sampled_from((None, 1)),
     faults=st.lists(st.sampled_from(FAULTS), max_size=3),
     newcomers=st.lists(st.sampled_from(("same", "other")), max_size=2),
     start=st.sampled_from(("cold", "running")),
     seed=st.integers(0, 2**32),
 )
-def test_three_to_five_servers_survive_any_walk(servers, faults, newcomers, start, seed):
-    model = MODELS[servers]
+def test_three_to_five_servers_survive_any_walk(servers, reach, faults, newcomers, start, seed):
+    model = MODELS[servers, reach]
     world = getattr(model, start)(tuple(faults), tuple(newcomers))
     walk(model, world, Random(seed), 30 * servers)  # noqa: S311

@@ -42,6 +42,7 @@ from tests.coordination.agreement.watch import (
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
 FORBID = "forbid"
 """The files of a cluster forbid a start, on one server, for a while."""
+GROUP = 2
 SCRIBBLE = "scribble"
 """Somebody else overwrites one of the keys, which no lease takes away then."""
 
@@ -71,6 +72,8 @@ class Model:
     """``servers`` run the job, and ``spares`` more are started with them.
 
     ``without`` are lines of the table that are switched off; ``limit`` is that of the budget.
+    ``reach``: they read as servers of many do, each with the ``alive`` of so many next ones, and
+    rosters are kept in blocks of GROUP.
     """
 
     def __init__(
@@ -79,7 +82,10 @@ class Model:
         limit: int = 1,
         without: frozenset[str] = frozenset(),
         spares: int = 0,
+        reach: int | None = None,
     ) -> None:
+        self.reach = reach
+        self.group = 64 if reach is None else GROUP
         self.servers = servers
         self.spares = spares
         self.limit = limit
@@ -114,7 +120,7 @@ class Model:
                 yield "look", one.name
                 for number in range(1, len(looked)):
                     yield "look", one.name, f"and takes choice {number}"
-                busy = True
+                busy = busy or not looked[0].may_wait
             yield from self._of_ranks(world, one)
         yield from self._faults(world)
         yield from self._healings(world)
@@ -223,8 +229,8 @@ class Model:
         """What a look may lead to."""
         known = self._looks.get((one, world.store))
         if known is None:
-            rules = rules_of(one, self.servers, self.limit)
-            known = looks(one, world.store, rules, self.without)
+            rules = rules_of(one, self.servers, self.limit, self.group)
+            known = looks(one, world.store, rules, self.without, self.reach)
             self._looks[one, world.store] = known
         return known
 
@@ -252,7 +258,7 @@ class Model:
         one = replace(one, pending=None)
         if one.reach is Reach.CUT:
             return world.with_process(one)
-        rules = rules_of(one, self.servers, self.limit)
+        rules = rules_of(one, self.servers, self.limit, self.group)
         after = transacted(world.store, act, one.name)
         if after is None:
             return world.with_process(one)

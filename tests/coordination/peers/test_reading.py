@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement import records, rosters
 from ascend_supervisor.coordination.agreement.memory import memory_at
 from ascend_supervisor.coordination.agreement.records import (
     About,
@@ -21,10 +21,18 @@ from ascend_supervisor.coordination.agreement.records import (
     Seat,
     encode,
 )
-from ascend_supervisor.coordination.agreement.situation import JobRules, Self
+from ascend_supervisor.coordination.agreement.situation import JobRules, Self, Situation
 from ascend_supervisor.coordination.agreement.view import View
-from ascend_supervisor.coordination.peers.near import Near, in_turn, near_of
-from ascend_supervisor.coordination.peers.store import Store, ViewReading
+from ascend_supervisor.coordination.peers.near import (
+    Look,
+    Looks,
+    Near,
+    in_turn,
+    look_of,
+    near_of,
+)
+from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.coordination.peers.view_reading import ViewReading
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.values import Delete, Put, Transaction
 from ascend_supervisor.restart_policy import RestartBudget
@@ -32,8 +40,9 @@ from tests.etcd.asking import at
 from tests.etcd.servers import EtcdServer
 
 SERVERS = 8
-NEAR = Near(index=0, servers=SERVERS, limit=3600.0)
+NEAR = Near(index=0, servers=SERVERS)
 """The next ones are 1, 2 and 3."""
+LOOK = Look(NEAR, is_due=True, jobs=("id",))
 PREFIX = records.job_prefix("job")
 ROSTER = tuple(Seat(f"i{index}", "place") for index in range(SERVERS))
 
@@ -65,21 +74,34 @@ class Bench:
         self._reading = ViewReading(self._client)
 
     async def put(self, kept: Mapping[str, Record]) -> None:
-        puts = tuple(Put(name, encode(record)) for name, record in kept.items())
+        await self.put_bytes({name: encode(record) for name, record in kept.items()})
+
+    async def put_bytes(self, kept: Mapping[str, bytes]) -> None:
+        puts = tuple(Put(name, value) for name, value in kept.items())
         await self._client.transact(Transaction(then=puts))
 
     async def delete(self, *names: str) -> None:
         then = tuple(map(Delete, names))
         await self._client.transact(Transaction(then=then))
 
-    async def near(self) -> View:
-        return await self._reading.view(NEAR)
+    async def near(self, look: Look = LOOK) -> View:
+        return await self._reading.view(look)
 
     async def all(self) -> View:
         return await self._whole.read()
 
-    def forget(self) -> None:
-        self._reading.forget()
+    async def reads_all(self, look: Look = LOOK) -> bool:
+        """Whether the view is that of everybody; what it tells is true in any case."""
+        view, whole = await self.near(look), await self.all()
+        assert (view.epoch, view.about, view.revision) == (whole.epoch, whole.about, whole.revision)
+        if view.known is None:
+            assert view == whole
+            return True
+        for index in view.known:
+            told = ((one.members, one.alive, one.ready, one.done) for one in (view, whole))
+            assert len({tuple(each.get(index) for each in one) for one in told}) == 1
+        assert view.values.items() <= whole.values.items()
+        return False
 
 
 @asynccontextmanager
@@ -89,11 +111,11 @@ async def bench_at(etcd: EtcdServer, *kept: Mapping[str, Record]) -> AsyncIterat
         bench = Bench(client)
         for some in kept:
             await bench.put(some)
-        assert await bench.near() == await bench.all()
+        await bench.near()
         yield bench
 
 
-async def test_what_is_near_is_up_to_date_and_the_rest_as_it_was(etcd):
+async def test_what_is_near_is_read_and_of_the_others_nothing(etcd):
     async with bench_at(etcd, epoch(Phase.GATHER), MEMBERS) as bench:
         await bench.delete(records.alive_key(1), records.alive_key(7))
         await bench.put(
@@ -102,31 +124,24 @@ async def test_what_is_near_is_up_to_date_and_the_rest_as_it_was(etcd):
                 records.ready_key(0, 5): PhaseMark("i5", "t"),
             }
         )
+        assert not await bench.reads_all()
         view = await bench.near()
-        assert set(view.alive) == set(range(SERVERS)) - {1}
+        assert view.known == frozenset({0})
+        assert set(view.members) == {0}
+        assert set(view.alive) == {0, 2, 3}
         assert set(view.ready) == {0}
-        assert records.alive_key(1) not in view.values
-        assert view.revision == (await bench.all()).revision
 
 
-async def test_all_is_read_when_all_are_ready(etcd):
-    async with bench_at(etcd, epoch(Phase.GATHER), MEMBERS) as bench:
+@pytest.mark.parametrize("phase", [Phase.GATHER, Phase.RUN])
+async def test_all_is_read_when_all_are_ready_or_done_by_who_is_to_write_what_follows(etcd, phase):
+    key = records.ready_key if phase is Phase.GATHER else records.done_key
+    async with bench_at(etcd, epoch(phase), MEMBERS) as bench:
         for index in range(SERVERS - 1):
-            await bench.put({records.ready_key(0, index): PhaseMark(f"i{index}", "t")})
-            assert len((await bench.near()).prepared) <= 1
-        await bench.put({records.ready_key(0, 7): PhaseMark("i7", "t")})
-        view = await bench.near()
-        assert view == await bench.all()
-        assert len(view.prepared) == SERVERS
-
-
-async def test_all_is_read_when_all_are_done(etcd):
-    done = {records.done_key(0, index): PhaseMark(f"i{index}", "t") for index in range(SERVERS)}
-    async with bench_at(etcd, epoch(Phase.RUN), MEMBERS) as bench:
-        await bench.put(done)
-        view = await bench.near()
-        assert view == await bench.all()
-        assert len(view.done) == SERVERS
+            await bench.put({key(0, index): PhaseMark(f"i{index}", "t")})
+            assert not await bench.reads_all()
+        await bench.put({key(0, 7): PhaseMark("i7", "t")})
+        assert not await bench.reads_all(Look(NEAR, jobs=("id",)))
+        assert await bench.reads_all()
 
 
 async def test_a_new_epoch_comes_with_what_belongs_to_it(etcd):
@@ -137,36 +152,79 @@ async def test_a_new_epoch_comes_with_what_belongs_to_it(etcd):
         assert view.about is not None
         assert view.about.stamp == "new"
         assert (view.ready, view.done) == ({}, {})
-        assert set(view.members) == set(range(SERVERS))
+        assert not await bench.reads_all()
 
 
-async def test_a_server_that_was_replaced_while_nothing_was_read_is_not_taken_for_lost(etcd):
-    gathered = {**MEMBERS}
-    del gathered[records.alive_key(6)]
-    async with bench_at(etcd, epoch(Phase.GATHER), gathered) as bench:
-        await bench.put(member(6))
-        await bench.put(epoch(Phase.RUN, 0, "new"))
-        assert await bench.near() == await bench.all()
+async def test_of_a_roster_in_blocks_those_are_read_that_have_changed(etcd):
+    roster = tuple(Seat(f"{index:016x}", f"place {index}") for index in range(SERVERS))
+    async with bench_at(etcd, epoch(Phase.GATHER), MEMBERS) as bench:
+        for number in range(3):
+            roster = (*roster[:6], Seat(f"{number}", "elsewhere"), roster[7])
+            about, blocks = rosters.in_blocks(About(f"{number}", "", roster), 2)
+            run = Epoch("id", 0, Phase.RUN, f"{number}")
+            told = {records.EPOCH_KEY: encode(run), records.ABOUT_KEY: encode(about)}
+            changed = blocks if number == 0 else {"roster/3": blocks["roster/3"]}
+            await bench.put_bytes(told | changed)
+            assert len(blocks) == 4
+            assert not await bench.reads_all()
+            view = await bench.near()
+            assert view.about is not None
+            assert view.about.roster == roster
 
 
-async def test_the_end_is_read_with_all_that_is_left(etcd):
+async def test_a_block_that_a_stranger_writes_is_no_roster(etcd):
+    about, blocks = rosters.in_blocks(About("s", "", ROSTER), 2)
+    run = {records.EPOCH_KEY: encode(Epoch("id", 0, Phase.RUN, "s"))}
+    async with bench_at(etcd, MEMBERS) as bench:
+        await bench.put_bytes(run | {records.ABOUT_KEY: encode(about)} | blocks)
+        assert not await bench.reads_all()
+        for junk in (b"junk", blocks["roster/0"]):
+            await bench.put_bytes({"roster/1": junk})
+            assert await bench.reads_all()
+            assert "roster/" in (await bench.near()).damaged_epoch
+        await bench.delete("roster/1")
+        assert "roster/1" in (await bench.near()).damaged_epoch
+
+
+async def test_a_next_one_that_seems_to_be_lost_is_read_closely(etcd):
+    async with bench_at(etcd, epoch(Phase.RUN), MEMBERS) as bench:
+        assert (await bench.near()).known == frozenset({0})
+        await bench.delete(records.alive_key(2))
+        await bench.put({records.done_key(0, 3): PhaseMark("i3", "t")})
+        assert not await bench.reads_all()
+        view = await bench.near()
+        assert view.known == frozenset({0, 2})
+        assert (set(view.members), set(view.done)) == ({0, 2}, set())
+        await bench.put(member(2))
+        assert not await bench.reads_all()
+        assert (await bench.near()).known == frozenset({0})
+
+
+async def test_who_leaves_knows_of_another_one_that_lives(etcd):
+    leaves = Look(NEAR, leaves=True, jobs=("id",))
+    async with bench_at(etcd, epoch(Phase.GATHER), MEMBERS) as bench:
+        assert set((await bench.near(leaves)).living) == {0, 1, 2, 3}
+        await bench.delete(*map(records.alive_key, (1, 2, 3)))
+        assert await bench.reads_all(leaves)
+        assert set((await bench.near(leaves)).living) == {0, 4, 5, 6, 7}
+
+
+async def test_the_end_of_its_own_job_is_read_alone_and_that_of_another_with_all(etcd):
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS) as bench:
         await bench.delete(records.server_key(6), records.alive_key(6))
-        await bench.put(epoch(Phase.END, 0, "new"))
-        assert await bench.near() == await bench.all()
+        end = Epoch("id", 0, Phase.END, "new", 3)
+        await bench.put({**epoch(Phase.RUN, 0, "new"), records.EPOCH_KEY: end})
+        assert not await bench.reads_all()
+        assert await bench.reads_all(Look(NEAR))
 
 
-async def test_after_an_answer_that_was_of_no_use_all_is_read_also_what_was_deleted(etcd):
-    async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
-        await bench.delete(records.server_key(5), records.alive_key(5))
-        await bench.put(
-            {
-                records.ready_key(0, 6): PhaseMark("another", "t"),
-                records.done_key(0, 6): PhaseMark("i6", "t"),
-            }
-        )
-        bench.forget()
-        assert await bench.near() == await bench.all()
+async def test_no_end_of_success_is_believed_by_a_server_whose_ranks_run(etcd):
+    async with bench_at(etcd, epoch(Phase.RUN), MEMBERS) as bench:
+        end = Epoch("id", 0, Phase.END, "new")
+        await bench.put({**epoch(Phase.RUN, 0, "new"), records.EPOCH_KEY: end})
+        assert (await bench.near()).epoch is None
+        await bench.put({records.done_key(0, 0): PhaseMark("i0", "t")})
+        assert (await bench.near()).epoch == end
 
 
 @pytest.mark.parametrize("longer", [False, True])
@@ -175,13 +233,14 @@ async def test_data_that_were_lost_and_put_again_are_read_as_they_are(etcd, long
     ours, others = member(0), {name: one for name, one in MEMBERS.items() if "/0" not in name}
     others[records.server_key(6)] = Member("id", "another", "elsewhere")
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
+        assert await bench.reads_all(replace(LOOK, wants_all=True))
         etcd.wipe()
         for _ in range(5 if longer else 1):
             await bench.put(epoch(Phase.RUN))
         for kept in (others, READY, ours):
             await bench.put(kept)
-            view = await bench.near()
-        assert view == await bench.all()
+            await bench.reads_all()
+            assert await bench.reads_all(replace(LOOK, wants_all=True))
 
 
 async def test_a_job_whose_data_are_lost_is_empty(etcd):
@@ -190,36 +249,65 @@ async def test_a_job_whose_data_are_lost_is_empty(etcd):
         assert (await bench.near()).values == {}
 
 
-async def test_all_is_read_now_and_then(etcd):
-    async with at(etcd) as client:
-        bench, now_and_then = Bench(client), Near(0, SERVERS, limit=0.0)
-        await bench.put({**epoch(Phase.RUN), **MEMBERS})
-        reading = ViewReading(client.below(PREFIX))
-        await reading.view(now_and_then)
-        await bench.delete(records.alive_key(6))
-        assert await reading.view(now_and_then) == await bench.all()
-
-
 def test_the_next_ones_are_others_and_each_is_named_once():
-    assert Near(7, SERVERS, 1.0).next_ones == (0, 1, 2)
-    assert Near(1, 3, 1.0).next_ones == (2, 0)
-    assert Near(0, 1, 1.0).next_ones == ()
+    assert Near(7, SERVERS).next_ones == (0, 1, 2)
+    assert Near(1, 3).next_ones == (2, 0)
+    assert Near(0, 1).next_ones == ()
 
 
 def test_servers_that_wait_for_the_same_delay_look_one_after_the_other():
     memory = replace(memory_at(0.0), about=About("s", "", delay=3.0), phase_seen=100.0)
-    looks = [in_turn(103.0, memory, Near(index, 1250, 15.0)) for index in range(1250)]
-    assert looks == sorted(set(looks))
-    assert looks[0] == 103.0
-    assert looks[-1] < 108.0
-    assert in_turn(102.0, memory, Near(9, 1250, 15.0)) == 102.0
-    assert in_turn(103.0, memory, None) == 103.0
+    looks = [in_turn(103.0, memory, Near(index, 1250), 60.0) for index in range(1250)]
+    assert looks[:3] == [103.0, 103.25, 103.5]
+    assert looks == sorted(looks)
+    assert looks[-1] == 118.0
+    assert in_turn(102.0, memory, Near(9, 1250), 60.0) == 102.0
+    assert in_turn(103.0, memory, None, 60.0) == 103.0
+
+
+RULES = JobRules(Self("i0", "place", 5), 1250, RestartBudget(1), ttl=15.0, timeout=600.0)
+GATHERS = replace(
+    memory_at(0.0), epoch=Epoch("id", 1, Phase.GATHER, "s"), about=About("s", ""), phase_seen=100.0
+)
+
+
+def look(index: int, now: float, looks: Looks, rules: JobRules = RULES) -> Look:
+    return look_of(Near(index, rules.servers), GATHERS, Situation(), rules, looks, now)
+
+
+def test_when_all_are_ready_the_servers_are_to_read_all_one_after_the_other():
+    looks = Looks(stamp="s", since=100.0)
+    assert [look(index, 100.6, looks).is_due for index in range(5)] == [True] * 3 + [False] * 2
+    looks.all_read = 95.0
+    assert not look(0, 100.6, looks).is_due
+
+
+def test_in_a_long_wait_all_servers_together_read_all_as_often_as_those_of_a_smaller_job():
+    looks, seen = [Looks() for _ in range(1250)], [0] * 5
+    for now in range(100, 175):
+        for index, one in enumerate(looks):
+            if look(index, now, one).wants_all:
+                one.all_read = now
+                seen[(now - 100) // 15] += 1
+    assert seen[0] == 0
+    assert all(60 <= one <= 70 for one in seen[1:])
+
+
+def test_nobody_gives_up_before_it_has_read_all():
+    memory = replace(GATHERS, only_ready=200.0)
+    late = look_of(Near(9, 1250), memory, Situation(), RULES, Looks(all_read=790.0), 800.0)
+    assert late.wants_all
+
+
+def test_what_a_cluster_does_is_seen_by_all_within_a_ttl():
+    rules, looks = replace(RULES, verdict=30.0), Looks(all_read=115.0)
+    assert [look(1249, now, looks, rules).wants_all for now in (129.0, 131.0)] == [False, True]
 
 
 def test_who_reads_little_has_an_index_in_a_job_of_many():
     rules = JobRules(Self("i0", "place", 5), 65, RestartBudget(1))
     memory = memory_at(0.0)
-    assert near_of(memory, rules, 64) == Near(5, 65, rules.ttl)
-    assert near_of(replace(memory, index=7), rules, 64) == Near(7, 65, rules.ttl)
+    assert near_of(memory, rules, 64) == Near(5, 65)
+    assert near_of(replace(memory, index=7), rules, 64) == Near(7, 65)
     assert near_of(memory, rules, 65) is None
     assert near_of(memory, replace(rules, own=Self("i0", "place")), 64) is None

@@ -9,8 +9,9 @@ import pytest
 
 from ascend_supervisor.coordination.agreement import acts, records
 from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks, Self
+from ascend_supervisor.coordination.peers.near import Look
 from ascend_supervisor.coordination.peers.session import Session
-from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.coordination.peers.store import Store, WriteAnswer
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import Unreachable
 from ascend_supervisor.etcd.values import Put, Transaction
@@ -27,13 +28,13 @@ class LosingAnswers(Store):
         super().__init__(client, "job", "mine", 2)
         self.lost: set[str] = set()
 
-    async def write(self, change: Transaction) -> bool:
-        has_succeeded = await super().write(change)
+    async def write(self, change: Transaction, look: Look | None = None) -> WriteAnswer:
+        written = await super().write(change, look)
         kinds = {one.key.partition("/")[0] for one in change.then if isinstance(one, Put)}
-        if has_succeeded and kinds - self.lost:
+        if written.has_succeeded and kinds - self.lost:
             self.lost |= kinds
             raise Unreachable("the answer is lost", may_have_happened=True)
-        return has_succeeded
+        return written
 
 
 @pytest.mark.parametrize("few", [64, 0])
