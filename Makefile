@@ -30,7 +30,7 @@ MACHINE := $(shell dpkg --print-architecture 2>/dev/null)
 # Tests start hundreds of interpreters, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests wait more than they compute.
-AT_ONCE := 4
+AT_ONCE := 6
 PYTEST := $(PYTHON) -m pytest
 IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
 # Frameworks compute, and wait for each other: more of them at once only delay one another.
@@ -55,7 +55,7 @@ demo-cluster: environment ## three servers train and agree through etcd, two fai
 	@$(PYTHON) scripts/demo-cluster
 
 check: environment ## lint, types and the tests that need no whole job, side by side: a minute
-	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target AT_ONCE=6 \
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target \
 		BUT='and not thorough' $(SIDE_BY_SIDE)
 
 test: environment ## lint, types and every test; what fails keeps nothing else from being tried
