@@ -62,6 +62,25 @@ def _servers(indices: tuple[int, ...], hosts: tuple[str, ...] = ()) -> str:
     return f"{'server' if len(indices) == 1 else 'servers'} {numbers}"
 
 
+class PeersReplaced(Event, frozen=True):
+    """A server that failed too often has left its place to a spare, which starts with the others.
+
+    ``left`` names the one that has left to people, ``by`` the other; ``reason`` is a clause.
+    """
+
+    name: ClassVar[str] = "peers.replaced"
+    level: ClassVar[Level] = "warning"
+    server: int
+    left: str
+    by: str
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        who = f"server {self.server} ({self.left})" if self.left else f"server {self.server}"
+        return f"{who} has left, because it {self.reason}; in its place is {self.by or 'a spare'}"
+
+
 class PeersUnreachable(Event, frozen=True):
     """Etcd does not answer; ``reason`` is a sentence. ``ranks_run``: there are ranks here."""
 

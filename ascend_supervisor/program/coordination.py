@@ -197,10 +197,12 @@ def budget_of(settings: Settings) -> RestartBudget:
 
 def meeting_of(given: Premises) -> PeersMeeting:
     """Where the servers of the job meet, and what holds there."""
+    from ascend_supervisor.coordination.agreement.history import FailureLimit  # noqa: PLC0415
     from ascend_supervisor.coordination.peers.meeting import (  # noqa: PLC0415  (seldom)
         PeersMeeting,
         etcd_of,
         host_told,
+        machine_told,
     )
 
     settings, environ = given.settings, given.environ
@@ -217,6 +219,8 @@ def meeting_of(given: Premises) -> PeersMeeting:
         verdict=settings.cluster_verdict if settings.follow_cluster else 0.0,
         may_move=settings.follow_cluster,
         host=host_told(environ),
+        machine=machine_told(environ),
+        leave_after=FailureLimit(*settings.peers_failures if settings.servers else (0, 0)),
     )
 
 

@@ -28,6 +28,7 @@ def peers_faults(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:
         yield from _without_effect(given)
         return
     yield from _times(given)
+    yield from _without_spares(given)
     if isinstance(given["peers"].value, OwnEtcd):
         yield from _not_with_own(given, environ)
     else:
@@ -90,6 +91,16 @@ def _without_effect(given: _Givens) -> Iterator[str]:
     for name, word in given.items():
         if name.startswith("peers-"):
             yield f"{word.where} has no effect without --peers; add that, or leave this out"
+
+
+def _without_spares(given: _Givens) -> Iterator[str]:
+    failures, servers = given.get("peers-failures"), given.get("servers")
+    has_spares = servers is not None and servers.value is not None
+    if failures and failures.source != "file" and not has_spares:  # a file may serve many jobs
+        yield (
+            f"{failures.where} has no effect without --servers, because only a job with that has "
+            "spares; add that, or leave this out"
+        )
 
 
 def _not_with_own(given: _Givens, environ: Mapping[str, str]) -> Iterator[str]:

@@ -15,7 +15,10 @@ PASSWORD = f"{PREFIX}PEERS_PASSWORD"  # the name of a variable
 """No option: everybody can read a command line."""
 JOB_VARIABLES = ("MINDX_TASK_ID", "JOB_ID")
 LEAST_TTL = 2
+MOST_FAILURES = 10
+"""So many of the last ones are remembered."""
 
+_FAILURES = re.compile(r"([0-9]{1,2})/([0-9]{1,2})")
 _JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -70,6 +73,16 @@ def read_job(found: object) -> str:
     raise ValueError("a name of letters, digits, dots, hyphens and underscores")
 
 
+def read_failures(found: object) -> tuple[int, int]:
+    """M and N of ``M/N``; 0 is 0/0."""
+    text = str(found).strip() if isinstance(found, (str, int)) else ""
+    words = _FAILURES.fullmatch("0/0" if text == "0" else text)
+    count, of = map(int, words.groups()) if words else (1, 0)
+    if not min(1, of) <= count <= of <= MOST_FAILURES:
+        raise ValueError(f"two numbers up to {MOST_FAILURES}, such as 2/3, or 0")
+    return count, of
+
+
 PEERS: Group = (
     "Restarts that several servers agree on",
     (
@@ -114,6 +127,13 @@ PEERS: Group = (
             Kind("NAME", read_job),
             "the job's name in etcd, the same on all its servers",
             otherwise=", else ".join(JOB_VARIABLES),
+        ),
+        Option(
+            "peers-failures",
+            Kind("M/N", read_failures),
+            "with --servers: a server that was the first to fail in M of the last N failures "
+            "leaves its place to a spare; 0 is off",
+            default="2/3",
         ),
         Option(
             "servers",

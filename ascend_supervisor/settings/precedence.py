@@ -106,6 +106,7 @@ class Settings(Struct, frozen=True):
     peers_fence: float
     peers_timeout: float
     peers_job: str | None  # None: MINDX_TASK_ID, else JOB_ID
+    peers_failures: tuple[int, int]
     servers: int | None  # None: as many as the rank table says
     grace: float
     drain: float

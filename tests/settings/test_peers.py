@@ -233,3 +233,28 @@ def test_servers_that_make_their_table_are_counted() -> None:
 )
 def test_what_cannot_be_had_with_servers_is_refused(options, fault) -> None:
     assert fault in only_fault(*options, env=JOB)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"), [("2/3", (2, 3)), ("1/1", (1, 1)), ("10/10", (10, 10)), ("0", (0, 0))]
+)
+def test_how_many_failures_are_too_many(written, expected):
+    options = (PEERS, "--servers=2", f"--peers-failures={written}")
+    assert settings(*options, env=JOB).peers_failures == expected
+
+
+def test_two_of_three_are_too_many_by_default():
+    assert settings(PEERS, "--servers=2", env=JOB).peers_failures == (2, 3)
+
+
+@pytest.mark.parametrize("written", ["2", "3/2", "0/3", "2/11", "a/b", "-1/3", "2/", ""])
+def test_a_limit_of_failures_that_means_nothing_is_refused(written):
+    fault = only_fault(PEERS, "--servers=2", f"--peers-failures={written}", env=JOB)
+    assert "expected two numbers up to 10, such as 2/3, or 0" in fault
+
+
+def test_a_limit_of_failures_without_spares_is_refused():
+    assert only_fault(PEERS, "--peers-failures=2/3", env=JOB) == (
+        "--peers-failures has no effect without --servers, because only a job with that has "
+        "spares; add that, or leave this out"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.memory import PeerMemory
@@ -13,6 +14,7 @@ from ascend_supervisor.coordination.agreement.records import (
     Phase,
     PhaseMark,
     Seat,
+    Spare,
 )
 from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Ranks, Situation
 from ascend_supervisor.coordination.agreement.view import View
@@ -46,7 +48,9 @@ class Home(Struct, frozen=True):
 
     def own_record(self, job: str) -> Member:
         own = self.rules.own
-        return Member(job, own.incarnation, own.place, own.addresses, own.devices, host=own.host)
+        place, host, machine = own.place, own.host, own.machine
+        who = Member(job, own.incarnation, place, host=host, machine=machine)
+        return replace(who, addresses=own.addresses, devices=own.devices)
 
 
 class Case(Home, frozen=True):
@@ -98,7 +102,7 @@ class Case(Home, frozen=True):
         index, roster = self.index, self.roster
         return index is not None and index < len(roster) and self.is_own(roster[index])
 
-    def is_own(self, record: Member | Seat | PhaseMark) -> bool:
+    def is_own(self, record: Member | Seat | PhaseMark | Spare) -> bool:
         return record.incarnation == self.rules.own.incarnation
 
     def has_done(self, index: int) -> bool:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.coordination.agreement.acts import Act
 from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.failing import first_here
 from ascend_supervisor.coordination.agreement.records import Cause, tellable
 from ascend_supervisor.coordination.agreement.writing import new_epoch
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE
@@ -55,7 +56,9 @@ def cause_of(case: Case, ended: Ended) -> Cause | None:
     match ended.decisive:
         case Crashed(failure=failure):
             code = min(failure.status.exit_code or DEFECT, MOST_STATUS)
-            return Cause(index, code, f"{failure.name} {failure.status}", tellable(failure))
+            reason = f"{failure.name} {failure.status}"
+            first = first_here(case, ended.decisive, failure.generation, reason)
+            return Cause(index, code, reason, tellable(failure), first=first)
         case Fault(reason=reason, exit_code=code, cause=failure):
             return Cause(index, code or UNAVAILABLE, reason, tellable(failure))
         case NotStarted(exit_code=code, reason=reason):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ascend_supervisor.coordination.agreement import causes, gathering, membership, running
+from ascend_supervisor.coordination.agreement import causes, gathering, leaving, membership, running
 from ascend_supervisor.coordination.agreement.acts import Act, Read, WaitUntil
 from ascend_supervisor.coordination.agreement.case import Case, Home
 from ascend_supervisor.coordination.agreement.contact import CONTACT_LINES
@@ -19,6 +19,7 @@ LINES: tuple[TableLine, ...] = (
     membership.stop_without_index,
     membership.restore_epoch,
     membership.first_epoch,
+    leaving.forget_place,
     membership.displaced,
     membership.move,
     membership.has_left,
@@ -26,11 +27,15 @@ LINES: tuple[TableLine, ...] = (
     membership.ended_here,
     membership.next_job,
     membership.refuse_ourselves,
+    leaving.end_left,
     membership.take_index,
+    leaving.offer,
     gathering.end_ranks,
     gathering.cannot_go_on,
     gathering.leave,
     causes.correct_cause,
+    leaving.not_to_blame,
+    leaving.leave_place,
     gathering.take_back,
     gathering.get_ready,
     running.is_the_clusters,

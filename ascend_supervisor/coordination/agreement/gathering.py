@@ -13,6 +13,7 @@ from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import Act, RecordChange
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
+from ascend_supervisor.coordination.agreement.failing import kept, own_failures
 from ascend_supervisor.coordination.agreement.membership import farewell
 from ascend_supervisor.coordination.agreement.records import Cause, Phase, PhaseMark, Seat
 from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put, the_end
@@ -136,7 +137,14 @@ def run(case: Case) -> Act | None:
     roster = tuple(Seat(one.incarnation, one.place, one.addresses, one.devices) for one in members)
     seen = {view.ready[index].retry_time for index in range(servers)} - {None}
     answered = tuple(sorted(one for one in seen if one is not None))[-MOST_ANSWERED:]
-    about = replace(case.about, roster=roster, again=False, cause=None, answered=answered)
+    about = replace(
+        case.about,
+        roster=roster,
+        again=False,
+        cause=None,
+        answered=answered,
+        failures=kept(case),
+    )
     epoch = replace(case.epoch, phase=Phase.RUN)
     marks = (
         records.ready_key(epoch.generation, index) for index in range(min(servers, MOST_COMPARED))
@@ -225,6 +233,8 @@ def _without_index(case: Case) -> str:
 
 def _of_spare(case: Case) -> str:
     servers, away = case.rules.servers, _away(case)
+    if own_failures(case):
+        return "this server has failed first too often: it takes a place only if nobody else does"
     if len(case.view.living) == servers:
         return (
             f"this is a spare: {servers} servers run; this one takes the place of one that is lost"

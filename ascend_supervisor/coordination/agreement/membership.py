@@ -17,6 +17,7 @@ from ascend_supervisor.coordination.agreement.acts import (
 )
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
+from ascend_supervisor.coordination.agreement.failing import is_for_others
 from ascend_supervisor.coordination.agreement.records import About, Beat, Epoch, Phase, PhaseMark
 from ascend_supervisor.coordination.agreement.situation import Ranks
 from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put, the_end
@@ -130,7 +131,7 @@ def move(case: Case) -> Act | None:
     server, alive = case.own_key_names()
     marks = case.view.marks_of(case.index)
     compares = case.view.unchanged(records.EPOCH_KEY, server, alive, *marks)
-    then = (_left(case), *deletes(alive, *marks))
+    then = (own_record_left(case), *deletes(alive, *marks))
     return RecordChange(compares, then, why=f"move to index {given}")
 
 
@@ -196,13 +197,15 @@ def take_index(case: Case) -> Act | None:
     """Take a free index."""
     if case.gathering is None or case.index is not None or case.situation.leftovers:
         return None
-    free = free_indices(case)
+    free = [index for index in free_indices(case) if not is_for_others(case, index)]
     if not free:
         return None
     index = free[int(case.clocks.fraction * len(free))]
     puts, marks = _own_puts(case, index), case.view.marks_of(index)
     names = (records.EPOCH_KEY, *(one.key for one in puts), *marks)
-    then = (*puts, *deletes(*marks))
+    offer = records.spare_key(case.rules.own.incarnation)
+    gone = (*marks, offer) if offer in case.view.values else marks
+    then = (*puts, *deletes(*gone))
     return RecordChange(case.view.unchanged(*names), then, why=f"take index {index}")
 
 
@@ -215,7 +218,7 @@ def _own_puts(case: Case, index: int) -> tuple[Put, ...]:
     )
 
 
-def _left(case: Case) -> Put:
+def own_record_left(case: Case) -> Put:
     """Our record says that we have left."""
     gone = replace(case.own_record(case.job), has_left=True)
     return put(case.own_key_names()[0], gone, case.job)
@@ -231,7 +234,7 @@ def farewell(case: Case) -> Act | None:
     ready = records.ready_key(case.epoch.generation, index)
     return RecordChange(
         case.view.unchanged(records.EPOCH_KEY, server, alive, records.alive_key(others[0])),
-        (_left(case), *deletes(alive, ready)),
+        (own_record_left(case), *deletes(alive, ready)),
         why="we leave",
         afterwards=Exit(_stop_code(case), "told to stop; the other servers know"),
     )

@@ -49,8 +49,9 @@ class PeerMemory(Struct, frozen=True):
     and ``about`` are the latest ones; ``generation_seen`` and ``phase_seen`` say since when.
     ``ended`` is the ``end`` of a job of our own. ``started`` is the latest generation that was
     started here.
-    ``cautious_until``: no loss of others is believed before. ``epoch_missing`` and ``only_ready``
-    (every living member is ready, and the delay is over) say since when.
+    ``offers``: our record as a spare was in place at the last read. ``cautious_until``: no loss of
+    others is believed before. ``epoch_missing`` and ``only_ready`` (every living member is ready,
+    and the delay is over) say since when.
     """
 
     contact: float
@@ -64,6 +65,7 @@ class PeerMemory(Struct, frozen=True):
     phase_seen: float = 0.0
     ended: Epoch | None = None
     started: int | None = None
+    offers: bool = False
     cautious_until: float = 0.0
     misses_own_keys: bool = False
     epoch_missing: float | None = None
@@ -142,9 +144,12 @@ def _with_view(memory: PeerMemory, view: View, now: float, rules: JobRules) -> P
         memory = replace(memory, epoch_missing=None)
         memory = _with_epoch(memory, view.epoch, view.about, now)
     memory = _with_own_keys(memory, view, now, rules)
+    offers = memory.offers
+    if view.known is None:
+        offers = records.spare_key(rules.own.incarnation) in view.spares
     absences = _absences(memory, view, now, rules)
     only_ready = _only_ready(memory, view, now)
-    return replace(memory, read=now, absences=absences, only_ready=only_ready)
+    return replace(memory, read=now, offers=offers, absences=absences, only_ready=only_ready)
 
 
 def _with_epoch(memory: PeerMemory, epoch: Epoch, about: About | None, now: float) -> PeerMemory:

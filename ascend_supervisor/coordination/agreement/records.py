@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections import OrderedDict
-from collections.abc import Hashable
 from enum import Enum
 from hashlib import sha256
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from ascend_supervisor.cluster.made_table import ServerDevice
+from ascend_supervisor.coordination.agreement.history import FirstFailure, LeftServer
+from ascend_supervisor.coordination.agreement.recently_used import Recent
 from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, StatusNumber
 
 EPOCH_KEY = "epoch"
@@ -24,6 +24,9 @@ ABOUT_KEY = "about"
 ROSTER = "roster"
 SERVER, READY, DONE, ALIVE = "server", "ready", "done", "alive"
 """The first words of the keys of a member."""
+
+SPARE = "spare/"
+"""How the keys of servers begin that wait for a place."""
 
 _NUMBERS = {EPOCH_KEY: 0, ABOUT_KEY: 0, ROSTER: 1, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
 """How many numbers follow each first word."""
@@ -76,46 +79,16 @@ def alive_key(index: int) -> str:
     return f"{ALIVE}/{index}"
 
 
+def spare_key(incarnation: str) -> str:
+    return f"{SPARE}{incarnation}"
+
+
 def key_parts(key: str) -> tuple[str, tuple[int, ...]] | None:
     """A key's first word and its numbers; None for a key that is none of ours."""
     word, *numbers = key.split("/")
     if _NUMBERS.get(word) != len(numbers) or not all(map(_NUMBER.fullmatch, numbers)):
         return None
     return word, tuple(map(int, numbers))
-
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
-EACH_BYTES = 256
-"""Counted for each value beside its own bytes."""
-
-
-class Recent(Generic[K, V]):
-    """When there are more than ``most`` bytes, those go first that were not used for longest."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
-        self.bytes = 0
-
-    def get(self, key: K) -> V | None:
-        found = self._kept.get(key)
-        if found is None:
-            return None
-        self._kept.move_to_end(key)
-        return found[0]
-
-    def put(self, key: K, value: V, size: int) -> None:
-        """A value that is too large alone is not kept."""
-        size += EACH_BYTES
-        if key in self._kept or size > self._most:
-            return
-        self._kept[key] = value, size
-        self.bytes += size
-        while self.bytes > self._most:
-            _, (_, gone) = self._kept.popitem(last=False)
-            self.bytes -= gone
 
 
 LARGE = 4096
@@ -177,7 +150,7 @@ class Member(Struct, frozen=True):
 
     A place is a random word that stays on a machine while its state file does. ``has_left``: it has
     said farewell, and none of its ranks runs. ``host`` names it to people: its pod, node and
-    address, as far as they are known.
+    address, as far as they are known. ``machine`` is that of its failures; empty: unknown.
     """
 
     job: str
@@ -187,6 +160,7 @@ class Member(Struct, frozen=True):
     devices: tuple[ServerDevice, ...] = ()
     has_left: bool = False
     host: str = ""
+    machine: str = ""
 
     @property
     def shown(self) -> str:
@@ -224,7 +198,8 @@ class Cause(Struct, frozen=True):
     """Why the last generation ended: the root cause of the job, and the server that it is on.
 
     ``reason`` is a sentence. ``also_lost`` are servers that did not come back, and ``hosts_lost``
-    what names these to people, in the same order.
+    what names these to people, in the same order. ``first`` counts against a server; None: it is
+    unknown whether the cause is on that server itself, or nobody counts.
     """
 
     server: Number
@@ -233,6 +208,7 @@ class Cause(Struct, frozen=True):
     failure: Failure | None = None
     also_lost: tuple[Number, ...] = ()
     hosts_lost: tuple[str, ...] = ()
+    first: FirstFailure | None = None
 
 
 class Charges(Struct, frozen=True):
@@ -262,6 +238,8 @@ class About(Struct, frozen=True):
     of the cluster: what it costs is written before the next ``run``; None: it is known.
     ``answered`` are values of RetryTime after which the job has restarted already: at the last
     ``run`` some server knew them, or they came so soon after it that they belong to it.
+    ``failures`` are the first ones of generations before the last ``run``, ``left`` the servers
+    that have given up their places to spares, both the latest last.
     """
 
     stamp: str
@@ -279,6 +257,16 @@ class About(Struct, frozen=True):
     answered: tuple[RetryTime, ...] = ()
     blocks: Number = 0
     digest: str = ""
+    failures: tuple[FirstFailure, ...] = ()
+    left: tuple[LeftServer, ...] = ()
+
+
+class Spare(Struct, frozen=True):
+    """A server that waits for a place: for any, or for ``index`` alone."""
+
+    incarnation: str
+    machine: str = ""
+    index: Number | None = None
 
 
 class Beat(Struct, frozen=True):
@@ -290,8 +278,8 @@ class Beat(Struct, frozen=True):
 DECODED: Recent[tuple[type, bytes], object] = Recent(KEPT_BYTES)
 """What was decoded lately."""
 
-Record = Epoch | About | Member | PhaseMark | Beat | RosterBlock
-AnyRecord = TypeVar("AnyRecord", Epoch, About, Member, PhaseMark, Beat, RosterBlock)
+Record = Epoch | About | Member | PhaseMark | Spare | Beat | RosterBlock
+AnyRecord = TypeVar("AnyRecord", Epoch, About, Member, PhaseMark, Spare, Beat, RosterBlock)
 
 
 def encode(record: Record) -> bytes:

@@ -14,7 +14,9 @@ from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, StartRanks
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.causes import cause_of, is_consequence
+from ascend_supervisor.coordination.agreement.failing import first_on
 from ascend_supervisor.coordination.agreement.gathering import MOST_ANSWERED
+from ascend_supervisor.coordination.agreement.history import FirstFailure
 from ascend_supervisor.coordination.agreement.membership import (
     farewell,
     farewell_with_done,
@@ -227,12 +229,22 @@ def _loss(case: Case) -> Act | None:
     if lost is None:
         return None
     reason = f"{loss_of(lost.index)}{_in_brackets(_host(case, lost.index))}"
-    cause, lost_keys = Cause(lost.index, UNAVAILABLE, reason), case.view.unchanged(*lost.keys)
+    cause = Cause(lost.index, UNAVAILABLE, reason, first=_first_of(case, lost, reason))
+    lost_keys = case.view.unchanged(*lost.keys)
     if case.rules.verdict and not lost.is_free:
         return pending(case, _uptime(case), cause, lost_keys)
     remedy = Remedy.FREE if lost.is_free else Remedy.CHARGED
     ended = Ended(Fault(reason, UNAVAILABLE, remedy), _uptime(case))
     return what_follows(case, ended, cause, lost_keys)
+
+
+def _first_of(case: Case, lost: LostMember, reason: str) -> FirstFailure | None:
+    """What counts against a server that was lost; not against one that has left."""
+    member = case.view.members.get(lost.index)
+    if lost.is_free or member is None:
+        return None
+    who = (lost.index, member.machine, member.incarnation)
+    return first_on(case, *who, case.epoch.generation, reason)
 
 
 def _host(case: Case, index: int) -> str:

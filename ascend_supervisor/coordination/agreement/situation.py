@@ -10,6 +10,7 @@ from enum import Enum
 from msgspec import Struct
 
 from ascend_supervisor.cluster.made_table import ServerDevice
+from ascend_supervisor.coordination.agreement.history import FailureLimit, FirstFailure
 from ascend_supervisor.outcome import Ended, Fault, Reached
 from ascend_supervisor.restart_policy import RestartBudget
 
@@ -63,19 +64,22 @@ class Clocks(Struct, frozen=True):
     """``now`` is in seconds of CLOCK_BOOTTIME, which goes on while the machine sleeps.
 
     ``word`` is random and was never used before: job ids and stamps are made of it. ``fraction`` is
-    a random number in [0, 1).
+    a random number in [0, 1). ``date`` is Unix time: by it failures are remembered for a day, and
+    nothing else is decided.
     """
 
     now: float
     word: str
     fraction: float = 0.0
+    date: float = 0.0
 
 
 class Self(Struct, frozen=True):
     """This process: ``incarnation`` is random and new in every process.
 
     ``place`` stays on this machine while its state file does. ``index`` is given by a rank table or
-    by --node-rank; None: any free one. ``host`` names it to people.
+    by --node-rank; None: any free one. ``host`` names it to people. ``machine`` is the same for all
+    of its containers, empty if it is unknown; ``failures`` on it are those that were kept here.
     """
 
     incarnation: str
@@ -84,6 +88,8 @@ class Self(Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     devices: tuple[ServerDevice, ...] = ()
     host: str = ""
+    machine: str = ""
+    failures: tuple[FirstFailure, ...] = ()
 
 
 class JobRules(Struct, frozen=True):
@@ -94,7 +100,7 @@ class JobRules(Struct, frozen=True):
     are missing. ``settings`` is a digest of what must not differ between servers. ``budget`` is
     the restart budget before anything was spent. ``verdict`` is how long a failure waits for what a
     cluster says of it; 0: none is followed. The roster of more than ``group`` servers is kept in
-    blocks of so many seats.
+    blocks of so many seats. ``leave_after`` is when a server leaves to a spare.
     """
 
     own: Self
@@ -107,6 +113,7 @@ class JobRules(Struct, frozen=True):
     margin: float = 5.0
     verdict: float = 0.0
     group: int = 64
+    leave_after: FailureLimit = FailureLimit()
 
     @property
     def patience(self) -> float:

@@ -17,6 +17,7 @@ from ascend_supervisor.coordination.agreement.records import (
     Member,
     Phase,
     PhaseMark,
+    Spare,
     decode,
 )
 from ascend_supervisor.etcd.values import Absent, Compare, Equals
@@ -32,9 +33,10 @@ class View(Struct, frozen=True):
     """``values`` holds the bytes of every key (relative to the job's prefix); the rest is decoded.
 
     ``members`` are those of the epoch's job; ``ready`` and ``done`` those of its generation. All
-    are by index. ``alive`` maps an index to an incarnation. ``damaged`` says by key what is wrong
-    with records that count as missing; ``about`` never counts without the ``epoch``. ``known``:
-    those of whom all was read, beside the job itself; None: of everybody.
+    are by index. ``alive`` maps an index to an incarnation, ``spares`` a key to who waits.
+    ``damaged`` says by key what is wrong with records that count as missing; ``about`` never counts
+    without the ``epoch``. ``known``: those of whom all was read, beside the job itself; None: of
+    everybody, and of the spares.
     """
 
     revision: int
@@ -47,6 +49,7 @@ class View(Struct, frozen=True):
     alive: Mapping[int, str]
     damaged: Mapping[str, str] = {}
     known: frozenset[int] | None = None
+    spares: Mapping[str, Spare] = {}
 
     def those_known(self, servers: int) -> Iterable[int]:
         """The indices of so many servers of which this view tells anything."""
@@ -105,6 +108,7 @@ def view_of(
     epoch, about = _job(values, damaged)
     members: dict[int, Member] = {}
     alive: dict[int, str] = {}
+    spares: dict[str, Spare] = {}
     marks: dict[str, dict[int, PhaseMark]] = {records.READY: {}, records.DONE: {}}
     for name, value in values.items():
         try:
@@ -118,12 +122,14 @@ def view_of(
                 case (records.READY | records.DONE) as word, (generation, index) if index < servers:
                     if epoch is not None and generation == epoch.generation:
                         marks[word][index] = decode(name, value, PhaseMark)
+                case None if name.startswith(records.SPARE):
+                    spares[name] = decode(name, value, Spare)
                 case _:
                     pass
         except DamagedRecord as error:
             damaged[name] = str(error)
     ready, done = marks.values()
-    seen = View(revision, values, epoch, about, members, ready, done, alive, damaged, known)
+    seen = View(revision, values, epoch, about, members, ready, done, alive, damaged, known, spares)
     return _believed(seen)
 
 

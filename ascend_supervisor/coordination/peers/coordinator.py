@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
-from signal import SIGTERM
+from time import time
 
 import anyio
+from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartRanks
-from ascend_supervisor.coordination.agreement.situation import JobRules, Obstacle, Ranks
+from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks
 from ascend_supervisor.coordination.agreement.situation import Self as OwnServer
 from ascend_supervisor.coordination.peers.ends import (
-    Moved,
-    Replaced,
     budget_at,
     ended_by,
     fault_of,
@@ -24,91 +23,36 @@ from ascend_supervisor.coordination.peers.ends import (
     restart_at,
     with_own_failure,
 )
+from ascend_supervisor.coordination.peers.farewell import say_farewell, tell_end
+from ascend_supervisor.coordination.peers.kept_failures import (
+    failure_on,
+    keep_failure,
+    kept_failures,
+)
 from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.requests import Troubles, boot_time, first_answer
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.shared_steps import SHARE_SECONDS, share_steps, take_over
 from ascend_supervisor.coordination.peers.store import Store
-from ascend_supervisor.coordination.peers.tables import Tables, place_beside
+from ascend_supervisor.coordination.peers.tables import Tables, machine_of, place_beside
 from ascend_supervisor.coordination.peers.waiting import telling_waits
 from ascend_supervisor.coordination.peers.words import seen
 from ascend_supervisor.coordination.whole_job import JobSeen
-from ascend_supervisor.errors import DEFECT, UNAVAILABLE, LeftOut, Refusal
-from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.peers import PeersJoined
+from ascend_supervisor.events.peers import PeersJoined, PeersReplaced
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import (
     Completed,
     Ended,
     Fault,
     Interrupted,
-    NotStarted,
     Outcome,
     Reached,
-    Remedy,
 )
 from ascend_supervisor.restart_policy import Decision, Stop
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import beside, first
 from ascend_supervisor.tasks.threads import aside
-
-
-def tell_end(session: Session, ended: Ended) -> None:
-    """Nothing of ours runs any more, but what cannot be ended: then the job cannot go on."""
-    if ended.left:
-        reason = f"what is left cannot be ended: {'; '.join(ended.left)}"
-        fault = Fault(reason, UNAVAILABLE, Remedy.FINAL)
-        obstacle = Obstacle(UNAVAILABLE, reason)
-        verdict = Ended(fault, ended.uptime)
-        session.tell(ranks=Ranks.NONE, table=None, verdict=verdict, obstacle=obstacle)
-    elif isinstance(ended.decisive, Completed):
-        session.tell(ranks=Ranks.SUCCEEDED, verdict=ended)
-    else:
-        session.tell(ranks=Ranks.NONE, table=None, verdict=ended)
-
-
-MARGIN_SECONDS = 1.0
-LAST_WRITE_SECONDS = 2.0
-
-
-async def say_farewell(
-    session: Session, store: Store, error: Exception | None, seconds: float
-) -> None:
-    """Tell the others, by the rules of the peers; ``seconds`` is their TTL.
-
-    It takes little more than that, also if etcd does not answer: who is not sure yet whether others
-    are left waits for one TTL.
-    """
-    if not isinstance(session.order, Exit):
-        _tell_why(session, error)
-        with anyio.move_on_after(seconds + MARGIN_SECONDS):
-            while not isinstance(session.order, Exit):
-                await session.change()
-    if isinstance(session.order, Exit) and session.order.farewell is not None:
-        with anyio.move_on_after(LAST_WRITE_SECONDS), suppress(EtcdError):
-            await store.write(session.order.farewell)
-
-
-def _tell_why(session: Session, error: Exception | None) -> None:
-    has_succeeded = session.situation.ranks is Ranks.SUCCEEDED
-    if error is None or isinstance(error, (Moved, Replaced, LeftOut)):
-        number = session.situation.stop
-        ranks = Ranks.SUCCEEDED if has_succeeded else Ranks.NONE
-        session.tell(ranks=ranks, stop=SIGTERM if number is None else number)
-        return
-    code, why = DEFECT, f"a defect: {error!r}"
-    if isinstance(error, Refusal):
-        code, why = error.exit_code, str(error)
-    epoch = session.memory.epoch
-    generation = None if epoch is None else epoch.generation
-    session.tell(
-        ranks=Ranks.NONE,
-        generation=generation,
-        verdict=Ended(NotStarted(code, why), 0.0),
-        obstacle=Obstacle(code, why),
-    )
-
 
 _Order = StartRanks | Exit
 
@@ -214,7 +158,16 @@ class Peers:
         self._servers_before = self._servers
         self._servers = frozenset(seat.incarnation for seat in session.start.roster)
         session.begin(start.generation)
+        self._tell_left(session, start.generation)
         return True
+
+    def _tell_left(self, session: Session, generation: int) -> None:
+        """Which servers have left their places to spares before this generation."""
+        about = session.memory.about
+        for one in about.left if about is not None else ():
+            if one.generation == generation and one.incarnation not in self._servers:
+                (host,) = session.others.hosts((one.server,))  # of many servers seldom known
+                self._report(PeersReplaced(one.server, one.host, host, one.reason))
 
     async def must_end(self, start: Start) -> Fault:
         """A failure here that all have heard of is not told again."""
@@ -254,11 +207,13 @@ class Peers:
                 session.tell(ranks=Ranks.NONE, table=None)
                 await self._price(session)
                 if not isinstance(session.order, Exit):
+                    await self._keep_failure(session)
                     return restart_at(session.memory, self._meeting.budget, boot_time())
                 break
             if isinstance(session.order, EndRanks):  # all of ours have ended: nothing is left to do
                 session.tell(ranks=Ranks.NONE, table=None)
             await session.change()
+        await self._keep_failure(session)
         return with_own_failure(ended_by(session.order, session.memory), ended)
 
     async def _price(self, session: Session) -> None:
@@ -267,6 +222,13 @@ class Peers:
         with anyio.move_on_after(max(0.0, end - boot_time())):
             while self.pending is not None and not isinstance(session.order, Exit):
                 await session.change()
+
+    async def _keep_failure(self, session: Session) -> None:
+        """On this machine, too, if the failure was on it."""
+        failure = failure_on(self._machine, session.memory.about)
+        if failure is not None:
+            file = self._meeting.state_file
+            await aside(partial(keep_failure, file, self._machine, failure, time()))
 
     def hear(self, fault: Fault | None, retry_time: int, confirmed: int | None) -> None:
         """What the cluster says at present: of our ranks (None: nothing), and its RetryTime.
@@ -321,9 +283,11 @@ class Peers:
         troubles = Troubles(self._report, self._ranks_run)
         addresses = await first_answer(self._reached, meeting.timeout, troubles)
         place = await aside(partial(place_beside, meeting.state_file))
+        self._machine = meeting.machine or machine_of(place)
+        kept = await aside(partial(kept_failures, meeting.state_file, self._machine, time()))
         own = OwnServer(self._incarnation, place, part.index, addresses, part.devices, meeting.host)
         rules = JobRules(
-            own=own,
+            own=replace(own, machine=self._machine, failures=kept),
             servers=part.servers,
             budget=self._meeting.budget,
             settings=meeting.settings,
@@ -331,6 +295,7 @@ class Peers:
             fence=meeting.fence,
             timeout=meeting.timeout,
             verdict=meeting.verdict,
+            leave_after=meeting.leave_after,
         )
         session = self._session = Session(
             self._store, rules, self._fence, troubles.tell, troubles.tell_damage, meeting.few

@@ -14,6 +14,7 @@ from platform import node
 import anyio
 from msgspec import Struct
 
+from ascend_supervisor.coordination.agreement.history import FailureLimit
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.shared_steps import StepsOfJob
 from ascend_supervisor.errors import SettingsRefused, Unavailable
@@ -127,6 +128,7 @@ OWN_NAMES = ("POD_NAME", "HOSTNAME", "POD_IP", "HOST_IP", "NODE_NAME")
 
 POD_NAMES = ("MA_CURRENT_INSTANCE_NAME", "POD_NAME")
 NODES = ("NODE_NAME", "MA_CURRENT_HOST_IP", "XDL_IP", "HOST_IP")
+IN_A_POD = "KUBERNETES_SERVICE_HOST"
 POD_ADDRESSES = ("POD_IP", "MA_CURRENT_IP")
 MOST_OF_HOST = 80
 LEAST_NAME = 4
@@ -147,7 +149,9 @@ class PeersMeeting(Struct, frozen=True):
     is how long a failure waits for the word of the cluster; 0: none is followed, or not waited for.
     ``may_move``: another rank table may hold this server elsewhere, and more servers, or fewer. A
     job of more than ``few`` servers reads little at each change. ``host`` names this one to people.
-    ``steps`` are shared with the other servers; None: nobody reads them here.
+    ``machine`` is that of its failures; empty: the one that its kernel tells. ``leave_after`` is
+    when it leaves its place to a spare. ``steps`` are shared with the other servers; None: nobody
+    reads them here.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -163,6 +167,8 @@ class PeersMeeting(Struct, frozen=True):
     may_move: bool = False
     few: int = FEW
     host: str = ""
+    machine: str = ""
+    leave_after: FailureLimit = FailureLimit()
     steps: StepsOfJob | None = None
 
 
@@ -177,6 +183,16 @@ def host_told(environ: Mapping[str, str]) -> str:
     words += [f"node {host}"] if host else []
     words += [f"address {address}"] if address else []
     return ", ".join(word[:MOST_OF_HOST] for word in words if word.isprintable())
+
+
+def machine_told(environ: Mapping[str, str]) -> str:
+    """What names this machine to the job, whatever container it runs: the node, or the host.
+
+    Empty where neither is told: the host name of a pod is that of the pod, on any node.
+    """
+    if told := next(filter(None, map(environ.get, NODES)), None):
+        return told[:MOST_OF_HOST]
+    return "" if any(map(environ.get, (*POD_NAMES, IN_A_POD))) else node()[:MOST_OF_HOST]
 
 
 def command_told(command: Sequence[str], environ: Mapping[str, str]) -> str:

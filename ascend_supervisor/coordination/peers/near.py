@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.failing import may_be_failing
 from ascend_supervisor.coordination.agreement.memory import PeerMemory
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.situation import JobRules, Situation
@@ -129,7 +130,7 @@ def _wants_all(near: Near, memory: PeerMemory, rules: JobRules, looks: Looks, no
     about, ttl = memory.about, rules.ttl
     is_gathering = memory.epoch.phase is Phase.GATHER
     ends = memory.only_ready is not None and now >= memory.only_ready + rules.timeout
-    if ends and is_gathering:
+    if is_gathering and (ends or may_be_failing(about, rules.own)):
         return True
     turn, again = ttl * near.index / FEW, max(ttl, ttl * near.servers / FEW)
     if is_gathering and rules.verdict:  # what the cluster does is seen by what others have read

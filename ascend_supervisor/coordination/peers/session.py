@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from time import time
 from typing import Any, NoReturn
 
 import anyio
@@ -177,7 +178,7 @@ class Session:
         kept = boot_time()
         while True:
             await anyio.sleep(self._rules.ttl / 4)
-            if self.memory.index is None:
+            if self.memory.index is None and not self.memory.offers:
                 continue
             sent = boot_time()
             remains = await self._asked("keepalive", self._store.keep_alive)
@@ -324,7 +325,8 @@ class Session:
         return boot_time() - self.memory.contact >= self._rules.patience
 
     def _clocks(self) -> Clocks:
-        return Clocks(boot_time(), secrets.token_hex(8), random.random())  # noqa: S311
+        word, fraction = secrets.token_hex(8), random.random()  # noqa: S311
+        return Clocks(boot_time(), word, fraction, time())
 
     def _remember(self, seen: View | KeptAlive, sent: float) -> None:
         self.memory = remember(self.memory, seen, sent, boot_time(), self._rules)

@@ -50,6 +50,7 @@ RANGES: tuple[Range, ...] = (
             records.ALIVE,
         )
     ),
+    Prefix(records.SPARE),
 )
 """Where a job has keys: what others keep beside them below its prefix is not read."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ascend_supervisor.cluster.made_table import is_loopback
+from ascend_supervisor.coordination.agreement.history import LeftServer
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.view import View, merged
 from ascend_supervisor.coordination.whole_job import ServerPhase, ServerSeen
@@ -137,10 +138,15 @@ def _in_run(view: View, index: int) -> ServerPhase:
 
 def _text(epoch: Epoch, view: View, index: int, phase: ServerPhase) -> str:
     """The failure of the server on which the root cause is, until the next generation runs."""
+    generation = epoch.generation
+    if (left := _left_before(view, index)) is not None and phase in {"left", "running"}:
+        why = left.reason.partition(" (")[0]
+        if phase == "left":
+            return f"has left its place to a spare: it {why}"
+        return f"runs generation {generation} in place of {left.host or 'a server'}, which {why}"
     cause = view.about.cause if view.about is not None else None
     if cause is not None and cause.server == index and epoch.phase is not Phase.RUN:
         return cause.reason
-    generation = epoch.generation
     return {
         "missing": "has not come yet",
         "gathering": "ends its ranks, or waits for its rank table",
@@ -152,6 +158,18 @@ def _text(epoch: Epoch, view: View, index: int, phase: ServerPhase) -> str:
         "ending": f"ends with exit code {epoch.exit_code}",
         "ended": f"has ended with exit code {epoch.exit_code}",
     }[phase]
+
+
+def _left_before(view: View, index: int) -> LeftServer | None:
+    """The server that has left this place last; None if it runs there again."""
+    if view.about is None:
+        return None
+    latest = next((one for one in reversed(view.about.left) if one.server == index), None)
+    is_running = view.epoch is not None and view.epoch.phase is Phase.RUN
+    if latest is None or not is_running:
+        return latest
+    is_back = latest.incarnation in {seat.incarnation for seat in view.about.roster}
+    return None if is_back else latest
 
 
 class Others:

@@ -18,6 +18,7 @@ from ascend_supervisor.coordination.agreement.acts import (
     WaitUntil,
 )
 from ascend_supervisor.coordination.agreement.decision_table import decide
+from ascend_supervisor.coordination.agreement.history import FailureLimit
 from ascend_supervisor.coordination.agreement.memory import (
     PeerMemory,
     carried_out,
@@ -40,7 +41,15 @@ from tests.coordination.agreement.store import Store, ageless, near_seen, seen
 
 TTL, FENCE, MARGIN, TIMEOUT = 2, 4, 1, 7
 """In ticks of the model; every supervisor that works looks once a tick, which is TTL/2."""
-CRASH = Ended(Crashed(Failure("rank 0", 0, 0, ExitStatus(3), 1.0)), 1.0)
+FAILURE = Failure("rank 0", 0, 0, ExitStatus(3), 1.0)
+CRASH = Ended(Crashed(FAILURE), 1.0)
+LOSS = (
+    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
+)
+LOST_PEER = replace(FAILURE, status=ExitStatus(1), last_lines=(LOSS,))
+CONSEQUENCE = Ended(Crashed(LOST_PEER), 1.0)
+"""The same of ranks that have lost others."""
+NEVER = FailureLimit()
 
 WITHDRAWN = Ended(Fault("the cluster recovers", 69, Remedy.FREE, by_cluster=True), 0.0)
 
@@ -95,9 +104,15 @@ def new_process(name: str, place: str) -> Process:
     return Process(name, place, memory_at(0))
 
 
-def rules_of(process: Process, servers: int, limit: int, group: int = 64) -> JobRules:
+def rules_of(
+    process: Process,
+    servers: int,
+    limit: int,
+    group: int = 64,
+    leave_after: FailureLimit = NEVER,
+) -> JobRules:
     return JobRules(
-        Self(process.name, process.place),
+        Self(process.name, process.place, machine=process.place),
         servers,
         RestartBudget(limit),
         ttl=TTL,
@@ -105,6 +120,7 @@ def rules_of(process: Process, servers: int, limit: int, group: int = 64) -> Job
         timeout=TIMEOUT,
         margin=MARGIN,
         group=group,
+        leave_after=leave_after,
     )
 
 
@@ -237,9 +253,17 @@ def gone(process: Process, code: int | None) -> Process:
     )
 
 
-def failed(process: Process) -> Process:
-    situation = replace(process.situation, ranks=Ranks.FAILED, verdict=CRASH)
+def failed(process: Process, verdict: Ended = CRASH) -> Process:
+    situation = replace(process.situation, ranks=Ranks.FAILED, verdict=_of(process, verdict))
     return replace(process, situation=situation, ranks=None, fallen=process.ranks or process.fallen)
+
+
+def _of(process: Process, verdict: Ended) -> Ended:
+    """The same of the generation that runs."""
+    outcome, life = verdict.outcome, process.ranks
+    if not isinstance(outcome, Crashed) or life is None:
+        return verdict
+    return replace(verdict, outcome=Crashed(replace(outcome.failure, generation=life.generation)))
 
 
 def forbidden(process: Process) -> Process:
@@ -275,7 +299,7 @@ def older(process: Process) -> Process:
         heard=max(memory.heard - 1, -TTL - 1),
         read=None if memory.read is None else max(memory.read - 1, -TTL - 1),
         generation_seen=0,
-        phase_seen=0,
+        phase_seen=_older(memory.phase_seen, TTL) or 0 if _may_be_last(memory) else 0,
         cautious_until=max(memory.cautious_until - 1, 0),
         epoch_missing=_older(memory.epoch_missing, TTL),
         only_ready=_older(memory.only_ready, TIMEOUT),
@@ -288,6 +312,11 @@ def older(process: Process) -> Process:
     fallen = process.fallen if ranks is process.ranks else process.ranks
     age = min(process.lease_age + 1, TTL)
     return replace(process, memory=memory, ranks=ranks, fallen=fallen, lease_age=age)
+
+
+def _may_be_last(memory: PeerMemory) -> bool:
+    """Whether it may wait for others to take a place first."""
+    return memory.index is None and memory.about is not None and bool(memory.about.left)
 
 
 def _older(since: float | None, most: int) -> float | None:

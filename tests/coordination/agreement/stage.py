@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ascend_supervisor.coordination.agreement.history import FailureLimit
 from ascend_supervisor.coordination.agreement.records import About, Epoch
 from ascend_supervisor.coordination.agreement.view import View
-from tests.coordination.agreement.process import Process
+from tests.coordination.agreement.process import NEVER, Process
 from tests.coordination.agreement.store import seen
 from tests.coordination.agreement.world import FAULTS, Model, World
 
@@ -14,9 +15,11 @@ from tests.coordination.agreement.world import FAULTS, Model, World
 class Stage:
     """Any fault may come, any number of times."""
 
-    def __init__(self, start: str, servers: int = 2, spares: int = 0) -> None:
-        self.model = Model(servers, limit=5, spares=spares)
-        anything = (*FAULTS, *FAULTS), ("same", "other", "other")
+    def __init__(
+        self, start: str, servers: int = 2, spares: int = 0, leave_after: FailureLimit = NEVER
+    ) -> None:
+        self.model = Model(servers, limit=5, spares=spares, leave_after=leave_after)
+        anything = FAULTS * 4, ("same", "other", "other")
         self.world: World = getattr(self.model, start)(*anything)
 
     def __getitem__(self, name: str) -> Process:

@@ -14,6 +14,7 @@ from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.ends import with_own_failure
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, Remedy
 from ascend_supervisor.restart_policy import Stop
+from tests.coordination.agreement.process import LOSS
 from tests.coordination.agreement.store import put_by
 from tests.coordination.agreement.test_decision import (
     ABOUT,
@@ -26,9 +27,6 @@ from tests.coordination.agreement.test_decision import (
     view,
 )
 
-LOSS = (
-    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
-)
 BARE = Failure("rank 0", 0, 0, ExitStatus(1), 1.0)
 CONSEQUENCE = replace(BARE, last_lines=(LOSS,))
 OWN = Failure("rank 0", 0, 0, ExitStatus(7), 1.0, last_lines=("ValueError: bad batch 17",))

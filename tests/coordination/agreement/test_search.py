@@ -12,6 +12,8 @@ from random import Random
 
 import pytest
 
+from ascend_supervisor.coordination.agreement.history import FailureLimit
+from tests.coordination.agreement.process import CRASH
 from tests.coordination.agreement.search import Found, explore, walk
 from tests.coordination.agreement.world import FAULTS, FORBID, SCRIBBLE, Model, World
 
@@ -36,6 +38,13 @@ MOST_OF_MANY = 2_500
 """Three servers that read as those of many do, each with the ``alive`` of the next one, and the
 roster in blocks of two. All 579 worlds without a fault are seen; ``scripts/explore-peers`` saw
 60,000 of each fault, which are ten to 28 events."""
+AT_ONCE = FailureLimit(1, 1)
+"""A server leaves after its first failure: so the fewest events lead to it."""
+ALL_WITH_LEAVING = 12_000
+"""Any one of these faults, with a spare: 269 worlds without a fault, 7,183 of a failure, 4,573 of a
+kill, 6,096 of a SIGTERM."""
+MOST_OF_LEAVING = 1_500
+"""Of a failure and another fault: seven to 20 events."""
 WALKS, STEPS = 6, 50
 """Each walk then goes on without further faults, and must come to an end."""
 
@@ -112,6 +121,30 @@ def test_two_servers_and_a_spare_survive_any_two_faults(faults):
     for _ in range(WALKS):
         walk(model, model.running(faults), chance, STEPS)
         walk(model, model.cold(faults), chance, STEPS)
+
+
+@pytest.mark.parametrize("fault", ["", "fail", "kill", "term"])
+def test_a_server_leaves_well_whatever_one_fault_comes(fault):
+    model = Model(2, spares=1, leave_after=AT_ONCE)
+    assert searched(model, model.running((fault,) if fault else ()), ALL_WITH_LEAVING).is_complete
+
+
+@pytest.mark.parametrize("spares", [1, 2])
+@pytest.mark.parametrize("fault", [SCRIBBLE, *FAULTS])
+def test_a_server_leaves_well_whatever_comes_after_a_failure(fault, spares):
+    model, chance = Model(2, spares=spares, leave_after=AT_ONCE), Random(fault)  # noqa: S311
+    searched(model, model.running(("fail", fault)), MOST_OF_LEAVING)
+    for _ in range(WALKS):
+        walk(model, model.running(("fail", fault), ("same", "other")), chance, STEPS)
+        walk(model, model.cold(("fail", fault), ("same",)), chance, STEPS)
+
+
+def test_the_search_sees_a_server_that_leaves_because_of_another():
+    """As it does where the ranks that have lost others say nothing."""
+    model = Model(2, spares=1, leave_after=AT_ONCE, lost_peer=CRASH)
+    found = explore(model, model.running(("fail",)), ALL_WITH_LEAVING)
+    assert found.violation is not None
+    assert found.violation.name == "blame"
 
 
 @pytest.mark.parametrize("newcomer", ["same", "other"])

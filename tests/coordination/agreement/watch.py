@@ -21,6 +21,10 @@ ALONE = (69, 143)
 """Exit codes with which a server ends without the others: it was cut off, or told to stop."""
 
 
+LEFT = "a spare has taken its place"
+"""In the reason of a server that has failed too often."""
+
+
 class Violation(Exception):
     """What must hold does not; ``name`` says what."""
 
@@ -36,6 +40,8 @@ class Watch(Struct, frozen=True, cache_hash=True):
     that have succeeded everywhere. ``latest`` is the last generation started, by job. ``is_calm``:
     no fault came, and no newcomer. ``may_forget``: data were lost, and with them what was free.
     ``may_differ``: they were lost between an end and its last reader. Both are not promised.
+    ``failed`` are the processes that INCIDENTS have hit, one name for each time. ``is_steady``:
+    nobody was away for a while, nothing lost.
     """
 
     incidents: int = 0
@@ -45,6 +51,14 @@ class Watch(Struct, frozen=True, cache_hash=True):
     is_calm: bool = True
     may_forget: bool = False
     may_differ: bool = False
+    failed: tuple[str, ...] = ()
+    is_steady: bool = True
+
+    def with_hit(self, fault: str, *whom: str) -> Watch:
+        """Known only where servers may leave, because it makes many worlds of one."""
+        failed = tuple(sorted((*self.failed, *whom[:1]))) if fault in INCIDENTS else self.failed
+        is_steady = self.is_steady and fault in {"fail", "kill", "term"}
+        return replace(self, failed=failed, is_steady=is_steady)
 
     def after_fault(self, fault: str, epoch: Epoch | None) -> Watch:
         if fault in LOSSES:
@@ -102,9 +116,32 @@ def has_written(watch: Watch, before: View, after: View, act: RecordChange) -> W
         charged = len(after.about.charges.spent)
         if charged > watch.incidents:
             raise Violation("budget", f"{charged} restarts for {watch.incidents} incidents")
+    _has_left_well(before, after)
     if _is_won(after):
         watch = replace(watch, won=watch.won | {new.job})
     return watch
+
+
+def _has_left_well(before: View, after: View) -> None:
+    """Each server that has left has a spare of its own."""
+    if before.about is None or after.about is None or after.about.left == before.about.left:
+        return
+    assert after.epoch is not None
+    now = (one.server for one in after.about.left if one.generation == after.epoch.generation)
+    left = set(now) - set(after.living)
+    if len(left) > len(after.spares):
+        raise Violation("place", f"{left} are left, for {len(after.spares)} spares")
+
+
+def is_given_up(watch: Watch, after: View, everybody: Iterable[Process], servers: int) -> None:
+    """Nobody gives the job up while as many servers as it needs are there, and could run it."""
+    epoch, about = after.epoch, after.about
+    if epoch is None or about is None or epoch.phase is not Phase.END or not watch.is_steady:
+        return
+    is_for_want = about.cause is None or bool(about.cause.also_lost)
+    able = [one for one in everybody if one.is_here and one.situation.stop is None]
+    if about.left and epoch.exit_code and is_for_want and len(able) >= servers:
+        raise Violation("chance", f"{epoch} is written, and {len(able)} servers are there")
 
 
 def are_ready(view: View, everybody: Iterable[Process]) -> None:
@@ -154,6 +191,8 @@ def has_ended(watch: Watch, one: Process, act: Exit) -> Watch:
     has_missed_it = code == TABLE_NOT_READY and not watch.won <= set(one.memory.jobs)
     if watch.is_calm and code and not has_missed_it:
         raise Violation("success", f"{one.name} ends with {code}, although nothing has happened")
+    if LEFT in act.reason and one.name not in watch.failed:
+        raise Violation("blame", f"{one.name} leaves, and only others have failed")
     has_won = one.finished is not None and one.finished.job in watch.won
     if has_won and code and code not in ALONE:
         raise Violation("success", f"{one.name} ends with {code}, but its job has succeeded")

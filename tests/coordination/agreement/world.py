@@ -9,9 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement.acts import Exit, RecordChange, StartRanks
+from ascend_supervisor.coordination.agreement.history import FailureLimit
 from ascend_supervisor.coordination.agreement.memory import carried_out
-from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks
+from ascend_supervisor.outcome import Ended
 from tests.coordination.agreement.process import (
+    CONSEQUENCE,
+    CRASH,
+    NEVER,
     TTL,
     Life,
     Looked,
@@ -37,6 +42,7 @@ from tests.coordination.agreement.watch import (
     has_ended,
     has_started,
     has_written,
+    is_given_up,
 )
 
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
@@ -74,6 +80,8 @@ class Model:
     ``without`` are lines of the table that are switched off; ``limit`` is that of the budget.
     ``reach``: they read as servers of many do, each with the ``alive`` of so many next ones, and
     rosters are kept in blocks of GROUP.
+    ``leave_after`` is when a server leaves to a spare; with it, ranks that have lost others end by
+    ``lost_peer``.
     """
 
     def __init__(
@@ -83,6 +91,8 @@ class Model:
         without: frozenset[str] = frozenset(),
         spares: int = 0,
         reach: int | None = None,
+        leave_after: FailureLimit = NEVER,
+        lost_peer: Ended = CONSEQUENCE,
     ) -> None:
         self.reach = reach
         self.group = 64 if reach is None else GROUP
@@ -90,6 +100,8 @@ class Model:
         self.spares = spares
         self.limit = limit
         self.without = without
+        self.leave_after = leave_after
+        self._follow = partial(failed, verdict=lost_peer if leave_after.count else CRASH)
         self._looks: dict[tuple[Process, Store], tuple[Looked, ...]] = {}
 
     def cold(self, faults: tuple[str, ...] = (), newcomers: tuple[str, ...] = ()) -> World:
@@ -220,16 +232,20 @@ class Model:
             case "allow":
                 return world.with_process(allowed(world.process(whom[0])))
             case "released" | "succeed" | "follow":
-                act = {"released": released, "succeed": succeeded, "follow": failed}[kind]
-                return world.with_process(act(world.process(whom[0])))
+                acts: dict[str, Callable[[Process], Process]]
+                acts = {"released": released, "succeed": succeeded, "follow": self._follow}
+                return world.with_process(acts[kind](world.process(whom[0])))
             case _:
                 return self._faulted(world, event)
+
+    def _rules(self, one: Process) -> JobRules:
+        return rules_of(one, self.servers, self.limit, self.group, self.leave_after)
 
     def _looked(self, world: World, one: Process) -> tuple[Looked, ...]:
         """What a look may lead to."""
         known = self._looks.get((one, world.store))
         if known is None:
-            rules = rules_of(one, self.servers, self.limit, self.group)
+            rules = self._rules(one)
             known = looks(one, world.store, rules, self.without, self.reach)
             self._looks[one, world.store] = known
         return known
@@ -258,7 +274,7 @@ class Model:
         one = replace(one, pending=None)
         if one.reach is Reach.CUT:
             return world.with_process(one)
-        rules = rules_of(one, self.servers, self.limit, self.group)
+        rules = self._rules(one)
         after = transacted(world.store, act, one.name)
         if after is None:
             return world.with_process(one)
@@ -272,6 +288,8 @@ class Model:
 
     def _written(self, world: World, after: Store, act: RecordChange) -> World:
         watch = has_written(world.watch, seen(world.store), seen(after), act)
+        if seen(world.store).epoch != seen(after).epoch:
+            is_given_up(watch, seen(after), world.processes, self.servers)
         return replace(world, store=after, watch=watch)
 
     def _come(self, world: World, kind: str, place: str) -> World:
@@ -287,6 +305,7 @@ class Model:
         faults = list(world.faults)
         faults.remove(fault)
         watch = world.watch.after_fault(fault, seen(world.store).epoch)
+        watch = watch.with_hit(fault, *whom) if self.leave_after.count else watch
         world = replace(world, faults=tuple(faults), watch=watch)
         if fault == "stall":
             return replace(world, store=world.store.without_leases())

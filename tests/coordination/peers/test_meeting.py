@@ -6,6 +6,7 @@ from platform import node
 
 import pytest
 
+from ascend_supervisor.coordination.peers.meeting import machine_told
 from ascend_supervisor.program.coordination import in_common
 from tests.job_settings import of_command_line
 
@@ -68,3 +69,19 @@ def test_of_once_any_command_may_differ_and_of_all_the_port_of_rank_0_may_not():
     assert shared("python3", "train.py", options=("--master-port=2222",)) != shared(
         "python3", "train.py"
     )
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"NODE_NAME": "n2", "POD_NAME": "job-1"}, "n2"),
+        ({"MA_CURRENT_HOST_IP": "10.0.0.2", "MA_CURRENT_INSTANCE_NAME": "job-1"}, "10.0.0.2"),
+        ({"XDL_IP": "10.0.0.3"}, "10.0.0.3"),
+        ({"HOST_IP": "10.0.0.4"}, "10.0.0.4"),
+        ({"POD_NAME": "job-1"}, ""),
+        ({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, ""),
+        ({}, node()),
+    ],
+)
+def test_a_machine_is_its_node_and_never_the_pod(environ, expected):
+    assert machine_told(environ) == expected

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from ascend_supervisor.coordination.agreement.history import LeftServer
 from ascend_supervisor.coordination.agreement.records import (
     ABOUT_KEY,
     EPOCH_KEY,
@@ -117,3 +119,23 @@ def test_an_address_that_every_machine_has_names_none(addresses, label):
     words = heard((), view(Phase.GATHER, server_1=called), 2, 0.0)
     expected = label if label == "10.0.0.8" and not addresses else "job-1"
     assert seen(words, ("", label), 0.0)[1].host == expected
+
+
+def test_a_server_that_left_to_a_spare_says_why_and_the_spare_says_whom_it_follows():
+    why = "was the first to fail in 2 of the last 3 failures (generation 1 at 10:02 UTC: x)"
+    gone = LeftServer(1, "i1", 3, 0.0, "pod job-1, node n2", why)
+    before = with_left(view(Phase.GATHER, CAUSE, server_1=LEFT), gone)
+    first = "was the first to fail in 2 of the last 3 failures"
+    assert heard((), before, 2, 0.0)[1].text == f"has left its place to a spare: it {first}"
+    spare = Member("job", "i2", "p2")
+    after = with_left(view(Phase.RUN, server_1=spare, alive_1=Beat("i2")), gone, Seat("i2", "p2"))
+    expected = f"runs generation 3 in place of pod job-1, node n2, which {first}"
+    assert heard((), after, 2, 0.0)[1].text == expected
+    back = with_left(view(Phase.RUN, server_1=HERE, alive_1=Beat("i1")), gone)
+    assert heard((), back, 2, 0.0)[1].text == "runs generation 3"
+
+
+def with_left(of: View, gone: LeftServer, *seats: Seat) -> View:
+    assert of.about is not None
+    roster = (*of.about.roster[:1], *(seats or of.about.roster[1:]))
+    return replace(of, about=replace(of.about, left=(gone,), roster=roster))

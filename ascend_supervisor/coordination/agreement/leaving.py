@@ -1,0 +1,104 @@
+"""Lines by which a server that keeps failing leaves its place to a spare.
+
+It gives the place up in ``gather``, only for a spare that has said that it waits, and takes it
+again if none takes it. It ends when the others run without it.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.acts import Act, Exit, Forget, RecordChange
+from ascend_supervisor.coordination.agreement.case import Case
+from ascend_supervisor.coordination.agreement.failing import (
+    counts,
+    failures_known,
+    own_failures,
+    spares_for,
+    vacancies,
+)
+from ascend_supervisor.coordination.agreement.history import (
+    MOST_KEPT,
+    LeftServer,
+    is_recent,
+    why_left,
+)
+from ascend_supervisor.coordination.agreement.membership import own_record_left
+from ascend_supervisor.coordination.agreement.records import Spare
+from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put
+from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.outcome import Crashed
+
+
+def offer(case: Case) -> Act | None:
+    """We wait for a place: say so, because only then a server leaves one."""
+    situation, own = case.situation, case.rules.own
+    if not case.rules.leave_after.count or case.index is not None:
+        return None
+    if (case.gathering is None and case.running is None) or situation.leftovers:
+        return None
+    spare, name = Spare(own.incarnation, own.machine, own.index), records.spare_key(own.incarnation)
+    if own_failures(case) or case.view.spares.get(name) == spare or case.view.known is not None:
+        return None
+    compares = case.view.unchanged(records.EPOCH_KEY, name)
+    return RecordChange(compares, (put(name, spare, own.incarnation),), why="we are a spare")
+
+
+def not_to_blame(case: Case) -> Act | None:
+    """The failure here was told before its last words were known, and these clear this server."""
+    cause, verdict = case.about.cause, case.situation.verdict
+    if case.gathering is None or case.member is None or cause is None or verdict is None:
+        return None
+    first, outcome = cause.first, verdict.outcome
+    is_ours = first is not None and case.rules.own.incarnation == first.incarnation
+    if not is_ours or not isinstance(outcome, Crashed) or counts(outcome):
+        return None
+    about = replace(case.about, cause=replace(cause, first=None))
+    return new_epoch(case, f"{cause.reason}, which is not the server's", case.epoch, about)
+
+
+def leave_place(case: Case) -> Act | None:
+    """We were the first to fail too often, and a spare is there that no other place needs."""
+    index, found, own = case.index, own_failures(case), case.rules.own
+    if case.gathering is None or case.has_ranks or case.member is None or index is None:
+        return None
+    if not found or found[-1].incarnation != own.incarnation or case.situation.stop is not None:
+        return None  # others on this machine have failed, not we; or we leave anyway
+    spares, needed = spares_for(case, index), vacancies(case) + 1
+    if case.about.pending is not None or case.view.known is not None or len(spares) < needed:
+        return None
+    reason, now = why_left(found, failures_known(case)), case.clocks.date
+    ours = LeftServer(index, own.incarnation, case.epoch.generation, now, case.member.shown, reason)
+    before = tuple(one for one in case.about.left if is_recent(one, now))
+    about = replace(case.about, left=(*before, ours)[-MOST_KEPT:])
+    server, alive = case.own_key_names()
+    marks = case.view.marks_of(index)
+    compares = case.view.unchanged(server, alive, *marks, *spares[:needed])
+    written = new_epoch(case, "we leave to a spare", case.epoch, about, compares)
+    return replace(written, then=(*written.then, own_record_left(case), *deletes(alive, *marks)))
+
+
+def forget_place(case: Case) -> Act | None:
+    """We have left to a spare, and the answer was lost; the spare may be there by now."""
+    member = case.member
+    if case.index is None or case.situation.stop is not None or _own_leave(case) is None:
+        return None
+    return Forget() if member is None or member.has_left else None
+
+
+def end_left(case: Case) -> Act | None:
+    """The others run without us."""
+    ours = _own_leave(case)
+    seats = {seat.incarnation for seat in case.roster}
+    if ours is None or case.index is not None or case.rules.own.incarnation in seats:
+        return None
+    return Exit(UNAVAILABLE, f"this server {ours.reason}; a spare has taken its place")
+
+
+def _own_leave(case: Case) -> LeftServer | None:
+    """When we have left last; None if we have run since."""
+    own, started = case.rules.own.incarnation, case.memory.started
+    left = (one for one in reversed(case.about.left) if one.incarnation == own)
+    ours = next(left, None)
+    return ours if ours and started is not None and started < ours.generation else None
