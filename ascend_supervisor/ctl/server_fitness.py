@@ -6,6 +6,7 @@ The job is that of the supervisor that runs here, else one that this environment
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,10 +16,11 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.collection.plan_check import arguments_of
+from ascend_supervisor.collection.plan_check import arguments_of, checking
 from ascend_supervisor.collection.running import here, shown
 from ascend_supervisor.ctl.collect import Collected
 from ascend_supervisor.ctl.columns import facts, table
+from ascend_supervisor.ctl.planned_server import planned_server
 from ascend_supervisor.ctl.state import State
 from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED
 from ascend_supervisor.doctor.checkup import checkup
@@ -49,10 +51,10 @@ class Examined(Struct, frozen=True):
 
 
 def examined(subject: Collected, environ: Mapping[str, str]) -> Examined:
-    """Look at this server, within 20 s; raises SettingsRefused as a supervisor would."""
-    job, server = _job(subject, environ)
+    """Look at this server, within 30 s; raises SettingsRefused as a supervisor would."""
+    job, server, table = _job(subject, environ)
     checks = (*OF_THE_SERVER, *OF_THE_PLAN, *ONLY_ASKED)
-    rows = anyio.run(checkup, server, checks, partial(_answer, server.environ))
+    rows = (table, *anyio.run(checkup, server, checks, partial(_answer, server.environ)))
     return Examined(job, verdict_of(rows), rows)
 
 
@@ -74,25 +76,36 @@ def as_text(found: Examined) -> str:
 _HEADS = ("subject", "verdict", "found")
 
 
-def _job(subject: Collected, environ: Mapping[str, str]) -> tuple[str, ThisServer]:
-    """Whose job it is, and the server as this job wants it."""
+def _job(subject: Collected, environ: Mapping[str, str]) -> tuple[str, ThisServer, Result]:
+    """Whose job it is, the server as this job wants it, and a row about its rank table."""
     state = subject.state
     if state is not None and state.supervisor_lives:
         running = shown(state.status.pid, frozenset({os.geteuid()}))
-        arguments = arguments_of(running.words)
-        if arguments is not None:
+        arguments, check = arguments_of(running.words), checking(running.words)
+        if arguments is not None and check is not None:
             server = server_here(arguments, running.environ, running.cwd)
             who = f"of {state.description}, with its command line and environment"
-            return _told(who, subject.path), _of_running(server, state)
-    server = server_here(("--", "any"), environ, here())
+            server = _of_running(server, state)
+            return _told(who, subject.path), *planned_server(
+                server, check, running.environ, running.cwd
+            )
+    server, table = _of_environment(environ)
     if state is None:
         return (
             "for a job with this environment and the default options; none was found here",
             server,
+            table,
         )
     why = "whose command line cannot be read" if state.supervisor_lives else "which has ended"
     who = f"of {state.description}, {why}: with this environment and the default options"
-    return _told(who, subject.path), replace(server, ranks=len(state.status.ranks) or None)
+    server = replace(server, ranks=len(state.status.ranks) or None)
+    return _told(who, subject.path), server, table
+
+
+def _of_environment(environ: Mapping[str, str]) -> tuple[ThisServer, Result]:
+    server = server_here(("--", "any"), environ, here())
+    check = (sys.executable, "-m", "ascend_supervisor", "--check", "--json", "--", sys.executable)
+    return planned_server(server, check, environ, here())
 
 
 def _told(who: str, path: Path) -> str:
@@ -105,7 +118,8 @@ def _of_running(server: ThisServer, state: State) -> ThisServer:
     living = (rank.pid for rank in ranks if state.rank_lives(rank))
     with suppress(StopIteration):
         inherited = shown(next(living), frozenset({os.geteuid()})).environ
-        server = replace(server, environ=inherited or server.environ)
+        part = replace(server.part, may_hold_ports=True)
+        server = replace(server, environ=inherited or server.environ, part=part)
     return replace(server, ranks=len(ranks) or None)
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.rank_table import Format
 from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER
 from ascend_supervisor.doctor.checkup import checkup
+from ascend_supervisor.doctor.part_in_job import hosts_to_ask
 from ascend_supervisor.doctor.rows import Checked
 from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.events.rank_table import STANDALONE_PATH
@@ -50,9 +51,17 @@ class OwnChecks(Struct, frozen=True):
 
 def planned(server: ThisServer, plan: Plan) -> ThisServer:
     """The server, with what only a plan tells."""
+    start = plan.start
+    environ = {**server.environ, **next((spec.environ for spec in plan.specs), {})}
+    part = replace(
+        server.part,
+        hosts=hosts_to_ask(start.found.table, start.node_rank, environ),
+        port=next((spec.port for spec in plan.specs if spec.port is not None), None),
+        may_hold_ports=start.generation > 0,
+    )
     devices = plan.start.entry.devices
     found = plan.start.found
     is_told = found.table.format is not Format.DECLARED and str(found.path) != STANDALONE_PATH
     ids = tuple(device.device_id for device in devices) if is_told else None
     ranks = sum(spec.rank is not None for spec in plan.specs) or len(devices)
-    return replace(server, ranks=ranks, devices=ids)
+    return replace(server, ranks=ranks, devices=ids, part=part)

@@ -1,4 +1,4 @@
-"""What the checks need to know of a server and its job; values."""
+"""What the checks need to know of a server and its job."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 from msgspec import Struct
+
+from ascend_supervisor.doctor.part_in_job import PartInJob
 
 
 class Roots(Struct, frozen=True):
@@ -21,7 +23,7 @@ class ThisServer(Struct, frozen=True, kw_only=True):
     """``environ`` is that of the ranks.
 
     What only a plan tells is None before it is known: how many ``ranks`` run here, and the ids of
-    their ``devices`` in a rank table of the cluster.
+    their ``devices`` in a rank table of the cluster. ``part`` is what concerns the other servers.
     """
 
     environ: Mapping[str, str]
@@ -31,4 +33,5 @@ class ThisServer(Struct, frozen=True, kw_only=True):
     termination_log: PurePath | None = None
     ranks: int | None = None
     devices: tuple[int, ...] | None = None
+    part: PartInJob = PartInJob()
     roots: Roots = Roots()

@@ -6,13 +6,22 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from ascend_supervisor.doctor.part_in_job import PartInJob
 from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.etcd.access import Password
 from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
+from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD
 from ascend_supervisor.settings.precedence import Settings, read_settings
 from ascend_supervisor.settings.sources import CONFIG_BYTES
+
+if TYPE_CHECKING:
+    from ascend_supervisor.coordination.peers.meeting import PeersEtcd
 
 
 def server_of_job(settings: Settings, environ: Mapping[str, str], place: Place) -> ThisServer:
@@ -25,6 +34,32 @@ def server_of_job(settings: Settings, environ: Mapping[str, str], place: Place) 
         termination_log=settings.termination_log,
         ranks=settings.standalone or None,
     )
+
+
+def part_of(settings: Settings, environ: Mapping[str, str]) -> PartInJob:
+    """What is known before there is a plan; ``environ`` is that of the supervisor."""
+    if not isinstance(settings.peers, tuple):
+        return PartInJob()
+    return PartInJob(etcd=etcd_named(settings, environ), job=peers_job(settings, environ))
+
+
+def etcd_named(settings: Settings, environ: Mapping[str, str]) -> PeersEtcd:
+    """The etcd of ``--peers``, and who we are there."""
+    from ascend_supervisor.coordination.peers.meeting import PeersEtcd  # noqa: PLC0415  (seldom)
+
+    return PeersEtcd(
+        endpoints=settings.peers if isinstance(settings.peers, tuple) else (),
+        ttl=settings.peers_ttl,
+        ca=settings.peers_ca,
+        user=settings.peers_user,
+        password=Password(environ.get(PASSWORD, "")),
+        password_file=settings.peers_password_file,
+    )
+
+
+def peers_job(settings: Settings, environ: Mapping[str, str]) -> str:
+    """The name of the job in etcd."""
+    return settings.peers_job or next(filter(None, map(environ.get, JOB_VARIABLES)), "")
 
 
 def server_here(arguments: Sequence[str], environ: Mapping[str, str], here: Path) -> ThisServer:
@@ -49,4 +84,4 @@ def server_here(arguments: Sequence[str], environ: Mapping[str, str], here: Path
         work_dir=settings.work_dir,
         state_file=settings.state_file,
     )
-    return server_of_job(settings, environ, place)
+    return replace(server_of_job(settings, environ, place), part=part_of(settings, environ))

@@ -8,7 +8,8 @@ is imported when a client is made.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -49,6 +50,8 @@ _GRANT = "/v3/lease/grant"
 _KEEP_ALIVE = "/v3/lease/keepalive"
 _WATCH = "/v3/watch"
 _AUTHENTICATE = "/v3/auth/authenticate"
+MIDDLE_OF_SECOND = 0.5
+"""A date in HTTP has no fractions."""
 
 
 class Turns:
@@ -256,6 +259,18 @@ class Etcd:
         """From now on etcd is there, and nowhere else."""
         if self._asking.turns.order != (endpoint,):
             self._asking.turns.become((endpoint,))
+
+    @property
+    def clock_ahead(self) -> float | None:
+        """By how many seconds the clock of what answered last is ahead of ours, give or take one.
+
+        None if it has told no time.
+        """
+        date = self._asking.exchange.date
+        with suppress(ValueError, OverflowError):  # a proxy may say anything
+            if date is not None:
+                return parsedate_to_datetime(date[0]).timestamp() + MIDDLE_OF_SECOND - date[1]
+        return None
 
     async def transact(self, transaction: Transaction) -> TransactionAnswer:
         """Raises also LeaseNotFound for a put with an unknown lease, and TooManyOperations.

@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
@@ -191,6 +192,8 @@ class Exchange:
         self._trusted = trusted
         self._most_bytes = most_bytes
         self._proven: set[Endpoint] = set()
+        self.date: tuple[str, float] | None = None
+        """The Date of the last answer (RFC 9110), and when it came, in Unix time."""
 
     async def ask(
         self, endpoint: Endpoint, message: wire.Message, token: str, seconds: float
@@ -244,6 +247,7 @@ class Exchange:
         )
         response = await self._client.send(request, stream=True)
         self._proven.add(endpoint)
+        self.date = response.headers.get("Date", ""), time.time()
         try:
             _check_head(response.headers, self._most_bytes)
         except Failed:

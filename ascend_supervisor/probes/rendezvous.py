@@ -6,12 +6,12 @@ one has closed hold it for a minute (TIME_WAIT), unless its listener had set SO_
 
 from __future__ import annotations
 
-import errno
 import socket
 from contextlib import ExitStack, suppress
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import PortWaiting, WaitEnded
+from ascend_supervisor.files.tcp_ports import can_bind
 from ascend_supervisor.life import Plan
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.tasks.clock import Clock
@@ -110,17 +110,3 @@ class OwnPort:
 
 def _name_of(port: int) -> str:
     return f"\0{NAME_OF_PORT}{port}"
-
-
-def can_bind(port: int) -> bool:
-    """Whether a program that sets SO_REUSEADDR could listen there, as those of torch do.
-
-    It could not while one that did not set it has left connections in TIME_WAIT, or still runs.
-    """
-    try:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("", port))
-    except OSError as error:
-        return error.errno != errno.EADDRINUSE
-    return True

@@ -20,12 +20,12 @@ from ascend_supervisor.cluster.identity import Identity, Placed, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger
-from ascend_supervisor.etcd.access import Endpoint, Password
+from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.common_parts import launcher_log_path
 from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
-from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD, OwnEtcd
+from ascend_supervisor.settings.peers_options import OwnEtcd
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.runtime import Runtime
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
     from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
     from ascend_supervisor.coordination.own_etcd.process import Surroundings
-    from ascend_supervisor.coordination.peers.meeting import PeersEtcd, PeersMeeting
+    from ascend_supervisor.coordination.peers.meeting import PeersMeeting
     from ascend_supervisor.coordination.peers.shared_steps import StepsOfJob
     from ascend_supervisor.coordination.peers.tables import Tables
 
@@ -204,11 +204,12 @@ def meeting_of(given: Premises) -> PeersMeeting:
         host_told,
         machine_told,
     )
+    from ascend_supervisor.doctor.server_of_job import etcd_named, peers_job  # noqa: PLC0415
 
     settings, environ = given.settings, given.environ
     return PeersMeeting(
         etcd=partial(etcd_of, etcd_named(settings, environ)),
-        name=settings.peers_job or next(filter(None, map(environ.get, JOB_VARIABLES)), ""),
+        name=peers_job(settings, environ),
         state_file=Path(given.place.state_file),
         settings=in_common(settings, environ),
         budget=budget_of(settings),
@@ -221,20 +222,6 @@ def meeting_of(given: Premises) -> PeersMeeting:
         host=host_told(environ),
         machine=machine_told(environ),
         leave_after=FailureLimit(*settings.peers_failures if settings.servers else (0, 0)),
-    )
-
-
-def etcd_named(settings: Settings, environ: Mapping[str, str]) -> PeersEtcd:
-    """The etcd of ``--peers``, and who we are there."""
-    from ascend_supervisor.coordination.peers.meeting import PeersEtcd  # noqa: PLC0415  (seldom)
-
-    return PeersEtcd(
-        endpoints=settings.peers if isinstance(settings.peers, tuple) else (),
-        ttl=settings.peers_ttl,
-        ca=settings.peers_ca,
-        user=settings.peers_user,
-        password=Password(environ.get(PASSWORD, "")),
-        password_file=settings.peers_password_file,
     )
 
 

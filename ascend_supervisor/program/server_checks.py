@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.server_check import Examiner, ServerCheck
+from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_descendants
@@ -38,30 +39,37 @@ def server_checks(given: Premises, changes: Changes, runtime: Runtime) -> Sequen
     if isinstance(wish, EventProgram):
         examiner = _users(wish, given, environ, runtime)
     else:
-        examiner = _Own(given, environ, runtime)
+        examiner = _Own(given, environ, runtime.children)
     return (ServerCheck(examiner, runtime.clock, runtime.report),)
 
 
-class _Own(Struct, frozen=True):
+class _Own:
     """The checks of auto; they are imported when they are made, and not before."""
 
-    given: Premises
-    environ: Mapping[str, str]
-    runtime: Runtime
+    def __init__(self, given: Premises, environ: Mapping[str, str], children: Children) -> None:
+        self._given = given
+        self._environ = environ
+        self._children = children
+        self._is_first = True
 
     async def early(self) -> Checked:
         return await self._checks.early()
 
     async def late(self, plan: Plan) -> Checked:
-        return await self._checks.late(plan)
+        checks = self._checks
+        self._is_first = False
+        return await checks.late(plan)
 
     @property
     def _checks(self) -> OwnChecks:
         from ascend_supervisor.doctor.own_checks import OwnChecks  # noqa: PLC0415
-        from ascend_supervisor.doctor.server_of_job import server_of_job  # noqa: PLC0415
+        from ascend_supervisor.doctor.server_of_job import part_of, server_of_job  # noqa: PLC0415
 
-        server = server_of_job(self.given.settings, self.environ, self.given.place)
-        return OwnChecks(server, self.runtime.children)
+        given = self._given
+        server = server_of_job(given.settings, self._environ, given.place)
+        if self._is_first:  # etcd has enough to do at a restart of 1,250 servers
+            server = replace(server, part=part_of(given.settings, given.environ))
+        return OwnChecks(server, self._children)
 
 
 def _users(

@@ -11,9 +11,9 @@ from contextlib import suppress
 import pytest
 
 from ascend_supervisor.coordination.peers.meeting import access_of, etcd_of
+from ascend_supervisor.doctor.server_of_job import etcd_named
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.failures import Refused
-from ascend_supervisor.program.coordination import etcd_named
 from ascend_supervisor.settings.peers_options import PASSWORD
 from tests.etcd.asking import put, value_of
 from tests.etcd.fixtures import etcd_server
