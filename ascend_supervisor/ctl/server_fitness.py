@@ -103,7 +103,7 @@ def _job(subject: Collected, environ: Mapping[str, str]) -> tuple[str, ThisServe
 
 
 def _of_environment(environ: Mapping[str, str]) -> tuple[ThisServer, Result]:
-    server = server_here(("--", "any"), environ, here())
+    server = replace(server_here(("--", "any"), environ, here()), python="python3")
     check = (sys.executable, "-m", "ascend_supervisor", "--check", "--json", "--", sys.executable)
     return planned_server(server, check, environ, here())
 

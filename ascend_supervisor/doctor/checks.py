@@ -7,21 +7,31 @@ ThisServer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 
 from msgspec import Struct
 
+from ascend_supervisor.doctor.access import access
+from ascend_supervisor.doctor.asking import Ask
+from ascend_supervisor.doctor.cann_environment import cann_environment
 from ascend_supervisor.doctor.devices import devices
+from ascend_supervisor.doctor.ecc import ecc
 from ascend_supervisor.doctor.etcd_and_clock import etcd_and_clock
+from ascend_supervisor.doctor.held_devices import held_devices
+from ascend_supervisor.doctor.left_processes import left_processes
+from ascend_supervisor.doctor.limits import limits
 from ascend_supervisor.doctor.names_of_servers import names_of_servers
+from ascend_supervisor.doctor.npu_health import npu_health
+from ascend_supervisor.doctor.npu_links import npu_links
+from ascend_supervisor.doctor.old_plogs import old_plogs
+from ascend_supervisor.doctor.packages import packages
 from ascend_supervisor.doctor.ports import ports, reserved_ports
 from ascend_supervisor.doctor.room_on_disks import room_on_disks
 from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.shared_memory import shared_memory
+from ascend_supervisor.doctor.termination_file import termination_file
+from ascend_supervisor.doctor.versions import versions
 from ascend_supervisor.events.server import Result
-from ascend_supervisor.processes.program_output import ProgramOutput
-
-Ask = Callable[[Sequence[str]], Awaitable[ProgramOutput]]
-"""What a program prints within its time; never raises."""
 
 
 class Check(Struct, frozen=True):
@@ -44,15 +54,34 @@ class ProgramCheck(Struct, frozen=True):
 Checks = tuple[Check | ProgramCheck, ...]
 
 OF_THE_SERVER: Checks = (
+    ProgramCheck("health of NPUs", npu_health),
+    Check("environment of CANN", cann_environment),
+    Check("versions", versions),
+    ProgramCheck("packages", packages),
     Check("room on disks", room_on_disks),
+    Check("logs of CANN", old_plogs),
+    Check("shared memory", shared_memory),
+    Check("termination log", termination_file),
     ProgramCheck("etcd", etcd_and_clock),
 )
 """They need no plan: they are made while the rank table is waited for."""
 OF_THE_PLAN: Checks = (
     Check("devices", devices),
+    ProgramCheck("links of NPUs", npu_links),
+    Check("limits", limits),
     Check("ports", ports),
     ProgramCheck("names of servers", names_of_servers),
 )
 """They need to know the ranks of this server."""
-ONLY_ASKED: Checks = (Check("reserved ports", reserved_ports),)
-"""For ``ascend-supervisorctl doctor``: a start waits for these, or refuses them, by itself."""
+ONLY_ASKED: Checks = (
+    Check("left processes", left_processes),
+    Check("held devices", held_devices),
+    ProgramCheck("memory errors of NPUs", ecc),
+    Check("access", access),
+    Check("reserved ports", reserved_ports),
+)
+"""For ``ascend-supervisorctl doctor``.
+
+A start waits for devices that are held, ends what its own job has left, and refuses directories
+that cannot be written, by itself. The errors of memory take npu-smi once for each NPU.
+"""

@@ -7,7 +7,8 @@ from functools import partial
 
 import anyio
 
-from ascend_supervisor.doctor.checks import Ask, Check, Checks, ProgramCheck
+from ascend_supervisor.doctor.asking import Ask
+from ascend_supervisor.doctor.checks import Check, Checks, ProgramCheck
 from ascend_supervisor.doctor.rows import unknown
 from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.events.server import Result

@@ -64,4 +64,5 @@ def planned(server: ThisServer, plan: Plan) -> ThisServer:
     is_told = found.table.format is not Format.DECLARED and str(found.path) != STANDALONE_PATH
     ids = tuple(device.device_id for device in devices) if is_told else None
     ranks = sum(spec.rank is not None for spec in plan.specs) or len(devices)
-    return replace(server, ranks=ranks, devices=ids, part=part)
+    is_alone = start.holds_all_ranks
+    return replace(server, ranks=ranks, devices=ids, is_alone=is_alone, part=part)

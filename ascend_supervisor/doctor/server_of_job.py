@@ -16,6 +16,8 @@ from ascend_supervisor.etcd.access import Password
 from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
+from ascend_supervisor.launchers.common_parts import process_logs
+from ascend_supervisor.settings.command_words import python_program
 from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD
 from ascend_supervisor.settings.precedence import Settings, read_settings
 from ascend_supervisor.settings.sources import CONFIG_BYTES
@@ -26,14 +28,24 @@ if TYPE_CHECKING:
 
 def server_of_job(settings: Settings, environ: Mapping[str, str], place: Place) -> ThisServer:
     """``environ`` is that of the ranks; what only a plan tells is not known yet."""
+    python = python_program(settings.command)
     return ThisServer(
         environ=environ,
         log_dir=place.log_dir,
         work_dir=place.work_dir,
         state_file=place.state_file,
+        python=None if python is None else python.interpreter[0],
+        plogs=_plogs(environ, place),
         termination_log=settings.termination_log,
         ranks=settings.standalone or None,
     )
+
+
+def _plogs(environ: Mapping[str, str], place: Place) -> tuple[PurePath, ...]:
+    """Where CANN logs, and where it does if it is told nothing."""
+    named = environ.get("ASCEND_PROCESS_LOG_PATH")
+    usual = PurePath(environ.get("HOME", "/"), "ascend", "log")
+    return (place.started_in / named if named else process_logs(place), usual)
 
 
 def part_of(settings: Settings, environ: Mapping[str, str]) -> PartInJob:

@@ -1,6 +1,6 @@
 """Linux features for the processes below us: we adopt orphans, and ranks die with us.
 
-Our memory cgroup says its limit, and whom the kernel has killed when memory ran out.
+Our cgroups say their limits, and whom the kernel has killed when memory ran out.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ PR_SET_CHILD_SUBREAPER = 36
 """linux/prctl.h, since Linux 3.4."""
 RLIMIT_LOCKS = 10
 """asm-generic/resource.h; Python has no name for it."""
+CONTROLLERS = frozenset({"memory", "pids"})
+"""Of cgroup v1, each with a tree of its own."""
 
 
 def become_subreaper() -> None:
@@ -182,6 +184,17 @@ def free_memory(proc_cgroup: Path, root: Path, meminfo: Path) -> int | None:
     return min((room for room in rooms if room is not None), default=None)
 
 
+def free_processes(proc_cgroup: Path, root: Path) -> int | None:
+    """How many more processes and threads our cgroup has room for; None: no limit is known."""
+    rooms = []
+    for folder, _ in _places(proc_cgroup, root, "pids"):
+        for place in (folder, *_outer(folder, root)):
+            limit, used = _number(place / "pids.max"), _number(place / "pids.current")
+            if limit is not None and used is not None:
+                rooms.append(limit - used)
+    return min(rooms, default=None)
+
+
 def _machine_room(meminfo: Path) -> int | None:
     with suppress(OSError, ValueError):
         for line in meminfo.read_text().splitlines():
@@ -208,8 +221,8 @@ def _number(path: Path) -> int | None:
     return None
 
 
-def _places(proc_cgroup: Path, root: Path) -> list[tuple[Path, bool]]:
-    """The directories that may be ours, and whether they are of v1."""
+def _places(proc_cgroup: Path, root: Path, controller: str = "memory") -> list[tuple[Path, bool]]:
+    """The directories of this controller that may be ours, and whether they are of v1."""
     try:
         lines = proc_cgroup.read_text().splitlines()
     except OSError:
@@ -217,8 +230,8 @@ def _places(proc_cgroup: Path, root: Path) -> list[tuple[Path, bool]]:
     places = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if "memory" in controllers.split(","):
-            places.append((root / "memory" / path.lstrip("/"), True))
+        if controller in controllers.split(","):
+            places.append((root / controller / path.lstrip("/"), True))
         elif not controllers:
             places.append((root / path.lstrip("/"), False))
     return places
@@ -228,4 +241,4 @@ def _outer(folder: Path, root: Path) -> tuple[Path, ...]:
     if folder.exists():
         return ()
     top = folder.relative_to(root).parts[:1]
-    return (root / "memory", root) if top == ("memory",) else (root,)
+    return (root / top[0], root) if set(top) & CONTROLLERS else (root,)

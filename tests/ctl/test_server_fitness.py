@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 
+import pytest
+
+from tests.cluster.test_kubeflow_pods import TWO_NPUS
 from tests.ctl.calling import ENVIRON, ctl, process
+from tests.doctor.programs import npu_smi
 from tests.running import python
 
 
@@ -38,3 +43,20 @@ def test_a_job_that_has_ended_says_so(supervised):
     assert job.end() == 0
     answer = ctl("doctor", "--log-dir", str(job.log_dir), environ=ENVIRON)
     assert "which has ended: with this environment and the default options" in answer.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a /dev of our own needs root")
+def test_a_server_that_is_not_fit_gives_69_and_says_what_to_do(tmp_path):
+    devices, smi = tmp_path / "dev", tmp_path / "bin"
+    for place in (devices, smi):
+        place.mkdir()
+    npu_smi(smi, "OK", "Critical")
+    before = ("unshare", "--mount", "sh", "-e", "-c", TWO_NPUS, "sh", str(devices))
+    answer = process("doctor", before=(*before, "env", f"PATH={smi}:{os.environ['PATH']}"))
+    assert answer.returncode == 69
+    assert "health of NPUs" in answer.stdout
+    paragraph = answer.stdout.partition("\nhealth of NPUs: unfit\n")[2].split("\n\n")[0]
+    assert paragraph.splitlines() == [
+        "  expected    OK",
+        "  what to do  start the job elsewhere, and have the NPU reset or replaced",
+    ]

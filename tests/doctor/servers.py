@@ -12,7 +12,9 @@ from ascend_supervisor.events.server import Result
 
 def server(root: Path, **more: Any) -> ThisServer:
     """A server whose files are all below ``root``, with what the test says of it."""
-    roots = Roots(root / "dev", root / "proc", root / "cgroup", root / "Ascend")
+    roots = Roots(
+        root / "dev", root / "proc", root / "cgroup", root / "Ascend", root / "ld.so.cache"
+    )
     for place in (roots.dev, roots.proc, roots.cgroups, roots.ascend):
         place.mkdir(exist_ok=True)
     usual = {

@@ -1,0 +1,129 @@
+"""Versions of driver, firmware and CANN, against the ranges that their own files name.
+
+``version.info`` of the driver says which firmware it goes with (``compatible_version_fw``, closed
+intervals), and that of a package of CANN which other packages (``required_package_X_version``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from ascend_supervisor.doctor.devices import npus_of
+from ascend_supervisor.doctor.rows import fit, warning
+from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.events.server import Result
+from ascend_supervisor.files.regular_file import read_regular_file
+from ascend_supervisor.untrusted_text import printable
+
+MOST_CHARACTERS = 400
+MOST_BYTES = 64 * 1024
+MOST_PACKAGES = 200
+Info = Mapping[str, str]
+Release = tuple[int, ...]
+_INTERVAL = re.compile(r"\[([0-9][0-9.]*),([0-9][0-9.]*)\]")
+_BOUND = re.compile(r"(>=|<=|)\s*([0-9][0-9.]*)")
+_REQUIRED = re.compile(r"required_package_(\w+)_version")
+
+
+def versions(server: ThisServer) -> Iterator[Result]:
+    """Nothing on a machine without NPUs."""
+    if not npus_of(server):
+        return
+    ascend = server.roots.ascend
+    driver, firmware = (
+        read_info(ascend / name / "version.info") for name in ("driver", "firmware")
+    )
+    packages = packages_of_cann(server)
+    known = {
+        "driver": driver.get("package_version") or driver.get("Version"),
+        "firmware": firmware.get("Version"),
+        "CANN": next((info["Version"] for info in packages.values() if "Version" in info), None),
+    }
+    told = ", ".join(f"{name} {one}" for name, one in known.items() if one)
+    faults = [*_of_firmware(driver, firmware), *_between(packages)]
+    yield from faults
+    if told and not faults:
+        yield fit("versions", told)
+
+
+def read_info(path: Path) -> Info:
+    """Its lines NAME=VALUE; none if it cannot be read."""
+    with suppress(OSError):
+        text = read_regular_file(path, MOST_BYTES).decode(errors="replace")
+        lines = (printable(line, MOST_CHARACTERS) for line in text.splitlines() if "=" in line)
+        pairs = (line.partition("=") for line in lines)
+        return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
+    return {}
+
+
+def home_of_cann(server: ThisServer) -> Path:
+    """Where the environment of the ranks says that it is, else where its installer puts it."""
+    environ = server.environ
+    named = environ.get("ASCEND_HOME_PATH") or environ.get("ASCEND_TOOLKIT_HOME")
+    return Path(named) if named else server.roots.ascend / "ascend-toolkit" / "latest"
+
+
+def packages_of_cann(server: ThisServer) -> Mapping[str, Info]:
+    """By their names, those of 8.5 and newer in share/info; ``compiler`` and ``runtime`` first."""
+    home = home_of_cann(server)
+    places = (*home.glob("*/version.info"), *home.glob("share/info/*/version.info"))
+    found = {path.parent.name: read_info(path) for path in islice(places, MOST_PACKAGES)}
+    first = [name for name in ("compiler", "runtime") if name in found]
+    return {name: found[name] for name in dict.fromkeys([*first, *found])}
+
+
+def _of_firmware(driver: Info, firmware: Info) -> Iterator[Result]:
+    number = _number(firmware.get("Version", ""))
+    intervals = _INTERVAL.findall(driver.get("compatible_version_fw", ""))
+    if number and intervals and not any(_is_in(number, *map(_number, one)) for one in intervals):
+        yield warning(
+            "versions",
+            f"firmware {firmware['Version']} beside driver {driver.get('package_version', '?')}",
+            "firmware " + " or ".join(f"{low} to {high}" for low, high in intervals),
+            "install firmware and driver of one release",
+        )
+
+
+def _between(packages: Mapping[str, Info]) -> Iterator[Result]:
+    """The first package of CANN that another one does not go with: the others follow from it."""
+    for name, info in packages.items():
+        for key, wanted in info.items():
+            required = _REQUIRED.fullmatch(key)
+            other = packages.get(required[1], {}).get("Version", "") if required else ""
+            if required and _number(other) and not _meets(_number(other), wanted):
+                yield warning(
+                    "versions",
+                    f"CANN's {required[1]} {other} beside its {name} {info.get('Version', '?')}",
+                    f"{required[1]} {wanted}",
+                    "install the packages of CANN (toolkit, kernels, nnal) of one release",
+                )
+                return
+
+
+def _meets(number: Release, wanted: str) -> bool:
+    """Bounds with commas between: ``>=7.6, <=8.3``; ``7.8`` is each 7.8.x."""
+    bounds = _BOUND.findall(wanted)
+    return all(_meets_one(number, sign, _number(bound)) for sign, bound in bounds)
+
+
+def _meets_one(number: Release, sign: str, bound: Release) -> bool:
+    part = number[: len(bound)]
+    return part >= bound if sign == ">=" else part <= bound if sign == "<=" else part == bound
+
+
+def _is_in(number: Release, low: Release, high: Release) -> bool:
+    return low <= number[: len(low)] and number[: len(high)] <= high
+
+
+def _number(text: str) -> Release:
+    """Its numbers up to the first part that is none: 7.8.T5.0 is 7.8."""
+    found: list[int] = []
+    for part in text.split("."):
+        if not (part.isascii() and part.isdecimal()):
+            break
+        found.append(int(part))
+    return tuple(found)
