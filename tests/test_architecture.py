@@ -69,14 +69,19 @@ BEFORE_ALL = frozenset(
         ("processes.program_output", f"subprocess.{name}")
         for name in ("Popen", "PIPE", "DEVNULL", "STDOUT", "TimeoutExpired")
     ),
+    *(
+        ("trial.supervised", f"subprocess.{name}")
+        for name in ("Popen", "PIPE", "DEVNULL", "TimeoutExpired")
+    ),
 }
 """setpriv and setsid are called, and have answered, before anybody else waits.
 
 The Python that a plan asks for a module is the last process of a program that starts no job, and
-ctl, which starts grep and asks programs for an archive, is no supervisor.
+ctl, which starts grep, asks programs for an archive and tries supervisors, is none.
 """
 BESIDE_US = frozenset(
-    {f"programs.{name}" for name in ("guardian", "mpirun_head", "mpirun_node", "warm_rank")}
+    f"programs.{name}"
+    for name in ("guardian", "mpirun_head", "mpirun_node", "trial_rank", "warm_rank")
 )
 """Programs of their own, which import nothing of ours."""
 

@@ -81,6 +81,7 @@ def command_line() -> _Parser:
         _add_places(command, default=SUPPRESS)  # else what stands before the command is lost
     _add_explain(add)
     _add_tables(add)
+    _add_trial(add)
     parser.commands = commands.choices
     return parser
 
@@ -172,6 +173,42 @@ def _add_collect(add: Any) -> ArgumentParser:
         help="of what is taken, before compression (default: 2GiB)",
     )
     return collect
+
+
+def _add_trial(add: Any) -> None:
+    trial = add(
+        "trial", "some minutes of real jobs on this server, and their report as one archive"
+    )
+    trial.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="replaced at once; - for stdout (default: a new name in the current directory)",
+    )
+    trial.add_argument(
+        "--ranks",
+        metavar="N",
+        type=_trial_ranks,
+        help="1 to 16 (default: one for each NPU; without NPUs 2 to 8, as there are CPUs)",
+    )
+    trial.add_argument(
+        "--python",
+        metavar="PROGRAM",
+        help="the interpreter of the ranks (default: python3, else our own: one with a framework)",
+    )
+    trial.add_argument(
+        "--limit",
+        metavar="S",
+        type=_seconds,
+        default="20m",
+        help="no step begins, and none waits, after so long (default: 20m)",
+    )
+
+
+def _trial_ranks(text: str) -> int:
+    if text in map(str, range(1, 17)):
+        return int(text)
+    raise ArgumentTypeError(f"expected a number of ranks from 1 to 16, found {plain(text)}")
 
 
 def _add_logs(add: Any) -> ArgumentParser:

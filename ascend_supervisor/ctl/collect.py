@@ -93,7 +93,7 @@ def archive_path(subject: Collected, now: datetime) -> Path:
 
 @contextmanager
 def opened_archive(
-    output: Path | None, put: Callable[[bytes], None], *, is_terminal: bool
+    output: Path | None, put: Callable[[bytes], None], command: str, *, is_terminal: bool
 ) -> Iterator[Callable[[bytes], None]]:
     """Where the bytes go: to a new file, or to stdout without one.
 
@@ -105,7 +105,7 @@ def opened_archive(
     elif is_terminal:
         raise SettingsRefused(
             "-o - writes a compressed archive to stdout, which is a terminal here; write "
-            f"{PROGRAM} collect -o - > FILE.tar.gz"
+            f"{PROGRAM} {command} -o - > FILE.tar.gz"
         )
     else:
         yield put

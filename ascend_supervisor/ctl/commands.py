@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 NO_CAUSE = 1
 """The exit code of ``explain`` if no log shows a cause that is known."""
+FAILED = 1
+"""The exit code of a probe or a trial that fails, whatever the reason."""
 Command = Callable[[Namespace, Mapping[str, str], Out], int]
 """Takes the arguments and the environment; returns the exit code, or raises a Refusal."""
 
@@ -243,7 +245,7 @@ def _collect(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     path = None if to_stdout else Path(arguments.output or usual)
     words = [PROGRAM, "collect", *(["--log-dir", arguments.log_dir] if arguments.log_dir else [])]
     asked = CollectWanted(arguments.size, shlex.join(words))
-    with opened_archive(path, out.put, is_terminal=os.isatty(STDOUT)) as put:
+    with opened_archive(path, out.put, "collect", is_terminal=os.isatty(STDOUT)) as put:
         manifest = collect(subject, asked, put, environ)
     say = out.say if path is None else out.line
     where = "stdout" if path is None else str(path)
@@ -271,6 +273,15 @@ def _subject(arguments: Namespace, environ: Mapping[str, str]) -> Collected:
     if is_named and not os.path.lexists(path):
         find_state(named, environ)  # which says what is nearby instead
     return subject_at(path, must_exist=is_named)
+
+
+def _trial(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.ctl.server_trial import tried  # noqa: PLC0415
+    from ascend_supervisor.trial.server import setting_here  # noqa: PLC0415
+
+    setting = setting_here(arguments.ranks, arguments.python, environ)
+    is_good = tried(setting, environ, arguments.limit, arguments.output, out)
+    return 0 if is_good else FAILED
 
 
 def _put(document: bytes, output: str | None, out: Out) -> None:
@@ -309,6 +320,7 @@ COMMANDS: Mapping[str, Command] = {
     "explain": _explain,
     "collect": _collect,
     "doctor": _doctor,
+    "trial": _trial,
 }
 
 

@@ -14,25 +14,25 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ascend_supervisor.ctl.arguments import parse_arguments
-from ascend_supervisor.ctl.commands import COMMANDS
+from ascend_supervisor.ctl.commands import COMMANDS, FAILED
 from ascend_supervisor.ctl.out import STANDARD, Out
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, USAGE, Refusal
 from ascend_supervisor.files.standard_streams import StdoutLost
 from ascend_supervisor.imports import why_not
 
 PROBES = frozenset({"health", "ready"})
+TRIAL = "trial"
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PROBE_SECONDS = 5.0
 """The deadline of a probe: a file system that stands still has no time-out of its own."""
-FAILED = 1
-"""The exit code of a probe that fails, whatever the reason."""
 
 
 def main() -> NoReturn:
     """Run the command, and end the process."""
     try:
-        sys.exit(run(sys.argv[1:], dict(os.environ), STANDARD, _set_deadline))
-    except KeyboardInterrupt:
-        _die_of(signal.SIGINT)
+        sys.exit(run(sys.argv[1:], dict(os.environ), STANDARD, _set_deadline, _catch_signals))
+    except KeyboardInterrupt as interrupt:
+        _die_of(*interrupt.args or (signal.SIGINT,))
     except BrokenPipeError:
         _die_of(signal.SIGPIPE)
 
@@ -42,11 +42,13 @@ def run(
     environ: Mapping[str, str],
     out: Out = STANDARD,
     set_deadline: Callable[[float], object] = lambda _: None,
+    catch_signals: Callable[[], object] = lambda: None,
 ) -> int:
     """The exit code; every refusal has been printed.
 
-    ``set_deadline`` is called for a probe, and ends the process after so many seconds. Raises
-    BrokenPipeError, and SystemExit after ``--help``.
+    ``set_deadline`` is called for a probe, and ends the process after so many seconds.
+    ``catch_signals`` is called for a trial: from now on each is a KeyboardInterrupt. Raises
+    BrokenPipeError, KeyboardInterrupt, and SystemExit after ``--help``.
     """
     command = ""
     try:
@@ -54,6 +56,8 @@ def run(
         command = arguments.command
         if command in PROBES:
             set_deadline(PROBE_SECONDS)
+        if command == TRIAL:
+            catch_signals()
         return COMMANDS[command](arguments, environ, out)
     except Refusal as refusal:
         for fault in refusal.faults:
@@ -78,6 +82,21 @@ def _set_deadline(seconds: float) -> None:
     with suppress(RuntimeError):  # there is no room for a thread
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
+
+
+def _catch_signals() -> None:
+    """The first that asks us to end raises KeyboardInterrupt with its number; others are ignored.
+
+    What follows the first one has bounds of its own, and leaves nothing.
+    """
+
+    def interrupt(number: int, _: object) -> None:
+        for one in ENDING:
+            signal.signal(one, signal.SIG_IGN)
+        raise KeyboardInterrupt(signal.Signals(number))
+
+    for one in ENDING:
+        signal.signal(one, interrupt)
 
 
 def _die_of(number: signal.Signals) -> NoReturn:

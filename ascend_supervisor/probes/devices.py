@@ -41,16 +41,20 @@ class Devices(Probe):
             return
         began = self._clock.now()
         with LongWait(RELEASE, self._clock.elapsed, wait_ended(self._report)) as wait:
-            while holders := await aside(partial(_holders, self._paths)):
+            while held_by := await aside(partial(holders, self._paths)):
                 if self._clock.now() - began > MOST_SECONDS:
                     raise Unavailable(
                         f"the devices were not released within {MOST_SECONDS:g} s; "
-                        "they are held by: " + "; ".join(holders)
+                        "they are held by: " + "; ".join(held_by)
                     )
                 if wait.is_due():
-                    self._report(ReleaseWaiting(holders, wait.told(), MOST_SECONDS))
+                    self._report(ReleaseWaiting(held_by, wait.told(), MOST_SECONDS))
                 await self._clock.sleep(LOOK_AGAIN_SECONDS)
 
 
-def _holders(paths: frozenset[str]) -> tuple[str, ...]:
+def holders(paths: frozenset[str]) -> tuple[str, ...]:
+    """The processes that we can see and that hold one of ``paths``, for people.
+
+    Raises OSError at EMFILE and the like.
+    """
     return tuple(proc.description(pid) for pid in proc.pids() if holds_file(pid, paths))
