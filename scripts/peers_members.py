@@ -28,6 +28,7 @@ from ascend_supervisor.restart_policy import Backoff, RestartBudget
 START_SECONDS = 0.02
 """Between two members: on machines of their own they would not wait for each other's imports."""
 TIMEOUT = 1800.0
+SEATS = 64
 BUDGET = RestartBudget(limit=10_000, backoff=Backoff(0.0, 0.0))
 
 
@@ -52,7 +53,9 @@ class Members:
         """One member, until the job ends."""
         incarnation = secrets.token_hex(8)
         own = Self(incarnation, f"{secrets.token_hex(8)}@{uuid4()}", index)  # as real ones
-        rules = JobRules(own, self._servers, BUDGET, "same", self._ttl, 4 * self._ttl, TIMEOUT)
+        times = {"ttl": self._ttl, "fence": 4 * self._ttl, "timeout": TIMEOUT}
+        group = min(SEATS, *self._few, SEATS)
+        rules = JobRules(own, self._servers, BUDGET, "same", **times, group=group)
         async with etcd_client(Access((self._endpoint,), deadline=self._ttl / 4)) as etcd:
             store = Store(etcd, "scale", incarnation, round(self._ttl))
             tell_trouble = partial(complain, index)

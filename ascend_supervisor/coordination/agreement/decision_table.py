@@ -19,6 +19,7 @@ LINES: tuple[TableLine, ...] = (
     membership.stop_without_index,
     membership.restore_epoch,
     membership.first_epoch,
+    membership.come,
     leaving.forget_place,
     membership.displaced,
     membership.move,
@@ -68,6 +69,8 @@ def waiting(case: Case) -> WaitUntil:
         memory.phase_seen + rules.verdict,
         *(one.since + rules.longest_absence for one in memory.absences),
     ]
+    if memory.epoch_missing is not None:
+        times.append(memory.epoch_missing + rules.soon)
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)
     return WaitUntil(min(at for at in (*times, now + pause) if at > now), gathering.reason(case))

@@ -57,12 +57,34 @@ def _is_older(case: Case, found: Epoch, known: Epoch) -> bool:
     return found.phase is not Phase.END and found.order < known.order
 
 
+def come(case: Case) -> Act | None:
+    """We know no job, and etcd none: say so, because as many as make a job need not wait."""
+    if not _knows_no_job(case):
+        return None
+    own = case.rules.own
+    name = records.newcomer_key(own.index, own.incarnation)
+    if name in case.view.values:
+        return None
+    then = (put(name, Beat(own.incarnation), own.incarnation),)
+    return RecordChange(case.view.unchanged(records.EPOCH_KEY, name), then, why="we have come")
+
+
 def first_epoch(case: Case) -> Act | None:
-    """Nobody has put an epoch for one TTL, so there is no job yet."""
+    """Nobody has put an epoch for one TTL, so there is no job yet.
+
+    Nor is there if all have come, and know none, and nobody else has put one soon.
+    """
     since = case.memory.epoch_missing
-    if records.EPOCH_KEY in case.view.values or case.memory.epoch is not None or since is None:
-        return None  # one that is damaged may be that of servers that are only away
-    return first_gathering(case) if case.clocks.now - since >= case.rules.ttl else None
+    if not _knows_no_job(case) or since is None:
+        return None
+    have_all_come = case.view.newcomers >= case.rules.servers
+    wait = min(case.rules.soon, case.rules.ttl) if have_all_come else case.rules.ttl
+    return first_gathering(case) if case.clocks.now - since >= wait else None
+
+
+def _knows_no_job(case: Case) -> bool:
+    """An epoch that is damaged may be that of servers that are only away."""
+    return records.EPOCH_KEY not in case.view.values and case.memory.epoch is None
 
 
 def first_gathering(case: Case) -> Act:
@@ -203,8 +225,10 @@ def take_index(case: Case) -> Act | None:
     index = free[int(case.clocks.fraction * len(free))]
     puts, marks = _own_puts(case, index), case.view.marks_of(index)
     names = (records.EPOCH_KEY, *(one.key for one in puts), *marks)
-    offer = records.spare_key(case.rules.own.incarnation)
-    gone = (*marks, offer) if offer in case.view.values else marks
+    own = case.rules.own
+    came = records.newcomer_key(own.index, own.incarnation)
+    offer = records.spare_key(own.incarnation)
+    gone = (*marks, came, offer) if offer in case.view.values else (*marks, came)
     then = (*puts, *deletes(*gone))
     return RecordChange(case.view.unchanged(*names), then, why=f"take index {index}")
 

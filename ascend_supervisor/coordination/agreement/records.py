@@ -21,14 +21,15 @@ from ascend_supervisor.outcome import ExitStatus, Failure, Number, Seconds, Stat
 
 EPOCH_KEY = "epoch"
 ABOUT_KEY = "about"
-ROSTER = "roster"
+ROSTER, NEWCOMER = "roster", "newcomer"
 SERVER, READY, DONE, ALIVE = "server", "ready", "done", "alive"
 """The first words of the keys of a member."""
 
 SPARE = "spare/"
 """How the keys of servers begin that wait for a place."""
 
-_NUMBERS = {EPOCH_KEY: 0, ABOUT_KEY: 0, ROSTER: 1, SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
+_NUMBERS = {EPOCH_KEY: 0, ABOUT_KEY: 0, ROSTER: 1, NEWCOMER: 1}
+_NUMBERS |= {SERVER: 1, READY: 2, DONE: 2, ALIVE: 1}
 """How many numbers follow each first word."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 """As it is written here: no other key means the same."""
@@ -61,6 +62,11 @@ def steps_key(lease: int) -> str:
 
 def roster_key(block: int) -> str:
     return f"{ROSTER}/{block}"
+
+
+def newcomer_key(index: int | None, incarnation: str) -> str:
+    """Of a server that knows no job; without an index its number is none of a server."""
+    return f"{NEWCOMER}/{lease_of(incarnation) % 10**9 + 10**9 if index is None else index}"
 
 
 def server_key(index: int) -> str:

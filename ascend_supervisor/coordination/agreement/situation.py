@@ -100,7 +100,8 @@ class JobRules(Struct, frozen=True):
     are missing. ``settings`` is a digest of what must not differ between servers. ``budget`` is
     the restart budget before anything was spent. ``verdict`` is how long a failure waits for what a
     cluster says of it; 0: none is followed. The roster of more than ``group`` servers is kept in
-    blocks of so many seats. ``leave_after`` is when a server leaves to a spare.
+    blocks of so many seats. ``leave_after`` is when a server leaves to a spare. Within ``soon`` a
+    server that reaches etcd sees that it has lost its data, and puts back what it knows.
     """
 
     own: Self
@@ -114,6 +115,7 @@ class JobRules(Struct, frozen=True):
     verdict: float = 0.0
     group: int = 64
     leave_after: FailureLimit = FailureLimit()
+    soon: float = 2.0
 
     @property
     def patience(self) -> float:

@@ -36,7 +36,7 @@ class View(Struct, frozen=True):
     are by index. ``alive`` maps an index to an incarnation, ``spares`` a key to who waits.
     ``damaged`` says by key what is wrong with records that count as missing; ``about`` never counts
     without the ``epoch``. ``known``: those of whom all was read, beside the job itself; None: of
-    everybody, and of the spares.
+    everybody, and of the spares. ``newcomers``: so many servers wait for a job to begin.
     """
 
     revision: int
@@ -50,6 +50,7 @@ class View(Struct, frozen=True):
     damaged: Mapping[str, str] = {}
     known: frozenset[int] | None = None
     spares: Mapping[str, Spare] = {}
+    newcomers: int = 0
 
     def those_known(self, servers: int) -> Iterable[int]:
         """The indices of so many servers of which this view tells anything."""
@@ -129,7 +130,9 @@ def view_of(
         except DamagedRecord as error:
             damaged[name] = str(error)
     ready, done = marks.values()
-    seen = View(revision, values, epoch, about, members, ready, done, alive, damaged, known, spares)
+    newcomers = sum(name.startswith(f"{records.NEWCOMER}/") for name in values)
+    told = (members, ready, done, alive, damaged, known, spares, newcomers)
+    seen = View(revision, values, epoch, about, *told)
     return _believed(seen)
 
 

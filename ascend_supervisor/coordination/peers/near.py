@@ -52,6 +52,8 @@ class Near(Struct, frozen=True):
     ) -> tuple[str, ...]:
         """The keys that are read by name, those of ``about`` and its roster apart."""
         names = dict.fromkeys(self.watched)
+        if generation is None:
+            names[records.newcomer_key(self.index, "")] = None
         for index in (self.index, *sorted(closely)):
             names |= dict.fromkeys((records.server_key(index), records.alive_key(index)))
             if generation is not None:
@@ -151,8 +153,10 @@ def in_turn(until: float, memory: PeerMemory, near: Near | None, ttl: float) -> 
     return until + min(near.index * TURN_SECONDS, ttl / 4) if waits_for_delay else until
 
 
-def counted(epoch: Epoch) -> str:
-    """The prefix of the keys that all servers put before the epoch can change."""
+def counted(epoch: Epoch | None) -> str:
+    """The prefix of the keys that all servers put before the epoch can change, or begin."""
+    if epoch is None:
+        return f"{records.NEWCOMER}/"
     word = records.READY if epoch.phase is Phase.GATHER else records.DONE
     return f"{word}/{epoch.generation}/"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records, rosters
 from ascend_supervisor.coordination.agreement.records import (
@@ -44,6 +45,7 @@ RANGES: tuple[Range, ...] = (
         Prefix(f"{word}/")
         for word in (
             records.ROSTER,
+            records.NEWCOMER,
             records.SERVER,
             records.READY,
             records.DONE,
@@ -73,8 +75,8 @@ class Asked(Struct, frozen=True):
         return is_later and epoch.phase is Phase.GATHER
 
     def count(self, epoch: Epoch | None, answer: TransactionAnswer) -> int:
-        """How many are ready, or done, in the phase of ``epoch``; 0 if that is not known."""
-        is_its = epoch is not None and self.gets[2].range == Prefix(counted(epoch))
+        """How many are ready, done or have come, as ``counted``; 0 if that is not known."""
+        is_its = self.gets[2].range == Prefix(counted(epoch))
         return answer.got[2].count if is_its else 0
 
 
@@ -138,11 +140,10 @@ class ViewReading:
         """What to read near by."""
         job, epoch = self._job, self._job.epoch
         names = near.read(None if epoch is None else epoch.generation, self._closely)
-        prefix = f"{records.READY}/0/" if epoch is None else counted(epoch)
         gets = (
             Get(Key(records.ABOUT_KEY), since=job.read + 1),
             Get(Prefix(f"{records.ROSTER}/"), since=job.read + 1),
-            Get(Prefix(prefix), only_count=True),
+            Get(Prefix(counted(epoch)), only_count=True),
             *(Get(Key(name)) for name in names),
         )
         return Asked(gets, epoch, self._closely)
@@ -162,7 +163,9 @@ class ViewReading:
                 self._closely = suspects(near, view, look)
                 if asked.fits(epoch) and self._closely <= asked.closely:
                     count = asked.count(epoch, answer)
-                    return await self._all(near) if needs_all(view, count, look) else view
+                    if needs_all(view, count, look):
+                        return await self._all(near)
+                    return view if epoch is not None else replace(view, newcomers=count)
             else:
                 self.forget()  # etcd has lost data, or a stranger has written to it
             asked = self.asked(near)

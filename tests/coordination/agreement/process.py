@@ -39,7 +39,7 @@ from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.coordination.agreement.store import Store, ageless, near_seen, seen
 
-TTL, FENCE, MARGIN, TIMEOUT = 2, 4, 1, 7
+TTL, FENCE, MARGIN, TIMEOUT, SOON = 2, 4, 1, 7, 1
 """In ticks of the model; every supervisor that works looks once a tick, which is TTL/2."""
 FAILURE = Failure("rank 0", 0, 0, ExitStatus(3), 1.0)
 CRASH = Ended(Crashed(FAILURE), 1.0)
@@ -121,6 +121,7 @@ def rules_of(
         margin=MARGIN,
         group=group,
         leave_after=leave_after,
+        soon=SOON,
     )
 
 

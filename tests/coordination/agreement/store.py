@@ -89,7 +89,8 @@ def transacted(store: Store, change: Transaction, holder: str) -> Store | None:
         items.pop(key, None)
     if puts := [one for one in change.then if isinstance(one, Put)]:
         values |= put_by(change)
-        job = decode(records.EPOCH_KEY, values[records.EPOCH_KEY], Epoch).job
+        epoch = values.get(records.EPOCH_KEY)
+        job = "" if epoch is None else decode(records.EPOCH_KEY, epoch, Epoch).job
         holders = {lease_of(job): "", lease_of(holder): holder}
         items |= {put.key: Item(put.key, put.value, holders[put.lease]) for put in puts}
     writes = store.writes + any(put.key == records.EPOCH_KEY for put in puts)

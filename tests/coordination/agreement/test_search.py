@@ -22,7 +22,7 @@ pytestmark = pytest.mark.thorough
 ALL = 25_000
 """Any one fault in a running generation has fewer worlds, without a newcomer."""
 MOST_FROM_COLD = 3_000
-"""All of most faults; a freeze has 19,000 worlds, a cut 11,000."""
+"""All of most faults; a freeze has 25,000 worlds, a cut 15,000."""
 PAIRS = tuple(combinations_with_replacement(FAULTS, 2))
 MOST_OF_PAIRS = 500
 """Five to eight events; a pair has 2,000 to 100,000 worlds, with a newcomer 1,000,000 and more."""

@@ -12,7 +12,7 @@ from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import RecordChange
 from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.situation import Clocks, Ranks
-from tests.coordination.agreement.process import FENCE, TIMEOUT, TTL, Reach, rules_of
+from tests.coordination.agreement.process import FENCE, SOON, TIMEOUT, TTL, Reach, rules_of
 from tests.coordination.agreement.stage import Stage
 from tests.coordination.agreement.store import put_by
 
@@ -67,7 +67,7 @@ def test_no_index_changes_hands_while_ranks_run():
 
 def one_leaves_between_ready_and_run(stage: Stage) -> None:
     """A has decided to run with B, and B leaves before A writes it."""
-    stage.ticks(TTL - 1)
+    stage.ticks(SOON - 1)
     stage.play("tick")
     stage.until(lambda: len(stage.view.prepared) == 2)
     stage.until(lambda: stage["A"].pending is not None)
@@ -235,7 +235,7 @@ def test_an_absence_is_not_counted_across_a_gap():
 
 def test_after_a_loss_of_data_before_the_first_run_no_index_is_free_at_once():
     stage = Stage("cold")
-    stage.ticks(TTL - 1)
+    stage.ticks(SOON - 1)
     stage.play("tick")
     stage.until(lambda: 0 in stage.view.ready)
     stage.play("look B", "freeze A", "wipe", "do B", "look B", "do B")
@@ -316,7 +316,7 @@ def test_the_timeout_does_not_run_while_a_server_ends_its_ranks():
 
 def test_a_server_whose_answer_was_lost_takes_no_second_index():
     stage = Stage("cold")
-    stage.ticks(TTL - 1)
+    stage.ticks(SOON - 1)
     stage.play("tick")
     stage.until(lambda: stage["A"].pending is not None and stage.epoch == "gather 0")
     stage.play("cut A after its request", "heal A")
@@ -413,7 +413,7 @@ def test_the_index_of_a_server_that_has_left_is_taken_at_once():
 
 def test_two_newcomers_never_take_the_same_index():
     stage = Stage("cold")
-    stage.ticks(TTL - 1)
+    stage.ticks(SOON - 1)
     stage.play("tick", "look A", "do A")
     stage.play("look A", "look B", "do A", "do B")
     assert {index: one.incarnation for index, one in stage.view.members.items()} == {0: "A"}

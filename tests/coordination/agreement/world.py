@@ -111,10 +111,15 @@ class Model:
         return World(Store(), processes, faults, newcomers)
 
     def running(self, faults: tuple[str, ...] = (), newcomers: tuple[str, ...] = ()) -> World:
-        """All run the first generation."""
+        """All run the first generation, for so long that a loss would be believed."""
         world = self.cold()
         while sum(one.ranks is not None for one in world.processes) < self.servers:
             world = self.happened(world, self.usual(self.events(world)))
+        for _ in range(TTL):
+            while ("tick",) not in (events := list(self.events(world))):
+                event = next(one for one in events if one[0] in {"look", "do"})
+                world = self.happened(world, event)
+            world = self.happened(world, ("tick",))
         while ("tick",) not in (events := list(self.events(world))):
             world = self.happened(world, next(one for one in events if one[0] in {"look", "do"}))
         return replace(world, faults=faults, newcomers=newcomers)

@@ -73,3 +73,74 @@ async def test_a_server_that_stood_still_without_etcd_says_that_it_was_not_confi
         assert session.order.reason.startswith("etcd has not confirmed this server for")
         assert "no etcd answers" in session.order.reason
         tasks.cancel_scope.cancel()
+
+
+class StandingStill(Store):
+    """It writes no start: the request is never sent."""
+
+    def __init__(self, client: Etcd, incarnation: str) -> None:
+        super().__init__(client, "job", incarnation, LONG)
+        self.was_to_start = anyio.Event()
+
+    async def write(self, change: Transaction, look: Look | None = None) -> WriteAnswer:
+        if any(one.key == records.EPOCH_KEY and b'"run"' in one.value for one in puts(change)):
+            self.was_to_start.set()
+            await anyio.sleep_forever()
+        return await super().write(change, look)
+
+
+LONG, DEADLINE = 40, 30.0
+"""A TTL that is longer than the test may take."""
+SERVERS = 3
+
+
+def puts(change: Transaction) -> list[Put]:
+    return [one for one in change.then if isinstance(one, Put)]
+
+
+def session_of(store: Store, index: int, few: int, ttl: float = LONG) -> Session:
+    rules = JobRules(
+        Self(f"i{index}", f"place {index}", index), SERVERS, BUDGET, ttl=ttl, fence=120.0, group=2
+    )
+    return Session(store, rules, lambda _: None, lambda _: None, lambda _: None, few)
+
+
+async def start(session: Session) -> None:
+    while session.start is None:
+        await session.change()
+
+
+@pytest.mark.parametrize("few", [64, 0])
+async def test_servers_that_come_together_begin_at_once(etcd, few):
+    async with at(etcd) as client, anyio.create_task_group() as tasks:
+        sessions = []
+        for index in range(SERVERS):
+            session = session_of(Store(client, "job", f"i{index}", LONG), index, few)
+            session.tell(table="digest")
+            for task in (session.run, session.stay_alive, session.watch):
+                tasks.start_soon(task)
+            sessions.append(session)
+        with anyio.fail_after(DEADLINE):
+            for session in sessions:
+                await start(session)
+        tasks.cancel_scope.cancel()
+
+
+async def test_where_the_last_one_that_is_ready_stands_still_another_one_writes_the_start(etcd):
+    """The others look every TTL/2, the first of them at once then."""
+    async with at(etcd) as client, anyio.create_task_group() as tasks:
+        still = StandingStill(client, "i2")
+        stores = [*(Store(client, "job", f"i{index}", LONG) for index in range(2)), still]
+        sessions = [session_of(store, index, 0, ttl=8.0) for index, store in enumerate(stores)]
+        for session in sessions:
+            for task in (session.run, session.stay_alive, session.watch):
+                tasks.start_soon(task)
+        with anyio.fail_after(DEADLINE):
+            for session in sessions:
+                session.tell(table="digest")
+                while not session.ready_with:
+                    await session.change()
+            await still.was_to_start.wait()
+            for session in sessions[:2]:
+                await start(session)
+        tasks.cancel_scope.cancel()
