@@ -53,9 +53,16 @@ class Members:
         """One member, until the job ends."""
         incarnation = secrets.token_hex(8)
         own = Self(incarnation, f"{secrets.token_hex(8)}@{uuid4()}", index)  # as real ones
-        times = {"ttl": self._ttl, "fence": 4 * self._ttl, "timeout": TIMEOUT}
-        group = min(SEATS, *self._few, SEATS)
-        rules = JobRules(own, self._servers, BUDGET, "same", **times, group=group)
+        rules = JobRules(
+            own,
+            self._servers,
+            BUDGET,
+            "same",
+            ttl=self._ttl,
+            fence=4 * self._ttl,
+            timeout=TIMEOUT,
+            group=min(SEATS, *self._few, SEATS),
+        )
         async with etcd_client(Access((self._endpoint,), deadline=self._ttl / 4)) as etcd:
             store = Store(etcd, "scale", incarnation, round(self._ttl))
             tell_trouble = partial(complain, index)

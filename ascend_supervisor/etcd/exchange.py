@@ -11,9 +11,11 @@ import errno
 import os
 import socket
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from importlib.util import find_spec
 
 import anyio
 import httpcore
@@ -27,6 +29,9 @@ from ascend_supervisor.etcd.tls import WITHOUT_CLIENT_CERTIFICATE, context_of, r
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.threads import thread_obstacle
 from ascend_supervisor.untrusted_text import shown
+
+if find_spec("sniffio") is None:  # httpcore looks for it four times a request, on the disk
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 CONNECT_SHARE = 0.5
 """So much of the time may pass before TCP is connected, and so much before TLS is.

@@ -120,6 +120,10 @@ def get_ready(case: Case) -> Act | None:
     name = records.ready_key(generation, case.index)
     older = tuple(one for one in case.view.marks_of(case.index) if one != name)
     compares = case.view.unchanged(records.EPOCH_KEY, *case.own_key_names(), name, *older)
+    last = case.memory.started
+    if last not in {None, generation} and case.view.known is not None:  # they were not read
+        before = (key(last, case.index) for key in (records.ready_key, records.done_key))
+        older = tuple(dict.fromkeys((*older, *before)))
     then = (put(name, mark, case.job), *deletes(*older))
     return RecordChange(compares, then, why=f"ready for {generation}")
 

@@ -7,8 +7,12 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
+import anyio
 import pytest
 
+from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.etcd.values import Get, Got, Prefix
+from tests.etcd.asking import at
 from tests.etcd.servers import EtcdServer
 
 ROOT = Path(__file__).parents[3]
@@ -29,6 +33,15 @@ def scale() -> ModuleType:
     return module
 
 
+async def marks(etcd: EtcdServer) -> int:
+    """How many ``ready`` there are, of any generation."""
+    async with at(etcd) as client:
+        job = client.below(records.job_prefix("scale"))
+        (found,) = (await job.read(Get(Prefix("ready/"), only_count=True))).got
+    assert isinstance(found, Got)
+    return found.count
+
+
 @pytest.mark.parametrize("servers", [24, 64])
 def test_a_restart_costs_each_of_many_servers_few_requests_and_the_same_bytes(
     scale: ModuleType, etcd: EtcdServer, servers: int
@@ -41,9 +54,11 @@ def test_a_restart_costs_each_of_many_servers_few_requests_and_the_same_bytes(
             job.fail(number * 7)
             job.all_say({"fails", "told", "started"}, (number, number + 1))
         after = scale.load(etcd.url, job.processes[0].pid, job)
+        ready = anyio.run(marks, etcd)
     finally:
         job.close()
     each = {what: (after[what] - before[what]) / 2 / servers for what in before}
     assert each["requests"] <= MOST_REQUESTS
     assert each["sent"] <= MOST_BYTES
+    assert ready == servers
     assert job.troubles == 0
