@@ -135,3 +135,18 @@ def test_a_server_that_comes_back_on_the_same_machine_takes_a_place_only_if_nobo
     spare.send(signal.SIGTERM)
     succeed(4, other, again)
     assert [good.end(), spare.end()] == [143, 143]
+
+
+def test_a_server_that_is_not_fit_leaves_to_a_spare_at_no_charge(spared: Job, tmp_path: Path):
+    check = f"sh -c 'test ! -e {tmp_path}/faulty-$NODE_NAME'"
+    good, bad, spare = started(spared, "--server-check", check)
+    place = rank_of(bad)
+    (tmp_path / "faulty-n1").touch()
+    fail(good, 0)
+    assert bad.end() == 69
+    assert "this server is not fit for the job" in bad.events[-1]["reason"]
+    succeed(2, good, spare)
+    charged, free = good.all("restart.scheduled")
+    assert (charged["free"], free["free"]) == (False, True)
+    assert free["cause"].startswith(f"server {place} (")
+    assert "this server is not fit for the job" in free["cause"]

@@ -24,8 +24,7 @@ MOST_OF_REASON = 120
 def counts(outcome: Outcome) -> bool:
     """Whether a generation that ends so on this server counts against it.
 
-    A fault does not: a hang that ends here first may have begun anywhere. A check of the server
-    that fails is to count here.
+    A fault does not: a hang that ends here first may have begun anywhere.
     """
     return isinstance(outcome, Crashed) and _is_of_server(outcome.failure)
 
@@ -43,6 +42,15 @@ def first_here(case: Case, outcome: Outcome, generation: int, reason: str) -> Fi
         return None
     own = case.rules.own
     return first_on(case, case.index, own.machine, own.incarnation, generation, reason)
+
+
+def first_of_unfit(case: Case, unfit: str) -> FirstFailure | None:
+    """What counts against this server if a check has found it unfit, before its ranks started."""
+    own = case.rules.own
+    if case.index is None or case.running is None:
+        return None
+    who = (case.index, own.machine, own.incarnation)
+    return first_on(case, *who, case.running, unfit)
 
 
 def first_on(

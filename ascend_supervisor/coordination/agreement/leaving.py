@@ -30,6 +30,8 @@ from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch,
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.outcome import Crashed
 
+LEAVES = "we leave to a spare"
+
 
 def offer(case: Case) -> Act | None:
     """We wait for a place: say so, because only then a server leaves one."""
@@ -75,7 +77,7 @@ def leave_place(case: Case) -> Act | None:
     server, alive = case.own_key_names()
     marks = case.view.marks_of(index)
     compares = case.view.unchanged(server, alive, *marks, *spares[:needed])
-    written = new_epoch(case, "we leave to a spare", case.epoch, about, compares)
+    written = new_epoch(case, LEAVES, case.epoch, about, compares)
     return replace(written, then=(*written.then, own_record_left(case), *deletes(alive, *marks)))
 
 

@@ -152,6 +152,7 @@ def merged(before: View, view: View) -> View:
         ready=both(before.ready, view.ready),
         done=both(before.done, view.done),
         alive=both(before.alive, view.alive),
+        spares=before.spares,
         known=None if before.known is None else before.known | known,
     )
 

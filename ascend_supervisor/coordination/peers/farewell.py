@@ -12,7 +12,7 @@ from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks
 from ascend_supervisor.coordination.peers.ends import Moved, Replaced
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
-from ascend_supervisor.errors import DEFECT, UNAVAILABLE, LeftOut, Refusal
+from ascend_supervisor.errors import DEFECT, UNAVAILABLE, LeftOut, Refusal, Unfit
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.outcome import Completed, Ended, Fault, NotStarted, Remedy
 
@@ -55,10 +55,11 @@ async def say_farewell(
 
 def _tell_why(session: Session, error: Exception | None) -> None:
     has_succeeded = session.situation.ranks is Ranks.SUCCEEDED
-    if error is None or isinstance(error, (Moved, Replaced, LeftOut)):
+    unfit = str(error) if isinstance(error, Unfit) and session.others.has_spare else ""
+    if error is None or unfit or isinstance(error, (Moved, Replaced, LeftOut)):
         number = session.situation.stop
         ranks = Ranks.SUCCEEDED if has_succeeded else Ranks.NONE
-        session.tell(ranks=ranks, stop=SIGTERM if number is None else number)
+        session.tell(ranks=ranks, stop=SIGTERM if number is None else number, unfit=unfit)
         return
     code, why = DEFECT, f"a defect: {error!r}"
     if isinstance(error, Refusal):

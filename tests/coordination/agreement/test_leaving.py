@@ -19,6 +19,7 @@ from ascend_supervisor.coordination.agreement.history import (
     FirstFailure,
     LeftServer,
 )
+from ascend_supervisor.coordination.agreement.leaving import LEAVES
 from ascend_supervisor.coordination.agreement.memory import carried_out
 from ascend_supervisor.coordination.agreement.records import About, Cause, Member
 from ascend_supervisor.coordination.agreement.situation import Clocks
@@ -207,13 +208,28 @@ def test_words_that_become_known_later_clear_the_server(words):
     assert stage.codes() == {"A": 0, "B": 0, "C": 0}
 
 
+def test_a_check_that_failed_counts_and_is_free():
+    stage = Stage("running", spares=1, leave_after=TWICE)
+    stage.play("term B")
+    who = stage["B"]
+    situation = replace(who.situation, unfit="this server is not fit for the job: NPU 3")
+    stage.world = stage.world.with_process(replace(who, situation=situation))
+    stage.usually_until(lambda: stage.epoch == "gather 1")
+    cause = stage.about.cause
+    assert cause is not None
+    assert cause.first is not None
+    assert (cause.first.machine, cause.first.generation, cause.exit_code) == ("b", 0, 69)
+    assert stage.about.is_free
+    stage.usually_until(lambda: stage.epoch == "run 1")
+    assert [one.machine for one in stage.about.failures] == ["b"]
+    assert [seat.incarnation for seat in stage.about.roster] == ["A", "C"]
+
+
 def test_an_answer_that_was_lost_changes_nothing():
     """It has left, and does not know it: the spare may have its place already."""
     stage = Stage("running", spares=1, leave_after=AT_ONCE)
     fail(stage, "B", 0)
-    stage.usually_until(
-        lambda: (act := stage["B"].pending) is not None and act.why == "we leave to a spare"
-    )
+    stage.usually_until(lambda: (act := stage["B"].pending) is not None and act.why == LEAVES)
     before = stage["B"]
     stage.play("do B")
     assert isinstance(decided(stage, before, AT_ONCE), Forget)

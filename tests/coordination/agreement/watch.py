@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement.acts import Exit, RecordChange
+from ascend_supervisor.coordination.agreement.leaving import LEAVES
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.errors import TABLE_NOT_READY
@@ -116,17 +117,17 @@ def has_written(watch: Watch, before: View, after: View, act: RecordChange) -> W
         charged = len(after.about.charges.spent)
         if charged > watch.incidents:
             raise Violation("budget", f"{charged} restarts for {watch.incidents} incidents")
-    _has_left_well(before, after)
+    if act.why == LEAVES:
+        _has_left_well(after)
     if _is_won(after):
         watch = replace(watch, won=watch.won | {new.job})
     return watch
 
 
-def _has_left_well(before: View, after: View) -> None:
+def _has_left_well(after: View) -> None:
     """Each server that has left has a spare of its own."""
-    if before.about is None or after.about is None or after.about.left == before.about.left:
-        return
     assert after.epoch is not None
+    assert after.about is not None
     now = (one.server for one in after.about.left if one.generation == after.epoch.generation)
     left = set(now) - set(after.living)
     if len(left) > len(after.spares):
