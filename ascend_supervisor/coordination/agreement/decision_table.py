@@ -69,7 +69,7 @@ def waiting(case: Case) -> WaitUntil:
         memory.phase_seen + rules.verdict,
         *(one.since + rules.longest_absence for one in memory.absences),
     ]
-    if memory.epoch_missing is not None:
+    if memory.epoch_missing is not None and case.view.newcomers >= rules.servers:
         times.append(memory.epoch_missing + rules.soon)
     if memory.only_ready is not None:
         times.append(memory.only_ready + rules.timeout)

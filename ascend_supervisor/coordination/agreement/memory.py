@@ -169,7 +169,7 @@ def _with_epoch(memory: PeerMemory, epoch: Epoch, about: About | None, now: floa
     if epoch.generation != known.generation:
         memory = replace(memory, generation_seen=now)
     if epoch.order != known.order:
-        memory = replace(memory, phase_seen=now)
+        memory = replace(memory, phase_seen=now, only_ready=None)
     return replace(memory, epoch=epoch, about=about)
 
 

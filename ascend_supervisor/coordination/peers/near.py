@@ -138,7 +138,7 @@ def _wants_all(near: Near, memory: PeerMemory, rules: JobRules, looks: Looks, no
     if is_gathering and rules.verdict:  # what the cluster does is seen by what others have read
         turn, again = 0.0, ttl
         if about is not None and about.pending is not None:
-            is_over = now >= memory.phase_seen + rules.verdict
+            is_over = now >= memory.phase_seen + rules.verdict + near.index * TURN_SECONDS
             if is_over and now >= looks.all_read + ttl:
                 return True
     first = memory.phase_seen + ttl + turn

@@ -48,6 +48,7 @@ class Store:
         self._alive = records.lease_of(incarnation)
         self._ttl = ttl
         self._job: int | None = None
+        self._is_granted = False
         self._reading = ViewReading(self._etcd)
 
     async def reached(self) -> None:
@@ -71,6 +72,9 @@ class Store:
         asked = None if look is None else self._reading.asked(look.near)
         if asked is not None:
             change = replace(change, then=(*change.then, *asked.gets))
+        if self._alive in leases and not self._is_granted:  # else the first write is in vain
+            await self._etcd.grant(self._alive, self._ttl)
+            self._is_granted = True
         answer = await self._written(change, leases)
         if not answer.succeeded:
             return WriteAnswer(has_succeeded=False)

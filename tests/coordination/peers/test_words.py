@@ -23,7 +23,7 @@ from ascend_supervisor.coordination.agreement.records import (
     server_key,
 )
 from ascend_supervisor.coordination.agreement.view import View, view_of
-from ascend_supervisor.coordination.peers.words import heard, seen
+from ascend_supervisor.coordination.peers.words import Others, heard, seen
 
 CAUSE = Cause(1, 7, "rank 3 exited with status 7")
 
@@ -43,6 +43,27 @@ def view(phase: Phase, cause: Cause | None = None, **records: Record) -> View:
 
 def phases(of: View) -> list[str]:
     return [word.phase for word in heard((), of, 2, 0.0)]
+
+
+def test_of_whom_nothing_was_read_it_is_told_what_all_do():
+    for phase, word in ((Phase.GATHER, "gathering"), (Phase.RUN, "running"), (Phase.END, "ending")):
+        assert phases(replace(view(phase), known=frozenset({0})))[1] == word
+
+
+def test_what_was_read_of_it_in_the_same_phase_stays():
+    others = Others()
+    others.look(view(Phase.GATHER, server_1=LEFT), 2, 0.0)
+    others.look(replace(view(Phase.GATHER), known=frozenset({0})), 2, 1.0)
+    assert [word.phase for word in others.words] == ["gathering", "left"]
+    assert (others.missing(0, 2), others.hosts([1])) == ((1,), ("",))
+    others.look(replace(view(Phase.RUN), known=frozenset({0})), 2, 2.0)
+    assert [word.phase for word in others.words] == ["running", "running"]
+
+
+def test_nobody_is_missing_of_whom_nothing_was_read():
+    others = Others()
+    others.look(replace(view(Phase.GATHER), known=frozenset({0})), 2, 1.0)
+    assert others.missing(0, 2) == ()
 
 
 HERE, LEFT = Member("job", "i1", "p1"), Member("job", "i1", "p1", has_left=True)
