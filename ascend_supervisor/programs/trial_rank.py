@@ -73,16 +73,21 @@ def with_torch(rank: int, size: int, device: str) -> Reduce:
     return reduce
 
 
-def with_mindspore(target: str) -> Reduce:
-    """Adds up on the device of this rank, or on the CPU."""
-    ms, numpy = imported("mindspore"), imported("numpy")
+def with_mindspore(target: str) -> tuple[int, int, Reduce]:
+    """Adds up on the device of this rank, or on the CPU; the scheduler says which rank it is."""
+    ms = imported("mindspore")
     if hasattr(ms, "set_device"):  # from 2.5 on
         ms.set_device(target)
     else:
         ms.set_context(device_target=target)
-    imported("mindspore.communication").init()
+    group = imported("mindspore.communication")
+    group.init()
     add = imported("mindspore.ops").AllReduce()
-    return lambda number: float(add(ms.Tensor([number], numpy.float32)).asnumpy()[0])
+
+    def reduce(number: float) -> float:
+        return float(add(ms.Tensor([number], ms.float32)).asnumpy()[0])
+
+    return group.get_rank(), group.get_group_size(), reduce
 
 
 def with_sockets(rank: int, size: int) -> Reduce:
@@ -134,15 +139,13 @@ def received(other: socket.socket) -> float:
 def run(kind: str, steps: int) -> None:
     """Print a line for each step; raises what a framework raises, and ArithmeticError."""
     began = time.monotonic()
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if kind == "torch_npu":
-        reduce = with_torch(rank, size, "npu:" + os.environ["LOCAL_RANK"])
-    elif kind == "gloo":
-        reduce = with_torch(rank, size, "cpu")
-    elif kind.startswith("mindspore"):
-        reduce = with_mindspore("CPU" if kind.endswith("cpu") else "Ascend")
+    if kind.startswith("mindspore"):
+        rank, size, reduce = with_mindspore("CPU" if kind.endswith("cpu") else "Ascend")
     else:
-        reduce = with_sockets(rank, size)
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        device = f"npu:{os.environ['LOCAL_RANK']}" if kind == "torch_npu" else "cpu"
+        is_plain = kind == "plain"
+        reduce = with_sockets(rank, size) if is_plain else with_torch(rank, size, device)
     expected = size * (size + 1) / 2
     seconds = time.monotonic() - began
     tell(f"rank {rank} of {size} ({kind}) can add up after {seconds:.1f} s")

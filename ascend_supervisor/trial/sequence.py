@@ -128,7 +128,8 @@ class Trial:
         )
 
     def _doctor(self, place: Path) -> ProgramOutput:
-        said = output_of(DOCTOR, DOCTOR_SECONDS, MOST_BYTES, self._environ, HOME)
+        job = {"ASCEND_SUPERVISOR_STANDALONE": str(self._setting.ranks)}
+        said = output_of(DOCTOR, DOCTOR_SECONDS, MOST_BYTES, self._environ | job, HOME)
         place.mkdir()
         (place / "rows.json").write_bytes(said.text)
         return said

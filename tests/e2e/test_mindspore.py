@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.trial.server import RANK_PROGRAM
 from tests.ports import free_port
 from tests.running import Running
 from tests.two_servers import on_each, two_servers
@@ -77,6 +78,17 @@ def test_ranks_add_up(reduce):
     for rank in range(2):
         assert f"rank {rank} of 2: the sum is [3.]" in job.said(rank)
     assert not job.survivors()
+
+
+def test_the_ranks_of_a_trial_add_up(supervised):
+    if not Path(sys.executable).with_name("msrun").exists():
+        pytest.skip("MindSpore is not installed")
+    words = ("--standalone", "2", "--method", "mindspore", "--master-port", str(free_port()))
+    rank = (sys.executable, str(RANK_PROGRAM), "mindspore_cpu", "2")
+    job = supervised(*words, "--", *rank, deadline=200.0)
+    assert job.end() == 0
+    for rank_number in range(2):
+        assert "all-reduce 2: 2 ranks add up to 3" in job.said(rank_number)
 
 
 def test_the_first_failure_is_that_of_the_rank(reduce):
