@@ -32,14 +32,15 @@ class OwnChecks(Struct, frozen=True):
 
     async def early(self) -> Checked:
         """What needs no plan, within 10 s."""
-        return Checked(await checkup(self.server, OF_THE_SERVER, self._ask))
+        return Checked(await checkup(self.server, OF_THE_SERVER, self.ask))
 
     async def late(self, plan: Plan) -> Checked:
         """The rest, within 10 s."""
         server = planned(self.server, plan)
-        return Checked(await checkup(server, OF_THE_PLAN, self._ask))
+        return Checked(await checkup(server, OF_THE_PLAN, self.ask))
 
-    async def _ask(self, words: Sequence[str]) -> ProgramOutput:
+    async def ask(self, words: Sequence[str]) -> ProgramOutput:
+        """What a program says within 4 s."""
         asked = Question(words, self.server.environ, ANSWER_SECONDS, MOST_BYTES)
         try:
             said = await answer_to(asked, self.children)

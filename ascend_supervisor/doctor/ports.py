@@ -14,7 +14,7 @@ from ascend_supervisor.doctor.rows import fit, warning
 from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import run_text, runs
-from ascend_supervisor.files.tcp_ports import can_bind
+from ascend_supervisor.files.tcp_ports import can_bind, held_ports
 from ascend_supervisor.untrusted_text import shown
 
 RANK_0 = "port of rank 0"
@@ -27,7 +27,10 @@ PORTS_OF_HCCL = 32
 
 
 def ports(server: ThisServer) -> Iterator[Result]:
-    """Nothing where ranks of the job may hold them: later generations wait for that of rank 0."""
+    """Nothing where ranks of the job may hold them: later generations wait for that of rank 0.
+
+    Raises OSError.
+    """
     if server.part.may_hold_ports:
         return
     if server.part.port is not None:
@@ -60,14 +63,15 @@ def _of_hccl(server: ThisServer) -> Result:
             f"a whole number from {LEAST_BASE} to {MOST_BASE}",
             "correct it, or unset it",
         )
-    taken = [port for port in _of_npus(server, base) if not can_bind(port)]
+    held = held_ports(server.roots.proc / "net")
+    taken = [port for port in _of_npus(server, base) if port in held]
     if not taken:
         return fit(HCCL, f"{_text(_of_npus(server, base))}, all free")
     return warning(
         HCCL,
-        f"that {_text(taken)} of {_text(_of_npus(server, base))} cannot be had",
+        f"that {_text(taken)} of {_text(_of_npus(server, base))} is held by another program",
         "a free port for each NPU",
-        f"end what holds them (ss -tanp), or set {BASE} or {RANGE}=auto",
+        f"end that program (ss -tanp), or set {BASE} or {RANGE}=auto",
     )
 
 

@@ -81,6 +81,18 @@ class PeersReplaced(Event, frozen=True):
         return f"{who} has left, because it {self.reason}; in its place is {self.by or 'a spare'}"
 
 
+class PeersDiffer(Event, frozen=True):
+    """The servers are not alike in what should be the same; a clause for each such thing."""
+
+    name: ClassVar[str] = "peers.differ"
+    level: ClassVar[Level] = "warning"
+    differences: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        return f"the servers of the job are not alike: {'; '.join(self.differences)}"
+
+
 class PeersUnreachable(Event, frozen=True):
     """Etcd does not answer; ``reason`` is a sentence. ``ranks_run``: there are ranks here."""
 

@@ -24,6 +24,7 @@ from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.common_parts import launcher_log_path
 from ascend_supervisor.program.premises import Premises
+from ascend_supervisor.program.server_checks import FactsHere
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from ascend_supervisor.settings.peers_options import OwnEtcd
 from ascend_supervisor.settings.precedence import Settings
@@ -39,12 +40,15 @@ if TYPE_CHECKING:
     from ascend_supervisor.coordination.peers.tables import Tables
 
 
-def coordinator_of(given: Premises, runtime: Runtime, steps: StepsOfJob) -> Coordinator:
+def coordinator_of(
+    given: Premises, runtime: Runtime, steps: StepsOfJob, facts: FactsHere | None
+) -> Coordinator:
     """The guardian of ``runtime`` is told when our ranks must be gone.
 
-    ``steps`` are shared with the other servers, unless nobody reads them here.
+    ``steps`` are shared with the other servers, unless nobody reads them here, and ``facts`` are
+    compared with theirs.
     """
-    run = _Run(given, runtime.clock, runtime.report, steps)
+    run = _Run(given, runtime.clock, runtime.report, steps, facts)
     if given.settings.peers:
         return _peers(run, runtime)
     if given.settings.follow_cluster:
@@ -61,6 +65,7 @@ class _Run(Struct, frozen=True):
     clock: Clock
     report: Report
     steps: StepsOfJob
+    facts: FactsHere | None
 
     @property
     def table(self) -> Callable[[], Awaitable[FoundTable]]:
@@ -119,7 +124,7 @@ def _peers(run: _Run, runtime: Runtime) -> Coordinator:
     from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
 
     settings, clock, report = run.given.settings, run.clock, run.report
-    meeting = meeting_of(run.given)
+    meeting = replace(meeting_of(run.given), facts=run.facts)
     if settings.progress == "auto":
         meeting = replace(meeting, steps=run.steps)
     fence, placed = runtime.guardian.fence, run.placed

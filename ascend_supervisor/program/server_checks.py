@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.probes import Probe
@@ -41,6 +42,34 @@ def server_checks(given: Premises, changes: Changes, runtime: Runtime) -> Sequen
     else:
         examiner = _Own(given, environ, runtime.children)
     return (ServerCheck(examiner, runtime.clock, runtime.report),)
+
+
+FactsHere = Callable[[], Awaitable[Mapping[str, str]]]
+"""What must be the same on all servers, by name."""
+
+
+def facts_here(given: Premises, changes: Changes, runtime: Runtime) -> FactsHere | None:
+    """Finds what the servers of --peers compare; None if they compare nothing."""
+    if given.settings.server_check == "off":
+        return None
+
+    async def found() -> Mapping[str, str]:
+        from ascend_supervisor.doctor.facts_of_server import (  # noqa: PLC0415
+            CODE,
+            NO_DIGEST,
+            facts_of_server,
+        )
+        from ascend_supervisor.doctor.own_checks import OwnChecks  # noqa: PLC0415
+        from ascend_supervisor.doctor.server_of_job import server_of_job  # noqa: PLC0415
+
+        code = given.settings.code_digest
+        server = server_of_job(given.settings, changed(runtime.environ, changes), given.place)
+        facts = await facts_of_server(server, OwnChecks(server, runtime.children).ask, code)
+        if facts.get(CODE, "").startswith(NO_DIGEST):
+            runtime.report(Diagnostic("--code-digest", f"{code}: {facts[CODE]}", None))
+        return facts
+
+    return found
 
 
 class _Own:

@@ -40,7 +40,7 @@ from ascend_supervisor.program.cpu_binding import Binding
 from ascend_supervisor.program.parts import Parts
 from ascend_supervisor.program.planner import Planner, binding_of, planner
 from ascend_supervisor.program.premises import DEVICES, Premises
-from ascend_supervisor.program.server_checks import server_checks
+from ascend_supervisor.program.server_checks import facts_here, server_checks
 from ascend_supervisor.program.sourced_files import sourced_files
 from ascend_supervisor.progress.pattern_format import format_of_pattern
 from ascend_supervisor.stacks.seen import NothingSeen
@@ -96,7 +96,9 @@ async def job_of(given: Premises, parts: Parts) -> Job:
         dump,
         (lambda _: True) if settings.peers else is_alone,
     )
-    operations.coordinator = coordinator_of(given, runtime, training)
+    operations.coordinator = coordinator_of(
+        given, runtime, training, facts_here(given, changes, runtime)
+    )
     return Job(
         coordinator=operations.coordinator,
         probes=[

@@ -144,6 +144,14 @@ GROUPS: tuple[Group, ...] = (
                 default="auto",
             ),
             Option(
+                "code-digest",
+                Kind("DIR", read_path),
+                "with --peers: servers whose files below this directory differ are told before the "
+                "first rank starts",
+                otherwise="none",
+                needs=("peers",),
+            ),
+            Option(
                 "bind-cpus",
                 Kind("HOW", read_cpu_binding),
                 "CPUs for each rank: none, auto (near its NPU), or those of each local rank with / "

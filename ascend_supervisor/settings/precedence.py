@@ -79,6 +79,7 @@ class Settings(Struct, frozen=True):
     work_dir: Path | None
     log_dir: Path | None
     server_check: EventProgram | ServerCheckChoice
+    code_digest: Path | None
     bind_cpus: CpuBinding
     bind_memory: bool
     restarts: int

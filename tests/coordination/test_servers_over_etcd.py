@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,6 +23,7 @@ from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.tables import WrittenTable
 from ascend_supervisor.etcd.access import Access
 from ascend_supervisor.etcd.client import etcd_client
+from ascend_supervisor.events.peers import PeersDiffer
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Crashed, ExitStatus, Outcome, Patience
@@ -50,6 +51,8 @@ class Servers:
     fence: float = FENCE
     timeout: float = TIMEOUT
     few: int = FEW
+    cann: Sequence[str] = ()
+    """The version that each server has; empty: nothing is compared."""
     stages: list[Stage] = field(default_factory=list)
 
     def play(self, acts: Sequence[Sequence[Act]]) -> list[Stage]:
@@ -90,7 +93,12 @@ class Servers:
             fence=self.fence,
             timeout=self.timeout,
             few=self.few,
+            host=f"host {server}",
+            facts=partial(self._facts, server) if self.cann else None,
         )
+
+    async def _facts(self, server: int) -> Mapping[str, str]:
+        return {"CANN": self.cann[server]}
 
     def _peers(self, server: int, stage: Stage | None = None) -> Peers:
         async def placed() -> Placed:
@@ -120,6 +128,29 @@ async def test_when_all_ranks_of_all_servers_end_with_0_the_job_is_done(etcd, fe
     ends = await supervised(stages)
     assert {end.exit_code for end in ends.values()} == {0}
     assert etcd.control("get", "--prefix", "--keys-only", "/ascend-supervisor/job/server") == ""
+
+
+@pytest.mark.parametrize(("few", "told"), [(FEW, {0, 1, 2}), (1, {0, 2})])
+async def test_of_many_servers_the_first_and_those_that_differ_are_told_so(etcd, few, told):
+    servers = Servers(etcd, RestartBudget(0), few=few, cann=("8.3", "8.3", "8.2"))
+
+    def heard() -> dict[int, list[str]]:
+        every = enumerate(stage.events for stage in servers.stages)
+        found = {n: [e.sentence for e in them if isinstance(e, PeersDiffer)] for n, them in every}
+        return {number: sentences for number, sentences in found.items() if sentences}
+
+    async def until_told(life: Life) -> Outcome:
+        while not heard().keys() >= told:
+            await anyio.sleep(0.01)
+        return await finish(life)
+
+    with anyio.fail_after(40):
+        await supervised(servers.play([(until_told,) * SERVERS]))
+    sentence = (
+        "the servers of the job are not alike: "
+        "CANN differs: server 2 (host 2) has 8.2, the 2 others have 8.3"
+    )
+    assert heard() == {number: [sentence] for number in told}
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from email.utils import formatdate
 
 import pytest
 
@@ -80,10 +79,9 @@ async def test_an_etcd_that_is_slow_against_the_ttl_is_told(rows, behind):
 
 @pytest.mark.parametrize(("seconds", "side"), [(-600, "ahead of"), (600, "behind")])
 async def test_another_time_than_that_of_etcd_is_told(rows, behind, seconds, side):
-    date = formatdate(time.time() + seconds, usegmt=True)
-    _, row = await rows(behind(0.0, date))
+    _, row = await rows(behind(0.0, str(seconds)))
     assert row.verdict == "warning"
-    assert any(f"the clock here {near} s {side} that of" in row.found for near in (599, 600, 601))
+    assert re.match(rf"the clock here (59[0-9]|60[0-9]) s {side} that of", row.found)
 
 
 @pytest.mark.parametrize("date", ["yesterday", "Thu, 99 Nov 2026 00:00:00 GMT"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.doctor.part_in_job import PartInJob
 from ascend_supervisor.doctor.ports import ports, reserved_ports
@@ -18,7 +20,7 @@ from tests.running import python
 @pytest.fixture
 def taken() -> Iterator[int]:
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", free_port()))
+        listener.bind(("", free_port()))
         listener.listen()
         yield listener.getsockname()[1]
 
@@ -41,12 +43,14 @@ def test_a_port_that_ranks_of_the_job_may_hold_is_not_told(tmp_path, taken):
 
 def test_a_port_of_hccl_that_another_program_holds_is_told(tmp_path, taken):
     environ = {"HCCL_IF_BASE_PORT": str(taken - 2)}
-    row = only(ports(with_npus(tmp_path, *range(4), devices=(0, 1, 2, 3), environ=environ)))
+    found = with_npus(tmp_path, *range(4), devices=(0, 1, 2, 3), environ=environ)
+    found = replace(found, roots=replace(found.roots, proc=Path("/proc")))
+    row = only(ports(found))
     assert row.verdict == "warning"
-    assert row.found == f"that {taken} of {taken - 2}-{taken + 1} cannot be had"
-    assert only(ports(with_npus(tmp_path, devices=(0,), environ=environ))).verdict == "fit"
+    assert row.found == f"that {taken} of {taken - 2}-{taken + 1} is held by another program"
+    assert only(ports(replace(found, devices=(0,)))).verdict == "fit"
     free = {**environ, "HCCL_HOST_SOCKET_PORT_RANGE": "auto"}
-    assert list(ports(with_npus(tmp_path, devices=(2,), environ=free))) == []
+    assert list(ports(replace(found, environ=free))) == []
 
 
 def test_without_npus_no_port_of_hccl_is_looked_at(tmp_path, taken):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from tests.doctor.programs import npu_smi, path_with
+from tests.ports import free_port
 from tests.rank_tables import WITHOUT_ADDRESSES, data
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
@@ -106,6 +108,24 @@ FAULTS = {
         "packages: found torch 2.6.0 beside torch_npu 2.1.0.post10",
         0,
     ),
+    "the port of rank 0 is taken": (
+        "",
+        {"MASTER_PORT": "PORT"},
+        " is taken, expected a free port, at which rank 0 can listen",
+        0,
+    ),
+    "a port of HCCL is taken": (
+        "",
+        {"HCCL_IF_BASE_PORT": "PORT"},
+        " is held by another program, expected a free port for each NPU",
+        0,
+    ),
+    "a port that HCCL refuses": (
+        "",
+        {"HCCL_IF_BASE_PORT": "65536"},
+        "ports of HCCL: found HCCL_IF_BASE_PORT='65536', expected a whole number from 1024",
+        0,
+    ),
     "a command of the user that fails": (
         "",
         {"ASCEND_SUPERVISOR_SERVER_CHECK": "sh -c 'echo bandwidth 3 of 20 GB/s; exit 1'"},
@@ -119,7 +139,16 @@ if [ "$*" = "info -t health -i 2 -c 0" ]; then echo "Error Code : 80C98001"; fi
 
 
 @pytest.fixture
-def npu_server(supervised, tmp_path):
+def taken() -> Iterator[int]:
+    """A port at which another program listens."""
+    with socket.socket() as listener:
+        listener.bind(("", free_port()))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def npu_server(supervised, tmp_path, taken):
     """``npu_server(shell, **environ)``: a job on a server with four NPUs, after these commands."""
     dev, logs, ascend = tmp_path / "dev", tmp_path / "modelarts" / "log", tmp_path / "Ascend"
     for place in (dev, logs, ascend / "driver", ascend / "firmware", ascend / "lib64"):
@@ -141,7 +170,7 @@ def npu_server(supervised, tmp_path):
 
     def start(shell, *words, **environ):
         npu_smi(tmp_path, "OK", "OK", environ.pop("HEALTH", "OK"), "OK", more=HEALTHY)
-        places = {"LOGS": logs, "ASCEND": ascend, "SITE": site}
+        places = {"LOGS": logs, "ASCEND": ascend, "SITE": site, "PORT": taken}
         usual = {"LD_LIBRARY_PATH": f"{ascend}/lib64", **path_with(tmp_path)}
         told = {name: _placed(value, places) for name, value in environ.items()}
         mounts = 'mkdir -p /usr/local/Ascend; mount --bind "$ASCEND" /usr/local/Ascend'
@@ -157,7 +186,7 @@ def npu_server(supervised, tmp_path):
     return start
 
 
-def _placed(value: str, places: dict[str, Path]) -> str:
+def _placed(value: str, places: dict[str, object]) -> str:
     for name, place in places.items():
         value = value.replace(name, str(place))
     return value

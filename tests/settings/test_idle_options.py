@@ -18,7 +18,7 @@ def test_an_option_that_needs_another_one_names_it() -> None:
     followed = ("cluster-verdict", "reset-file", "reset-grace")
     told = ("notify-url", "notify-url-file")
     others = {"json": ("check",), "warm-import": ("warm",), "notify-on": ("on-event", *told)}
-    others["bind-memory"] = ("bind-cpus",)
+    others |= {"bind-memory": ("bind-cpus",), "code-digest": ("peers",)}
     for_messages = dict.fromkeys(("notify-format", "notify-ca"), told)
     assert needed == {**dict.fromkeys(followed, ("follow-cluster",)), **others, **for_messages}
     assert {*chain(*needed.values())} <= {option.name for option in OPTIONS}

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartRanks
 from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks
 from ascend_supervisor.coordination.agreement.situation import Self as OwnServer
+from ascend_supervisor.coordination.peers.compared_facts import ComparedFacts
 from ascend_supervisor.coordination.peers.ends import (
     budget_at,
     ended_by,
@@ -82,6 +83,7 @@ class Peers:
         self._servers: frozenset[str] = frozenset()
         """The processes that have started the latest generation here."""
         self._servers_before: frozenset[str] = frozenset()
+        self._compared: ComparedFacts | None = None
 
     @asynccontextmanager
     async def joined(self) -> AsyncIterator[None]:
@@ -128,6 +130,8 @@ class Peers:
             if order.generation and not self._servers and self._meeting.steps is not None:
                 await take_over(self._store, self._meeting.steps)
             at = tables.agreed(session, order.roster)
+            if self._compared is not None:
+                await self._compared.before_start(at.node_rank, len(order.roster), self._tasks)
             now = boot_time()
             left = budget_at(session.memory, self._meeting.budget, now).left(now)
             return Start(order.generation, at.found, at.node_rank, at.entry, left)
@@ -305,6 +309,10 @@ class Peers:
         if meeting.steps is not None:
             seconds = SHARE_SECONDS * max(1.0, part.servers / meeting.few)
             self._tasks.start_soon(share_steps, self._store, meeting.steps, self._clock, seconds)
+        if meeting.facts is not None:
+            compared = ComparedFacts(meeting.facts, self._store, session, meeting.few, self._report)
+            self._tasks.start_soon(compared.put, meeting.host, self._incarnation)
+            self._compared = compared
         self._report(PeersJoined(meeting.name, part.index, rules.servers))
         return session
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from hashlib import sha256
@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.coordination.agreement.history import FailureLimit
+from ascend_supervisor.coordination.peers.facts import Facts
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.shared_steps import StepsOfJob
 from ascend_supervisor.errors import SettingsRefused, Unavailable
@@ -170,6 +171,7 @@ class PeersMeeting(Struct, frozen=True):
     machine: str = ""
     leave_after: FailureLimit = FailureLimit()
     steps: StepsOfJob | None = None
+    facts: Callable[[], Awaitable[Facts]] | None = None
 
 
 def host_told(environ: Mapping[str, str]) -> str:

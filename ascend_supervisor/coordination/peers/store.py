@@ -102,6 +102,16 @@ class Store:
         if self._job is not None:
             await self._etcd.keep_alive(self._job)
 
+    async def count(self, *prefixes: str) -> tuple[int, ...]:
+        """How many keys begin with each."""
+        answer = await self._etcd.read(*(Get(Prefix(one), only_count=True) for one in prefixes))
+        return tuple(got.count for got in answer.got)
+
+    async def values(self, *prefixes: str) -> dict[str, bytes]:
+        """Those of the keys that begin with one of these."""
+        answer = await self._etcd.read(*(Get(Prefix(one)) for one in prefixes))
+        return values_of(answer.got)
+
     async def steps(self) -> bytes:
         """What a server has told of the steps of the job; empty if none has."""
         if self._job is None:
