@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+import anyio
 from msgspec import Struct
 
 from ascend_supervisor.doctor.asking import Ask, found_program, why_not
@@ -48,13 +49,17 @@ async def npu_health(server: ThisServer, ask: Ask) -> Iterable[Result]:
     chips = chips_in(said.text.decode(errors="replace"))
     if not chips:
         return (unknown(SUBJECT, f"npu-smi info: {why_not(said)}"),)
-    rows = []
-    for number, chip in enumerate(one for one in chips if one.health != OK):
+    ill = [one for one in chips if one.health != OK]
+    reasons: dict[Chip, str] = {}
+
+    async def ask_why(chip: Chip) -> None:
         words = (program, "info", "-t", "health", "-i", f"{chip.npu}", "-c", f"{chip.chip}")
-        why = (
-            _facts((await ask(words)).text.decode(errors="replace")) if number < MOST_ASKED else ""
-        )
-        rows.append(_row(chip, why))
+        reasons[chip] = _facts((await ask(words)).text.decode(errors="replace"))
+
+    async with anyio.create_task_group() as tasks:
+        for chip in ill[:MOST_ASKED]:
+            tasks.start_soon(ask_why, chip)
+    rows = [_row(chip, reasons.get(chip, "")) for chip in ill]
     return rows or (fit(SUBJECT, f"{counted(len(chips), 'chip')}, all OK"),)
 
 
