@@ -169,6 +169,7 @@ def npu_server(supervised, tmp_path, taken):
     table.write_bytes(data(WITHOUT_ADDRESSES))
 
     def start(shell, *words, **environ):
+        # In a network of its own: elsewhere a process of others may hold a port of HCCL.
         npu_smi(tmp_path, "OK", "OK", environ.pop("HEALTH", "OK"), "OK", more=HEALTHY)
         places = {"LOGS": logs, "ASCEND": ascend, "SITE": site, "PORT": taken}
         usual = {"LD_LIBRARY_PATH": f"{ascend}/lib64", **path_with(tmp_path)}
@@ -179,7 +180,17 @@ def npu_server(supervised, tmp_path, taken):
             *("--rank-table", str(table), "--node-rank", "0", "--release-delay", "0"),
             *words,
             *("--", sys.executable, str(rank)),
-            before=("unshare", "--mount", "sh", "-ec", script, "sh", str(dev), str(tmp_path)),
+            before=(
+                "unshare",
+                "--mount",
+                "--net",
+                "sh",
+                "-ec",
+                script,
+                "sh",
+                str(dev),
+                str(tmp_path),
+            ),
             environ={**usual, "LOGS": str(logs), "ASCEND": str(ascend), **told},
         )
 
