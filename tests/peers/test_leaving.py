@@ -17,6 +17,7 @@ from tests.running import Running, wait_until
 CONNECTED = """
 import os, signal, socket, sys, time
 signal.signal(signal.SIGUSR1, lambda *_: os._exit(7))
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 place, other = os.path.join(sys.argv[1], os.environ["GENERATION"]), None
 def succeed(*_):
     other.send(b"done")
@@ -34,7 +35,10 @@ os.write(1, f"rank {os.environ['RANK']} runs\\n".encode())
 if not other.recv(4):
     raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]")
 """
-"""Two ranks with a connection: one that loses the other fails at once, and says so."""
+"""Two ranks with a connection: one that loses the other fails at once, and says so.
+
+It ignores SIGTERM, which would often end it a moment earlier.
+"""
 TWICE = r"was the first to fail in 2 of the last 2 failures \(generation 0 at [0-9:]{5} UTC: (rank [01] exited with status 7); generation 1 at [0-9:]{5} UTC: \1\)"  # noqa: E501
 
 
