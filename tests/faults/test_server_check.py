@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.doctor.programs import npu_smi, path_with
-from tests.ports import free_port
 from tests.rank_tables import WITHOUT_ADDRESSES, data
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
@@ -26,6 +23,8 @@ mount --bind /dev/urandom urandom
 mount -t tmpfs -o size=1g tmpfs shm
 """
 """A /dev of our own, with four NPUs."""
+OF_ITS_OWN = ("unshare", "--mount", "--net", "sh", "-ec")
+"""On the network of the machine others may hold a port of HCCL for a moment."""
 AS_MOUNTED = """
 mount --rbind . /dev
 cd "$1"; shift
@@ -36,6 +35,16 @@ mount -t tmpfs -o size=200m tmpfs "$LOGS"
 mkdir -p "$LOGS/plog/debug/plog"
 head -c 120m /dev/zero > "$LOGS/plog/debug/plog/plog-1_1.log"
 """
+LISTENS = f"""
+mkfifo "$LOGS/up"
+{sys.executable} -c 'if True:
+    import socket, sys, time
+    listener = socket.create_server(("", 20123))
+    open(sys.argv[1], "w").close()
+    time.sleep(60)' "$LOGS/up" &
+cat "$LOGS/up"
+"""
+"""Another program has this port, in the network of the server."""
 FAULTS = {
     "an NPU is missing": ("rm davinci3", {}, "devices: found 3 NPUs in /dev (0, 1, 2)", 69),
     "hisi_hdc is missing": ("rm hisi_hdc", {}, "devices of the driver: found no hisi_hdc", 0),
@@ -109,14 +118,14 @@ FAULTS = {
         0,
     ),
     "the port of rank 0 is taken": (
-        "",
-        {"MASTER_PORT": "PORT"},
+        LISTENS,
+        {"MASTER_PORT": "20123"},
         " is taken, expected a free port, at which rank 0 can listen",
         0,
     ),
     "a port of HCCL is taken": (
-        "",
-        {"HCCL_IF_BASE_PORT": "PORT"},
+        LISTENS,
+        {"HCCL_IF_BASE_PORT": "20123"},
         " is held by another program, expected a free port for each NPU",
         0,
     ),
@@ -139,16 +148,7 @@ if [ "$*" = "info -t health -i 2 -c 0" ]; then echo "Error Code : 80C98001"; fi
 
 
 @pytest.fixture
-def taken() -> Iterator[int]:
-    """A port at which another program listens."""
-    with socket.socket() as listener:
-        listener.bind(("", free_port()))
-        listener.listen()
-        yield listener.getsockname()[1]
-
-
-@pytest.fixture
-def npu_server(supervised, tmp_path, taken):
+def npu_server(supervised, tmp_path):
     """``npu_server(shell, **environ)``: a job on a server with four NPUs, after these commands."""
     dev, logs, ascend = tmp_path / "dev", tmp_path / "modelarts" / "log", tmp_path / "Ascend"
     for place in (dev, logs, ascend / "driver", ascend / "firmware", ascend / "lib64"):
@@ -169,9 +169,8 @@ def npu_server(supervised, tmp_path, taken):
     table.write_bytes(data(WITHOUT_ADDRESSES))
 
     def start(shell, *words, **environ):
-        # In a network of its own: elsewhere a process of others may hold a port of HCCL.
         npu_smi(tmp_path, "OK", "OK", environ.pop("HEALTH", "OK"), "OK", more=HEALTHY)
-        places = {"LOGS": logs, "ASCEND": ascend, "SITE": site, "PORT": taken}
+        places = {"LOGS": logs, "ASCEND": ascend, "SITE": site}
         usual = {"LD_LIBRARY_PATH": f"{ascend}/lib64", **path_with(tmp_path)}
         told = {name: _placed(value, places) for name, value in environ.items()}
         mounts = 'mkdir -p /usr/local/Ascend; mount --bind "$ASCEND" /usr/local/Ascend'
@@ -180,17 +179,7 @@ def npu_server(supervised, tmp_path, taken):
             *("--rank-table", str(table), "--node-rank", "0", "--release-delay", "0"),
             *words,
             *("--", sys.executable, str(rank)),
-            before=(
-                "unshare",
-                "--mount",
-                "--net",
-                "sh",
-                "-ec",
-                script,
-                "sh",
-                str(dev),
-                str(tmp_path),
-            ),
+            before=(*OF_ITS_OWN, script, "sh", str(dev), str(tmp_path)),
             environ={**usual, "LOGS": str(logs), "ASCEND": str(ascend), **told},
         )
 
