@@ -41,7 +41,7 @@ mkfifo "$LOGS/up"
     import socket, sys, time
     listener = socket.create_server(("", 20123))
     open(sys.argv[1], "w").close()
-    time.sleep(60)' "$LOGS/up" &
+    time.sleep(60)' "$LOGS/up" > /dev/null 2>&1 &
 cat "$LOGS/up"
 """
 """Another program has this port, in the network of the server."""
