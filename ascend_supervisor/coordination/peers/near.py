@@ -23,7 +23,9 @@ from ascend_supervisor.coordination.agreement.view import View, view_of
 FEW = 64
 """A job of so many servers is read whole at every change: that takes a second at most."""
 NEXT = 3
-"""The ``alive`` of so many next servers is watched."""
+"""The ``alive`` of so many next servers is read."""
+MOST_WATCHED = 2
+"""Of so many of them it is watched."""
 
 TURN_SECONDS = 0.25
 """Longer than the first of many needs to read all and to write what follows."""
@@ -38,20 +40,23 @@ class Near(Struct, frozen=True):
 
     @property
     def next_ones(self) -> tuple[int, ...]:
-        """Those whose ``alive`` we watch."""
+        """Those whose ``alive`` we read."""
         found = [(self.index + step) % self.servers for step in range(1, self.reach + 1)]
         return tuple(dict.fromkeys(index for index in found if index != self.index))
 
     @property
     def watched(self) -> tuple[str, ...]:
-        own = (records.server_key(self.index), records.alive_key(self.index))
-        return (records.EPOCH_KEY, *own, *map(records.alive_key, self.next_ones))
+        """Few: of a body of more than 512 bytes etcd's gateway may lose the rest.
+
+        It reads on while it answers, and Go's server then throws away what was not read.
+        """
+        return (records.EPOCH_KEY, *map(records.alive_key, self.next_ones[:MOST_WATCHED]))
 
     def read(
         self, generation: int | None, closely: frozenset[int] = frozenset()
     ) -> tuple[str, ...]:
         """The keys that are read by name, those of ``about`` and its roster apart."""
-        names = dict.fromkeys(self.watched)
+        names = dict.fromkeys((records.EPOCH_KEY, *map(records.alive_key, self.next_ones)))
         if generation is None:
             names[records.newcomer_key(self.index, "")] = None
         for index in (self.index, *sorted(closely)):

@@ -34,7 +34,8 @@ from ascend_supervisor.coordination.peers.near import (
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.view_reading import ViewReading
 from ascend_supervisor.etcd.client import Etcd
-from ascend_supervisor.etcd.values import Delete, Put, Transaction
+from ascend_supervisor.etcd.values import Delete, Key, Put, Transaction
+from ascend_supervisor.etcd.wire import watch_body
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.etcd.asking import at
 from tests.etcd.servers import EtcdServer
@@ -253,6 +254,13 @@ def test_the_next_ones_are_others_and_each_is_named_once():
     assert Near(7, SERVERS).next_ones == (0, 1, 2)
     assert Near(1, 3).next_ones == (2, 0)
     assert Near(0, 1).next_ones == ()
+
+
+def test_what_is_watched_fits_into_what_the_gateway_reads_at_once():
+    ranges = tuple(map(Key, Near(1247, 1250).watched))
+    body = watch_body(ranges, 10**9, records.job_prefix("a" * 48))
+    assert len(ranges) == 3
+    assert len(body) <= 512
 
 
 def test_servers_that_wait_for_the_same_delay_look_one_after_the_other():
