@@ -27,7 +27,7 @@ STEPS = 60
 PRINTED_STEPS = 10
 CHECKPOINT_STEPS = 20
 LEARNING_RATE = 2.0
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 """How long a rank waits for a file of another."""
 POLL_SECONDS = 0.001
 STANDBYS_ARE_READY = "standbys-are-ready"

@@ -9,13 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 DEMO = Path(__file__).parents[2] / "scripts" / "demo"
-DEADLINE_SECONDS = 90.0
+DEADLINE_SECONDS = 180.0
+"""Its standbys give way, also to the other tests of a busy machine."""
 FIRST_STEPS = (
     r"  ok      the first step came [\d.]+ s after the cold start and [\d.]+ s after the warm"
 )
 
 
+@pytest.mark.timeout(DEADLINE_SECONDS + 30)
 def test_the_demo_loses_a_rank_twice_resumes_warm_and_ends_like_an_undisturbed_run(tmp_path):
     with subprocess.Popen(
         [sys.executable, DEMO],
