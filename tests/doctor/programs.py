@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -47,6 +49,12 @@ def program(directory: Path, name: str, script: str) -> None:
     file = directory / name
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
+
+
+def bare_python(directory: Path) -> str:
+    """A real Python that finds no package, whatever is installed beside the tests."""
+    program(directory, "bare-python", f'exec {shlex.quote(sys.executable)} -S "$@"')
+    return str(directory / "bare-python")
 
 
 def npu_smi(directory: Path, *health: str, chips: int = 1, more: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from ascend_supervisor.doctor.cann_environment import cann_environment
 from ascend_supervisor.doctor.packages import packages
 from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.doctor.versions import versions
-from tests.doctor.programs import ask, path_with, program
+from tests.doctor.programs import ask, bare_python, path_with, program
 from tests.doctor.servers import only, server
 
 Made = Callable[..., ThisServer]
@@ -156,8 +155,8 @@ async def test_a_cann_that_mindspore_does_not_list_is_told(cann, tmp_path, numbe
         )
 
 
-async def test_a_real_python_without_these_packages_says_nothing(cann):
-    assert list(await packages(cann(python=sys.executable), ask)) == []
+async def test_a_real_python_without_these_packages_says_nothing(cann, tmp_path):
+    assert list(await packages(cann(python=bare_python(tmp_path)), ask)) == []
 
 
 async def test_a_python_that_fails_is_unknown(cann, tmp_path):

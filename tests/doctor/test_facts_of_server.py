@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import platform
-import sys
 
 from ascend_supervisor import __version__
 from ascend_supervisor.doctor.facts_of_server import CODE, facts_of_server
-from tests.doctor.programs import ask
+from tests.doctor.programs import ask, bare_python
 from tests.doctor.servers import server
 
 
 async def test_they_are_those_of_driver_firmware_cann_and_the_python_of_the_ranks(tmp_path):
-    found = server(tmp_path, python=sys.executable)
+    found = server(tmp_path, python=bare_python(tmp_path))
     for name, text in (
         ("driver", "Version=1\npackage_version=25.0.rc1\n"),
         ("firmware", "Version=7.7.0\n"),
