@@ -24,6 +24,7 @@ from ascend_supervisor.ctl.planned_server import planned_server
 from ascend_supervisor.ctl.state import State
 from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED
 from ascend_supervisor.doctor.checkup import checkup
+from ascend_supervisor.doctor.npu_health import of_this_job
 from ascend_supervisor.doctor.rows import verdict_of
 from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.doctor.server_of_job import server_here
@@ -54,7 +55,8 @@ def examined(subject: Collected, environ: Mapping[str, str]) -> Examined:
     """Look at this server, within 30 s; raises SettingsRefused as a supervisor would."""
     job, server, table = _job(subject, environ)
     checks = (*OF_THE_SERVER, *OF_THE_PLAN, *ONLY_ASKED)
-    rows = (table, *anyio.run(checkup, server, checks, partial(_answer, server.environ)))
+    found = anyio.run(checkup, server, checks, partial(_answer, server.environ))
+    rows = (table, *of_this_job(found, server))
     return Examined(job, verdict_of(rows), rows)
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ascend_supervisor.doctor.asking import Ask, found_program, why_not
 from ascend_supervisor.doctor.devices import npus_of
@@ -23,9 +24,9 @@ from ascend_supervisor.untrusted_text import printable
 
 SUBJECT = "health of NPUs"
 NAME, USUAL = "npu-smi", "/usr/local/bin/npu-smi"
-OK, WARNING = "OK", "Warning"
-UNHEALTHY = frozenset({"Alarm", "Critical"})
-"""The graver two of four."""
+OK, LESSER = "OK", frozenset({"Warning", "Alarm"})
+CRITICAL = "Critical"
+"""The gravest of four. Of the others nobody says that ranks surely fail with them."""
 MOST_ASKED = 4
 """So many NPUs are asked why; the others are named."""
 FACT_CHARACTERS = 160
@@ -60,7 +61,19 @@ async def npu_health(server: ThisServer, ask: Ask) -> Iterable[Result]:
         for chip in ill[:MOST_ASKED]:
             tasks.start_soon(ask_why, chip)
     rows = [_row(chip, reasons.get(chip, "")) for chip in ill]
-    return rows or (fit(SUBJECT, f"{counted(len(chips), 'chip')}, all OK"),)
+    if not rows:
+        return (fit(SUBJECT, f"{counted(len(chips), 'chip')}, all OK"),)
+    shows_others = len(chips) > len(npus_of(server))  # as in a privileged container
+    return map(_warned, rows) if shows_others else rows
+
+
+def of_this_job(rows: Iterable[Result], server: ThisServer) -> Iterator[Result]:
+    """The ``rows`` once it is known how many ranks there are.
+
+    If they are fewer than the NPUs, an ill one may be nobody's, and is no reason to refuse.
+    """
+    uses_all = server.ranks is None or server.ranks >= len(npus_of(server))
+    return iter(rows) if uses_all else map(_warned, rows)
 
 
 def chips_in(table: str) -> tuple[Chip, ...]:
@@ -73,12 +86,17 @@ def chips_in(table: str) -> tuple[Chip, ...]:
     return tuple(found)
 
 
+def _warned(row: Result) -> Result:
+    is_ours = row.subject == SUBJECT and row.verdict == "unfit"
+    return replace(row, verdict="warning") if is_ours else row
+
+
 def _row(chip: Chip, why: str) -> Result:
     found = f"NPU {chip.npu}, chip {chip.chip}: {chip.health}{f' ({why})' if why else ''}"
-    if chip.health in UNHEALTHY:
+    if chip.health == CRITICAL:
         remedy = "start the job elsewhere, and have the NPU reset or replaced"
         return unfit(SUBJECT, found, OK, remedy)
-    if chip.health == WARNING:
+    if chip.health in LESSER:
         return warning(SUBJECT, found, OK, "look at the error code in Huawei's list of alarms")
     return unknown(SUBJECT, found)
 

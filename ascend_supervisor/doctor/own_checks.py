@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.rank_table import Format
 from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER
 from ascend_supervisor.doctor.checkup import checkup
+from ascend_supervisor.doctor.npu_health import of_this_job
 from ascend_supervisor.doctor.part_in_job import hosts_to_ask
 from ascend_supervisor.doctor.rows import Checked
 from ascend_supervisor.doctor.server import ThisServer
@@ -34,10 +35,11 @@ class OwnChecks(Struct, frozen=True):
         """What needs no plan, within 10 s."""
         return Checked(await checkup(self.server, OF_THE_SERVER, self.ask))
 
-    async def late(self, plan: Plan) -> Checked:
-        """The rest, within 10 s."""
+    async def late(self, plan: Plan, early: Checked) -> Checked:
+        """All of it, within 10 s: the plan tells what the early rows mean to this job."""
         server = planned(self.server, plan)
-        return Checked(await checkup(server, OF_THE_PLAN, self.ask))
+        rows = await checkup(server, OF_THE_PLAN, self.ask)
+        return Checked((*of_this_job(early.rows, server), *rows))
 
     async def ask(self, words: Sequence[str]) -> ProgramOutput:
         """What a program says within 4 s."""

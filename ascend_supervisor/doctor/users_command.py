@@ -56,10 +56,10 @@ class UsersCommand(Struct, frozen=True):
             return Checked()
         return await self._checked({SUBJECT: Question(self.words, self.environ, *self._limits)})
 
-    async def late(self, plan: Plan) -> Checked:
-        """What it says of the ranks."""
+    async def late(self, plan: Plan, early: Checked) -> Checked:
+        """What it says of the ranks, or has said of the server."""
         if not self.is_for_ranks:
-            return Checked()
+            return early
         return await self._checked(
             {
                 f"{SUBJECT}, rank {spec.rank}": Question(

@@ -12,7 +12,7 @@ import anyio
 from ascend_supervisor.doctor.rows import Checked, sentences, unknown, verdict_of
 from ascend_supervisor.errors import Unfit
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.server import Result, ServerChecked
+from ascend_supervisor.events.server import ServerChecked
 from ascend_supervisor.life import Life, Plan
 from ascend_supervisor.outcome import Fault
 from ascend_supervisor.probes import Probe
@@ -25,8 +25,8 @@ class Examiner(Protocol):
     async def early(self) -> Checked:
         """What needs no plan."""
 
-    async def late(self, plan: Plan) -> Checked:
-        """The rest."""
+    async def late(self, plan: Plan, early: Checked) -> Checked:
+        """All of it; ``early`` is what was found before there was a plan."""
 
 
 class ServerCheck(Probe):
@@ -67,21 +67,20 @@ class ServerCheck(Probe):
         if not self._is_awaited:  # the start before this one was withdrawn
             return
         await self._done.wait()
-        began, early = self._clock.elapsed(), self._early
-        late = await self._examiner.late(plan)
+        began = self._clock.elapsed()
+        found = await self._examiner.late(plan, self._early)
         self._is_awaited = False
-        rows = (*early.rows, *late.rows)
-        seconds = self._early_seconds + self._clock.elapsed() - began
-        self._tell(rows, seconds, early.output or late.output)
-        if reasons := sentences(rows, "unfit"):
+        self._tell(found, self._early_seconds + self._clock.elapsed() - began)
+        if reasons := sentences(found.rows, "unfit"):
             raise Unfit(f"this server is not fit for the job: {'; '.join(reasons)}")
 
-    def _tell(self, rows: tuple[Result, ...], seconds: float, output: str | None) -> None:
+    def _tell(self, found: Checked, seconds: float) -> None:
         """Report what is not fit, if anything."""
+        rows = found.rows
         verdict = verdict_of(rows)
         if verdict != "fit":
             told = sentences(rows, "unfit"), sentences(rows, "warning"), sentences(rows, "unknown")
-            self._report(ServerChecked(verdict, *told, round(seconds, 3), output))
+            self._report(ServerChecked(verdict, *told, round(seconds, 3), found.output))
 
     async def must_end(self, life: Life) -> Fault:
         """Never: it has no reason to."""

@@ -70,18 +70,24 @@ async def answer_to(asked: Question, children: Children) -> ProgramSaid:
 
 async def _ended(child: Child, seconds: float, pipes: Sequence[Pipe]) -> int | None:
     """Its return code, when all that it has written was read; None if it was killed here."""
-    status = None
     try:
-        with anyio.move_on_after(seconds):
-            async with anyio.create_task_group() as tasks:
-                for pipe in pipes:
-                    tasks.start_soon(pipe.keep_reading)
-                status = await child.ended()
-                tasks.cancel_scope.cancel()
+        status = await status_within(child, seconds, pipes)
     finally:
         await end_group(child)
     for pipe in pipes:
         pipe.read()
+    return status
+
+
+async def status_within(child: Child, seconds: float, pipes: Sequence[Pipe]) -> int | None:
+    """The return code of ``child``, None if it still runs then; ``pipes`` are read meanwhile."""
+    status = None
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as tasks:
+            for pipe in pipes:
+                tasks.start_soon(pipe.keep_reading)
+            status = await child.ended()
+            tasks.cancel_scope.cancel()
     return status
 
 

@@ -12,6 +12,7 @@ from shlex import quote
 
 import anyio
 
+from ascend_supervisor.processes.answer import status_within
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
@@ -120,16 +121,11 @@ async def _run(
 
     Nothing of it is left then. Raises ProcessesLeft.
     """
-    status, left = None, ""
+    left = ""
     leader = Pid.of(child.pid)
     known = Known(frozenset({leader} if leader else ()), frozenset(pipe.name for pipe in pipes))
     try:
-        with anyio.move_on_after(seconds):
-            async with anyio.create_task_group() as tasks:
-                for pipe in pipes:
-                    tasks.start_soon(pipe.keep_reading)
-                status = await child.ended()
-                tasks.cancel_scope.cancel()
+        status = await status_within(child, seconds, pipes)
         if status == 0:
             left = await _descriptions(children, ownership, known)
     finally:

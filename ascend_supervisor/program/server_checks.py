@@ -84,10 +84,10 @@ class _Own:
     async def early(self) -> Checked:
         return await self._checks.early()
 
-    async def late(self, plan: Plan) -> Checked:
+    async def late(self, plan: Plan, early: Checked) -> Checked:
         checks = self._checks
         self._is_first = False
-        return await checks.late(plan)
+        return await checks.late(plan, early)
 
     @property
     def _checks(self) -> OwnChecks:

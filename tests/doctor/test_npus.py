@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.doctor.ecc import ecc
-from ascend_supervisor.doctor.npu_health import chips_in, npu_health
+from ascend_supervisor.doctor.npu_health import chips_in, npu_health, of_this_job
 from ascend_supervisor.doctor.npu_links import npu_links
 from tests.doctor.programs import ask, npu_smi, path_with, program, table
 from tests.doctor.servers import only, server
@@ -46,7 +46,7 @@ def test_each_chip_of_the_table_is_read_and_processes_are_not_taken_for_chips():
 
 
 @pytest.mark.parametrize(
-    ("health", "verdict"), [("Alarm", "unfit"), ("Critical", "unfit"), ("Warning", "warning")]
+    ("health", "verdict"), [("Alarm", "warning"), ("Critical", "unfit"), ("Warning", "warning")]
 )
 async def test_an_npu_that_is_not_healthy_is_told_with_its_error(tmp_path, npus, health, verdict):
     npu_smi(tmp_path, "OK", health, more=ALARM)
@@ -55,6 +55,22 @@ async def test_an_npu_that_is_not_healthy_is_told_with_its_error(tmp_path, npus,
     assert row.found == (
         f"NPU 1, chip 0: {health} (80C98001: node type=AIC, event state=cannot be fixed)"
     )
+
+
+@pytest.mark.parametrize(
+    ("ranks", "verdict"), [(1, "warning"), (2, "unfit"), (3, "unfit"), (None, "unfit")]
+)
+async def test_an_npu_that_this_job_may_not_use_is_no_reason_to_refuse_it(
+    tmp_path, npus, ranks, verdict
+):
+    npu_smi(tmp_path, "OK", "Critical", more=ALARM)
+    early = await npu_health(npus(), ask)
+    assert only(of_this_job(early, npus(ranks=ranks))).verdict == verdict
+
+
+async def test_nor_is_one_that_only_a_privileged_container_sees(tmp_path, npus):
+    npu_smi(tmp_path, "OK", "OK", "Critical", more=ALARM)
+    assert only(await npu_health(npus(), ask)).verdict == "warning"
 
 
 async def test_healthy_npus_are_asked_once(tmp_path, npus):

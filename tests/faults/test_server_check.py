@@ -95,7 +95,7 @@ FAULTS = {
         "",
         {"HEALTH": "Alarm"},
         "health of NPUs: found NPU 2, chip 0: Alarm (80C98001), expected OK",
-        69,
+        0,
     ),
     "an NPU in a critical state": ("", {"HEALTH": "Critical"}, "NPU 2, chip 0: Critical", 69),
     "an NPU with a warning": ("", {"HEALTH": "Warning"}, "NPU 2, chip 0: Warning", 0),

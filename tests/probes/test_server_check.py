@@ -46,9 +46,9 @@ class Examined:
             raise self._error
         return Checked(tuple(self._early))
 
-    async def late(self, plan: Plan) -> Checked:
+    async def late(self, plan: Plan, early: Checked) -> Checked:
         assert plan is not None
-        return Checked(tuple(self._late), "/log/check.txt")
+        return Checked((*early.rows, *self._late), "/log/check.txt")
 
 
 @asynccontextmanager
