@@ -96,12 +96,13 @@ def _bound(made: socket.socket, directory: int, name: str) -> tuple[int, int]:
             os.chmod(short, SOCKET_MODE, dir_fd=directory)
         if made.type == socket.SOCK_STREAM:
             made.listen(BACKLOG)
+        identity = _identity(os.stat(short, dir_fd=directory, follow_symlinks=False))
         os.rename(short, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with suppress(OSError):
             os.unlink(short, dir_fd=directory)
         raise
-    return _identity(os.stat(name, dir_fd=directory, follow_symlinks=False))
+    return identity  # what has this name may be gone again
 
 
 def _refuse_others(directory: int, path: Path, kind: socket.SocketKind) -> None:

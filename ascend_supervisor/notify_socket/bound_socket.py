@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePath
 from struct import Struct as Layout
 
@@ -88,12 +89,16 @@ def _sender(beside: list[tuple[int, int, bytes]]) -> int | None:
 
 
 def bound_to_file(path: Path) -> BoundSocket:
-    """A socket at ``path``, which a client has reached; raises OSError. May block."""
+    """A socket at ``path``, which a client has reached; raises OSError. May block.
+
+    If somebody has removed it again by then, that is one more removal to be noticed, and no error.
+    """
     made = _unbound()
     file: SocketFile | None = None
     try:
         file = bind_at(made, path)
-        _connect(path)
+        with suppress(FileNotFoundError):
+            _connect(path)
     except BaseException:
         made.close()
         if file is not None:

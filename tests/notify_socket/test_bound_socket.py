@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,15 @@ from ascend_supervisor.notify_socket.bound_socket import (
 )
 from tests.workers.test_preparation import no_file_left
 
+CLEANER = """
+import os, sys
+print("removes", flush=True)
+while True:
+    try:
+        os.unlink(sys.argv[1])
+    except FileNotFoundError:
+        pass
+"""
 MOST_DESCRIPTORS = 253
 """SCM_MAX_FD of the kernel, unix(7)."""
 
@@ -99,3 +110,16 @@ def test_a_file_that_cannot_be_made_leaves_no_socket_open(tmp_path: Path):
 def test_no_two_names_are_the_same():
     with bound_to_name().socket as one, bound_to_name().socket as other:
         assert one.getsockname() != other.getsockname()
+
+
+def test_a_file_that_is_removed_at_once_is_no_error(tmp_path):
+    path = tmp_path / "socket"
+    words = (sys.executable, "-c", CLEANER, str(path))
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as cleaner:
+        try:
+            assert cleaner.stdout is not None
+            assert cleaner.stdout.readline() == b"removes\n"
+            for _ in range(3000):
+                bound_to_file(path).socket.close()
+        finally:
+            cleaner.kill()
