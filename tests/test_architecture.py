@@ -546,6 +546,23 @@ def test_what_reads_the_state_file_signals_nobody():
     assert found & readers == set()
 
 
+ABSENT_BEFORE_GLIBC_2_28 = frozenset(
+    {
+        *("os.memfd_create", "os.copy_file_range", "os.preadv", "os.pwritev", "os.eventfd"),
+        *("os.pidfd_open", "os.P_PIDFD", "os.splice", "os.setns", "os.unshare", "os.getrandom"),
+        *("os.posix_spawn", "os.O_TMPFILE", "os.MFD_CLOEXEC", "signal.pidfd_send_signal"),
+    }
+)
+"""Python has these names only where it was built with a C library that has them: conda's often is
+built with glibc 2.17."""
+
+
+def test_what_a_python_for_an_old_c_library_lacks_is_asked_for_by_getattr():
+    assert {
+        name: found for name in OURS if (found := mentions(OURS[name]) & ABSENT_BEFORE_GLIBC_2_28)
+    } == {}
+
+
 def test_one_module_starts_threads():
     """The others would not know what to say when there is no room for one."""
     starters = {"anyio.to_thread", "threading.Thread", "asyncio.to_thread", ".run_in_executor"}

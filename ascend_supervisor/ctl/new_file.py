@@ -15,6 +15,8 @@ from ascend_supervisor.files.regular_file import move_to, refuse_to_replace
 from ascend_supervisor.untrusted_text import plain
 
 MODE = 0o600
+O_TMPFILE: int = getattr(os, "O_TMPFILE", 0)
+"""0 if Python was built for glibc before 2.19: a directory cannot be opened so."""
 ELSEWHERE = "give another place with -o, or write to stdout with -o -"
 
 
@@ -52,9 +54,8 @@ def _opened(target: Path) -> tuple[int, Path]:
     It has none where the file system allows that: then nothing is left of it, whatever kills us.
     """
     directory = target.parent
-    flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
     with suppress(OSError):
-        descriptor = os.open(directory, flags, MODE)
+        descriptor = os.open(directory, O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, MODE)
         return descriptor, directory / f".{target.name[:200]}.{token_hex(4)}"
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:200]}.", dir=directory)
     return descriptor, Path(name)

@@ -12,6 +12,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -102,15 +103,17 @@ MFD_CLOEXEC = 1
 def memory_file(content: bytes) -> int:
     """A descriptor from which ``content`` is read; raises OSError.
 
-    Python has os.memfd_create only where it was built for glibc 2.27 or newer.
+    Python has os.memfd_create only where it was built for glibc 2.27 or newer. Where the kernel,
+    or a sandbox, has no such call either, it is a file on disk without a name.
     """
     number = MEMFD_CREATE.get(os.uname().machine)
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = -1 if number is None else libc.syscall(number, b"event", MFD_CLOEXEC)
+    descriptor = -1 if number is None else ctypes.CDLL(None).syscall(number, b"event", MFD_CLOEXEC)
     if descriptor < 0:
-        number = ctypes.get_errno() or errno.ENOSYS
-        raise OSError(number, os.strerror(number))
-    os.pwrite(descriptor, content, 0)
+        with tempfile.TemporaryFile(buffering=0) as file:
+            descriptor = os.dup(file.fileno())
+    if os.pwrite(descriptor, content, 0) < len(content):
+        os.close(descriptor)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return int(descriptor)
 
 

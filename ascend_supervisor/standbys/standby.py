@@ -22,6 +22,7 @@ from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.processes.affinity import given_to_children
 from ascend_supervisor.processes.children import Child, Children
+from ascend_supervisor.processes.kernel import memory_file
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.pipe import CHUNK_BYTES, open_pipe
 from ascend_supervisor.processes.priority import give_way, take_part
@@ -159,10 +160,8 @@ class Standby:
             raise PermissionError(EPERM, "it cannot get the priority of a rank")
         self._output.read()
         os.write(output, self._output.content[-MOST_SAID_BYTES:])
-        number = os.memfd_create("word")
+        number = memory_file(json.dumps(msgspec.to_builtins(start)).encode())
         try:
-            os.write(number, json.dumps(msgspec.to_builtins(start)).encode())
-            os.lseek(number, 0, os.SEEK_SET)
             socket.send_fds(self._link, [b"\n"], [output, number])
         finally:
             os.close(number)

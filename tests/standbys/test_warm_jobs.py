@@ -101,6 +101,29 @@ def test_the_next_generation_starts_from_processes_that_have_made_their_imports(
     assert not job.survivors()
 
 
+BUILT_FOR_AN_OLD_C_LIBRARY = """
+import os, signal
+for module, *names in (
+    (os, "memfd_create", "pidfd_open", "preadv", "pwritev", "eventfd", "copy_file_range", "splice"),
+    (os, "posix_spawn", "getrandom", "O_TMPFILE", "P_PIDFD", "MFD_CLOEXEC", "setns", "unshare"),
+    (signal, "pidfd_send_signal"),
+):
+    for name in names:
+        module.__dict__.pop(name, None)
+"""
+"""As sitecustomize: the Pythons of conda lack these names, whatever the kernel has."""
+
+
+def test_a_python_that_was_built_for_an_old_c_library_starts_warm_too(supervised, place):
+    (place / "env" / "site-packages" / "sitecustomize.py").write_text(BUILT_FOR_AN_OLD_C_LIBRARY)
+    job = warm(supervised, place)
+    job.wait_for("standbys.ready")
+    fail(place)
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=1)] == [True] * 2
+    assert job.all("diagnostic") == []
+
+
 def test_without_restarts_left_none_is_made(supervised, place):
     job = warm(supervised, place, "--restarts", "0")
     job.wait_for("training.started")

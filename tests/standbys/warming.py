@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import ascend_supervisor
+from ascend_supervisor.processes.kernel import memory_file
 
 PROGRAM = Path(ascend_supervisor.__file__).parent / "programs" / "warm_rank.py"
 SECONDS = 60
@@ -86,10 +87,8 @@ class Warm:
     ) -> tuple[int, str]:
         """The word; then what was seen of the command, with what it said before."""
         read_end, write_end = os.pipe()
-        word = os.memfd_create("word")
         text = json.dumps({"environ": environ, "argv": words or self.words, "cwd": str(cwd)})
-        os.write(word, text.encode())
-        os.lseek(word, 0, os.SEEK_SET)
+        word = memory_file(text.encode())
         socket.send_fds(self.link, [b"\n"], [write_end, word])
         os.close(write_end)
         os.close(word)
