@@ -11,6 +11,8 @@ Chunk = bytes
 
 TAIL_BYTES = 64 * 1024
 """How much of the end is kept, to find why a process failed: others may write after it."""
+KEPT_BYTES = 2 * TAIL_BYTES
+"""How much is kept at most, because it is not cut each time: a rank may write byte by byte."""
 LINE_BYTES = 8 * 1024
 """How much of the end is searched for the last line."""
 
@@ -42,13 +44,14 @@ class Activity(Struct):
     def take(self, chunk: Chunk, now: float) -> None:
         """Count ``chunk``, and keep the end of it."""
         self.tail += chunk[-TAIL_BYTES:]
-        if len(self.tail) > 2 * TAIL_BYTES:  # not each time: a rank may write byte by byte
+        if len(self.tail) > KEPT_BYTES:
             del self.tail[:-TAIL_BYTES]
         self.note(len(chunk), now)
 
-    def since(self, count: int) -> Chunk:
-        """What was read after the first ``count`` bytes, as far as it is kept."""
-        return bytes(self.tail[-size:]) if (size := self.bytes - count) > 0 else b""
+    def since(self, count: int, most: int = KEPT_BYTES) -> Chunk:
+        """The last ``most`` bytes of what was read after the first ``count``, as far as kept."""
+        size = min(self.bytes - count, most)
+        return bytes(self.tail[-size:]) if size > 0 else b""
 
     @property
     def last_lines(self) -> tuple[str, ...]:

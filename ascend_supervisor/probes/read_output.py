@@ -6,13 +6,14 @@ from math import inf
 
 from msgspec import Struct
 
-from ascend_supervisor.output.last_lines import Activity
+from ascend_supervisor.output.last_lines import KEPT_BYTES, Activity
 from ascend_supervisor.progress.reader import Reader
 from ascend_supervisor.progress.reading import Reading
 
 LOOKS_A_SECOND = 20
-REST = 40.0
-"""A look is followed by a rest that is this much longer, so that the pumps keep their speed."""
+REST = 100.0
+"""A look is followed by a rest that is this much longer, so that the pumps keep their speed: they
+wait for a look, and for what it takes from the caches."""
 LOOK_BYTES = 32 * 1024
 """How much of the end of an output one look reads: a step is a growing number."""
 MOST_REST_SECONDS = 0.5
@@ -28,14 +29,12 @@ class ReadOutput(Struct):
     seen: int = 0
     looked_at: float = -inf
 
-    def read(self, at: float, most: int | None = None) -> list[Reading]:
+    def read(self, at: float, most: int = KEPT_BYTES) -> list[Reading]:
         """What it has said since, the last of it ``at``; the last ``most`` bytes of much."""
-        chunk = self.activity.since(self.seen)
-        has_gap = most is not None and len(chunk) > most
-        self.seen = self.activity.bytes
-        if has_gap:
+        chunk = self.activity.since(self.seen, most)
+        if self.activity.bytes - self.seen > len(chunk):
             self.reader.skip()
-            return self.reader.read(chunk[-(most or 0) :], at)
+        self.seen = self.activity.bytes
         return self.reader.read(chunk, at)
 
 

@@ -272,8 +272,8 @@ async def test_ranks_that_share_a_pipe_and_tell_the_same_steps_one_after_the_oth
     ("spent", "read", "rest"),
     [
         (0.0, 10, 0.05),
-        (0.005, LOOK_BYTES, 0.2),
-        (0.07, 8 * LOOK_BYTES, 2.8),  # eight ranks that write as fast as they can
+        (0.002, LOOK_BYTES, 0.2),
+        (0.03, 8 * LOOK_BYTES, 3.0),  # eight ranks that write as fast as they can
         (1.0, 10, 0.5),  # the machine was busy
     ],
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import resource
-from time import process_time
+from collections.abc import Callable
+from time import process_time, thread_time
 
 import pytest
 
+from ascend_supervisor.probes.read_output import LOOK_BYTES
 from ascend_supervisor.progress.formats import FORMATS
 from ascend_supervisor.progress.reader import SIGNS, Reader
 from ascend_supervisor.progress.reading import Reading
@@ -47,6 +49,23 @@ def test_other_output_between_the_lines_of_a_training_changes_nothing(framework:
 def test_every_format_has_a_sign_by_which_its_lines_are_found():
     said = [example.text.encode() for one in FORMATS for example in one.examples]
     assert [text for text in said if not any(sign in text for sign in SIGNS)] == []
+
+
+def cpu_seconds(act: Callable[[], object]) -> float:
+    """The least that it takes of many times."""
+    spent = []
+    for _ in range(50):
+        begin = thread_time()
+        act()
+        spent.append(thread_time() - begin)
+    return min(spent)
+
+
+@pytest.mark.parametrize("line", [b"x" * 99, b"10:00:00 INFO worker: got 1024 rows of the queue"])
+def test_other_output_costs_less_than_a_search_for_each_sign(line: bytes):
+    reader, chunk = Reader(), (line + b"\n") * (LOOK_BYTES // len(line))
+    searches = cpu_seconds(lambda: [chunk.find(sign) for sign in SIGNS])
+    assert cpu_seconds(lambda: reader.read(chunk, 0)) < 0.75 * searches
 
 
 def test_a_line_of_a_gigabyte_takes_no_memory_and_hides_nothing_behind_it():
