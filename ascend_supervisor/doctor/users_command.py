@@ -10,6 +10,7 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.doctor.rows import Checked, fit, unfit, unknown
+from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import reason_of, write_atomically
 from ascend_supervisor.launchers.process_spec import changed
@@ -28,6 +29,9 @@ OUTPUT_BYTES = 256 * 1024
 """Of each process: the end of what it has printed is kept."""
 LINE_CHARACTERS = 300
 FILE_MODE = 0o640
+
+Environ = Mapping[str, str | None]
+"""Changes to the environment; None removes a variable."""
 
 
 class UsersCommand(Struct, frozen=True):
@@ -57,18 +61,23 @@ class UsersCommand(Struct, frozen=True):
         return await self._checked({SUBJECT: Question(self.words, self.environ, *self._limits)})
 
     async def late(self, plan: Plan, early: Checked) -> Checked:
-        """What it says of the ranks, or has said of the server."""
+        """What it says of the ranks, or has said of the server; raises SettingsRefused."""
         if not self.is_for_ranks:
             return early
+        environs = environs_of_ranks(plan)
+        if not environs:
+            raise SettingsRefused(
+                f"{SUBJECT}: {RANK} stands for each rank of this server, and nothing tells which "
+                f"these are; leave {RANK} out, and the command runs once"
+            )
         return await self._checked(
             {
-                f"{SUBJECT}, rank {spec.rank}": Question(
-                    tuple(word.replace(RANK, str(spec.rank)) for word in self.words),
-                    changed(self.environ, spec.environ),
+                f"{SUBJECT}, rank {rank}": Question(
+                    tuple(word.replace(RANK, str(rank)) for word in self.words),
+                    changed(self.environ, environ),
                     *self._limits,
                 )
-                for spec in plan.specs
-                if spec.rank is not None
+                for rank, environ in environs.items()
             }
         )
 
@@ -111,6 +120,28 @@ class UsersCommand(Struct, frozen=True):
         said = f" (its last output: {last})" if last else ""
         remedy = "start it elsewhere" if output is None else f"see {output}, or start it elsewhere"
         return unfit(subject, f"that {name} {end}{said}", "status 0", remedy)
+
+
+def environs_of_ranks(plan: Plan) -> dict[int, Environ]:
+    """The variables of each rank of this server, by rank.
+
+    Where a launcher starts the ranks: those of the launcher, and the places of the rank.
+    """
+    known = {spec.rank: spec.environ for spec in plan.specs if spec.rank is not None}
+    if known:
+        return known
+    start = plan.start
+    launchers = (spec.environ for spec in plan.specs if spec.significant)
+    environ, size = next(launchers, {}), str(start.found.table.world_size)
+    return {
+        rank: {
+            **environ,
+            **dict.fromkeys(("RANK", "RANK_ID"), str(rank)),
+            **dict.fromkeys(("LOCAL_RANK", "DEVICE_ID"), str(local_rank)),
+            **dict.fromkeys(("WORLD_SIZE", "RANK_SIZE"), size),
+        }
+        for local_rank, rank in enumerate(start.local_ranks)
+    }
 
 
 def _written(path: Path, said: Mapping[str, ProgramSaid | OSError]) -> Path | None:

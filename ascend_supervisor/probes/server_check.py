@@ -1,6 +1,6 @@
 """Whether this server is fit for the job, asked before each generation (--server-check).
 
-Most of it is found out while the rank table is waited for.
+Most of it is found out while the rank table is waited for, and once more if that was long ago.
 """
 
 from __future__ import annotations
@@ -18,15 +18,21 @@ from ascend_supervisor.outcome import Fault
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.tasks.clock import Clock
 
+FRESH_SECONDS = 60.0
+"""So long what was found before a plan is believed: a rank table may come hours later."""
+
 
 class Examiner(Protocol):
-    """Each takes a bounded time, and raises no Refusal."""
+    """Each takes a bounded time."""
 
     async def early(self) -> Checked:
         """What needs no plan."""
 
     async def late(self, plan: Plan, early: Checked) -> Checked:
-        """All of it; ``early`` is what was found before there was a plan."""
+        """All of it; ``early`` is what was found before there was a plan.
+
+        Raises SettingsRefused for a check that this plan does not allow.
+        """
 
 
 class ServerCheck(Probe):
@@ -43,18 +49,23 @@ class ServerCheck(Probe):
         self._done = anyio.Event()
         self._early = Checked()
         self._early_seconds = 0.0
+        self._found_at = 0.0
 
     async def keep(self) -> None:
         while True:
             await self._wanted.wait()
             self._wanted = anyio.Event()
-            began = self._clock.elapsed()
-            try:
-                self._early = await self._examiner.early()
-            except Exception as error:  # noqa: BLE001  (a defect here ends no job)
-                self._early = Checked((unknown("the check", f"it has failed: {error!r}"),))
-            self._early_seconds = self._clock.elapsed() - began
+            await self._look()
             self._done.set()
+
+    async def _look(self) -> None:
+        began = self._clock.elapsed()
+        try:
+            self._early = await self._examiner.early()
+        except Exception as error:  # noqa: BLE001  (a defect here ends no job)
+            self._early = Checked((unknown("the check", f"it has failed: {error!r}"),))
+        self._found_at = self._clock.elapsed()
+        self._early_seconds = self._found_at - began
 
     async def released(self) -> None:
         """It begins; ``ready`` waits for its end."""
@@ -63,10 +74,14 @@ class ServerCheck(Probe):
             self._wanted.set()
 
     async def ready(self, plan: Plan) -> None:
-        """Raises Unfit."""
-        if not self._is_awaited:  # the start before this one was withdrawn
+        """Raises Unfit, and what ``late`` raises."""
+        if self._is_awaited:
+            await self._done.wait()
+        is_old = self._clock.elapsed() - self._found_at > FRESH_SECONDS
+        if not self._is_awaited and not is_old:  # the start before this one was withdrawn
             return
-        await self._done.wait()
+        if is_old:
+            await self._look()
         began = self._clock.elapsed()
         found = await self._examiner.late(plan, self._early)
         self._is_awaited = False

@@ -40,7 +40,8 @@ def output_of(
 ) -> ProgramOutput:
     """The first ``most`` bytes that ``command`` prints within so many seconds.
 
-    Its stdin is empty. It starts in a process group of its own, nothing of which is left.
+    Its stdin is empty. It starts in a process group of its own, nothing of which is left, also if
+    an exception ends the wait.
     """
     try:
         process = subprocess.Popen(
@@ -56,11 +57,13 @@ def output_of(
         return ProgramOutput(b"", f"it cannot be started: {error.strerror or error}")
     assert process.stdout is not None  # noqa: S101  (it is a pipe)
     end = time.monotonic() + seconds
-    with process.stdout as pipe:
-        text, trouble = _read(pipe.fileno(), end, most)
-    if not trouble and not _has_ended(process, end - time.monotonic()):
-        trouble = "it has closed its output and runs on"
-    _kill(process)
+    try:
+        with process.stdout as pipe:
+            text, trouble = _read(pipe.fileno(), end, most)
+        if not trouble and not _has_ended(process, end - time.monotonic()):
+            trouble = "it has closed its output and runs on"
+    finally:  # also if Ctrl-C, or any other exception, ends the wait
+        _kill(process)
     is_late = bool(trouble) and time.monotonic() >= end
     if is_late or not trouble:
         trouble = trouble_of(None if is_late else process.returncode, seconds)

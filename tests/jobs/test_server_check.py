@@ -55,6 +55,30 @@ def test_a_command_with_rank_runs_for_each_rank_in_its_environment(supervised):
     assert "--server-check, rank 2:\n2 is 2\n" in output.read_text()
 
 
+def test_it_runs_for_each_rank_too_where_a_launcher_starts_them(supervised, tmp_path):
+    says = shlex.join(("sh", "-c", "echo $0 is $RANK, $LOCAL_RANK of $WORLD_SIZE; test $0 != 1"))
+    table = tmp_path / "table.json"
+    table.write_bytes(data(WITHOUT_ADDRESSES))
+    options = ("--rank-table", str(table), "--node-rank", "0", "--method", "once")
+    job = supervised(*options, "--server-check", f"{says} {{rank}}", *python(""))
+    assert job.end() == 69
+    (event,) = job.all("server.checked")
+    (reason,) = event["unfit"]
+    assert reason.startswith("--server-check, rank 1: found that sh exited with status 1 (its last")
+    output = (job.log_dir / "modelarts-job-test-server-check-job-test-0.txt").read_text()
+    assert "--server-check, rank 2:\n2 is 2, 2 of 4\n" in output
+    assert job.all("process.started") == []
+
+
+def test_it_is_refused_where_the_ranks_are_not_known(supervised):
+    job = supervised("--method", "once", "--server-check", "true {rank}", *python(""))
+    assert job.end() == 64
+    assert job.events[-1]["reason"] == (
+        "--server-check: {rank} stands for each rank of this server, and nothing tells which these "
+        "are; leave {rank} out, and the command runs once"
+    )
+
+
 def test_a_command_that_hangs_does_not_hold_up_a_stop_and_nothing_of_it_is_left(supervised):
     hangs = shlex.join(("sh", "-c", "setsid sleep 1000 & sleep 1000"))
     job = supervised("--standalone", "1", "--server-check", hangs, *python(""))

@@ -13,9 +13,10 @@ from ascend_supervisor.doctor.rows import Checked, fit, unfit, unknown, warning
 from ascend_supervisor.errors import UNAVAILABLE, Unfit
 from ascend_supervisor.events.server import Result, ServerChecked
 from ascend_supervisor.life import Plan
-from ascend_supervisor.probes.server_check import ServerCheck
-from ascend_supervisor.tasks.clock import MonotonicClock
+from ascend_supervisor.probes.server_check import FRESH_SECONDS, ServerCheck
+from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import beside
+from tests.clocks import LeapingClock
 from tests.probes.lives import life
 
 FULL = warning("log directory", "1 MiB free", "64 MiB", "make room")
@@ -52,9 +53,11 @@ class Examined:
 
 
 @asynccontextmanager
-async def checking(examiner: Examined) -> AsyncIterator[tuple[ServerCheck, list[Any]]]:
+async def checking(
+    examiner: Examined, clock: Clock | None = None
+) -> AsyncIterator[tuple[ServerCheck, list[Any]]]:
     events: list[Any] = []
-    probe = ServerCheck(examiner, MonotonicClock(), events.append)
+    probe = ServerCheck(examiner, clock or MonotonicClock(), events.append)
     with anyio.fail_after(20):
         async with beside(probe.keep):
             yield probe, events
@@ -122,6 +125,27 @@ async def test_it_is_checked_again_after_a_generation_and_not_after_a_start_that
         await probe.released()
         await probe.ready(PLAN)
     assert (examiner.asked, len(events)) == (2, 2)
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(FRESH_SECONDS, 1), (FRESH_SECONDS + 1, 2)])
+async def test_what_was_found_long_before_the_plan_is_looked_at_again(seconds, asked):
+    examiner, clock = Examined([FULL]), LeapingClock()
+    async with checking(examiner, clock) as (probe, events):
+        await probe.released()
+        await anyio.wait_all_tasks_blocked()
+        clock.time += seconds
+        await probe.ready(PLAN)
+    assert (examiner.asked, len(events)) == (asked, 1)
+
+
+async def test_so_it_is_where_a_start_was_withdrawn_long_ago():
+    examiner, clock = Examined(), LeapingClock()
+    async with checking(examiner, clock) as (probe, _):
+        await probe.released()
+        await probe.ready(PLAN)
+        clock.time += FRESH_SECONDS + 1
+        await probe.ready(PLAN)
+    assert examiner.asked == 2
 
 
 async def test_a_check_that_breaks_ends_no_job():

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 from ascend_supervisor.processes.program_output import ProgramOutput, output_of
 from tests.running import wait_until
@@ -70,3 +75,26 @@ def test_a_program_gets_the_environment_and_the_directory(tmp_path):
     environ = {"PATH": os.environ["PATH"], "WORD": "yes"}
     said = output_of(("sh", "-c", "echo $WORD; pwd"), 10, 1000, environ, str(tmp_path))
     assert said.text.split() == [b"yes", os.fsencode(tmp_path)]
+
+
+def interrupting(begun: Callable[[], object]) -> int:
+    """So many bytes: who asks whether they are more than none is interrupted, as by Ctrl-C."""
+
+    class Bytes(int):
+        def __gt__(self, other: object) -> bool:
+            begun()
+            raise KeyboardInterrupt
+
+    return Bytes(9)
+
+
+def test_a_program_is_killed_where_an_exception_ends_the_wait(tmp_path):
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    with os.fdopen(os.open(held, os.O_RDONLY | os.O_NONBLOCK)) as pipe:
+        runs = ("sh", "-c", "exec 3> $0; echo begun >&3; sleep 600", str(held))
+        begun = partial(wait_until, lambda: select.select([pipe], [], [], 0)[0])
+        with pytest.raises(KeyboardInterrupt):
+            output_of(runs, 600, interrupting(begun))
+        os.set_blocking(pipe.fileno(), True)
+        assert pipe.read() == "begun\n"  # its end: nobody has it open any more
