@@ -50,7 +50,7 @@ class KeptAccount(Struct, frozen=True):
 
     ``account`` are seconds by category, to the millisecond: their sum is the whole time.
     ``percent_training`` is None while no step was seen. ``best_step`` is the furthest one, in the
-    epoch ``best_epoch`` if steps are counted within epochs.
+    epoch ``best_epoch`` if steps are counted within epochs; None if epochs have no names, too.
     """
 
     account: Mapping[str, Lasting]
@@ -77,7 +77,8 @@ class Account(Struct, frozen=True):
     ``stepless`` are starts that no step followed: they are `start` if the job shows steps at all,
     otherwise `unknown`. ``generation_start`` is the start of this generation, until its second
     step. Steps up to ``best_before`` were trained before. ``told`` counts the steps that were told
-    together, of which ``last`` was the last one.
+    together, of which ``last`` was the last one. ``is_comparable``: later generations can be
+    compared with the best step.
     """
 
     since: int
@@ -93,6 +94,7 @@ class Account(Struct, frozen=True):
     best_before: Position | None = None
     generations: int = 0
     hangs: int = 0
+    is_comparable: bool = True
 
     def waits(self, now: float) -> Account:
         """For the rank table, for other servers, for a scheduler."""
@@ -106,8 +108,15 @@ class Account(Struct, frozen=True):
             generation_start=0,
             resumed_step=0,
             last=None,
-            best_before=self.best,
+            best_before=self.best if self.is_comparable else None,
         )
+
+    def compares_no_more(self) -> Account:
+        """Epochs have begun that nobody names, so steps of later generations count as new ones.
+
+        With which epoch they go on is not known.
+        """
+        return replace(self, is_comparable=False)
 
     def resumes(self, step: int) -> Account:
         """This generation goes on from a checkpoint of ``step``; told before its second step."""
@@ -171,8 +180,8 @@ class Account(Struct, frozen=True):
         return KeptAccount(
             _seconds(spent),
             round(100 * spent["training"] / total, 1) if known else None,
-            step,
-            epoch,
+            step if self.is_comparable else None,
+            epoch if self.is_comparable else 0,
             self.generations,
             self.hangs,
         )
@@ -185,10 +194,11 @@ def beginning(now: float, earlier: KeptAccount | None = None) -> Account:
         return account
     spent = {one: _nanoseconds(earlier.account.get(one, 0.0)) for one in CATEGORIES}
     stepless = 0
-    if earlier.best_step is None:
+    if earlier.percent_training is None:
         stepless = spent.pop("unknown")
     else:
-        account = replace(account, best=Position(earlier.best_epoch, earlier.best_step))
+        best = Position(earlier.best_epoch, earlier.best_step or 0)
+        account = replace(account, best=best, is_comparable=earlier.best_step is not None)
     return replace(
         account,
         spent=spent,

@@ -13,6 +13,10 @@ from msgspec import Struct
 from ascend_supervisor.progress.step_format import Numbers
 
 GROWING = 3
+SURE, CONFIRMED, LABELLED, PLAIN = range(4)
+"""How doubtful it is that something is a step of the training: nothing else is written like this,
+or it has the total that was announced; losses were told with it; its label or line says so; or it
+is a bar that may count anything."""
 MOST_CANDIDATES = 16
 
 
@@ -61,15 +65,22 @@ class Belief:
         self._candidates: dict[tuple[str, str, int | None], _Candidate] = {}
         self._has_inner = False
         """A bar was drawn below another: if it is each time, the outer one counts epochs."""
-        self._is_confirmed = False
+        self._drawn: tuple[str, int | None] | None = None
+        """The last count, with its total, that is not unmistakable."""
+        self._confirmed: tuple[str, int | None] | None = None
         self._has_sure = False
         self._global = ""
         """The format that was the first to tell steps of the whole training."""
         self._has_users = False
 
     def confirm(self) -> None:
-        """What was told last were losses of the training: another plain bar is something else."""
-        self._is_confirmed = bool(self._believed)
+        """Losses of the training are told beside its bar: another one is something else.
+
+        Also if that was believed, because it was drawn before, for data.
+        """
+        if self._confirmed is None and self._believed and self._drawn is not None:
+            name, total = self._confirmed = self._drawn
+            self._believed[name] = total
 
     def see_inner(self) -> None:
         """A bar was drawn below another one."""
@@ -77,10 +88,21 @@ class Belief:
 
     def steps(self, count: Count, found: CountedValue) -> tuple[CountedValue, ...]:
         """``found`` if it is a step; if its count is believed from now on, its first value, too."""
+        if not count.is_sure and not count.is_users:
+            self._drawn = count.name, found.numbers.steps
         if self._holds(count, found.numbers):
             return (found,)
         first = self._first(count, found)
         return () if first is None else (first, found)
+
+    def doubt(self, count: Count, found: Numbers) -> int:
+        """Of a step that is believed."""
+        is_announced = self.announced is not None and self.announced == found.steps
+        if count.is_sure or count.is_users or is_announced:
+            return SURE
+        if self._confirmed == (count.name, found.steps):
+            return CONFIRMED
+        return PLAIN if count.is_plain else LABELLED
 
     def _holds(self, count: Count, found: Numbers) -> bool:
         if self._has_users or count.is_users:
@@ -122,7 +144,7 @@ class Belief:
 
     def _is_other(self, believed: int, found: Numbers) -> bool:
         """Whether it is an evaluation after the training; one may have come before it, too."""
-        return self._is_confirmed or (found.steps or 0) < believed
+        return self._confirmed is not None or (found.steps or 0) < believed
 
     def _grown(self, count: Count, found: CountedValue) -> _Candidate:
         key, step = (count.name, count.mark, found.numbers.steps), found.numbers.step or 0

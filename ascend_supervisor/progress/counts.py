@@ -9,6 +9,8 @@ from ascend_supervisor.progress.belief import Belief, Count, CountedValue
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.step_format import LARGEST, Numbers, Tells
 
+ALIKE = 20
+"""Counts that differ by less than this part count the same: bars are not drawn at each step."""
 MOST_COUNTS = 4096
 """Of so many the last step is kept: a job has a rank for each mark, noise may have any number."""
 
@@ -33,6 +35,8 @@ class Counts:
         self._last: Reading | None = None
         self._done: int | None = None
         """The last step, from whatever has told it."""
+        self._agreeing: set[str] = set()
+        """Formats that are less sure, but were at the same step when a surer one was read first."""
         self._places: dict[Count, tuple[int, int]] = {}
         """How far each count is."""
         self._steps: int | None = None
@@ -97,6 +101,7 @@ class Counts:
 
     def _believed(self, count: Count, found: Numbers, at: float) -> list[Reading]:
         reading = self._reading(count, found, at)
+        reading = None if reading is None else self._with_total(self._ranked(reading))
         if reading is None or not self._is_new(count, reading):
             return []
         if self._last is not None and (reading.step or 0) < (self._last.step or 0):
@@ -109,6 +114,35 @@ class Counts:
         self._last, self._done = reading, reading.step
         readings.append(reading)
         return readings
+
+    def _ranked(self, reading: Reading) -> Reading | None:
+        """As it counts beside what was told before; None if something surer was.
+
+        What is surer takes the place of what was believed before. A bar that was at the same step
+        then goes on to be read, because it is drawn more often: as one with the surer lines.
+        """
+        last = self._last
+        if last is None or reading.doubt == last.doubt:
+            return reading
+        if reading.doubt > last.doubt:
+            if reading.format not in self._agreeing:
+                return None
+            return replace(reading, format=last.format, doubt=last.doubt)
+        off = abs((reading.step or 0) - (last.step or 0))
+        is_alike = reading.is_within_epoch == last.is_within_epoch and off <= max(
+            1, (reading.step or 0) // ALIKE
+        )
+        self._agreeing = {last.format} if is_alike else set()
+        if not is_alike:
+            self._last, self._places, self._steps = None, {}, self._belief.announced
+        return reading
+
+    def _with_total(self, reading: Reading | None) -> Reading | None:
+        """With the total that was told before, if it tells none."""
+        if reading is None or reading.is_within_epoch:
+            return reading
+        self._steps = reading.steps or self._steps
+        return replace(reading, steps=self._steps)
 
     def _below_heading(self, found: Numbers) -> Numbers:
         """With the epoch that the heading told; nothing if this counts something else.
@@ -135,12 +169,17 @@ class Counts:
             if done is not None and self._epoch_steps is not None:
                 step += done * self._epoch_steps
                 steps = found.epochs * self._epoch_steps if found.epochs else None
-        if not is_within:
-            steps = self._steps = steps or self._steps
         if max(step, steps or 0) > LARGEST:
             return None
         return Reading(
-            at, count.name, step, steps, found.epoch, found.seconds, is_within_epoch=is_within
+            at,
+            count.name,
+            step,
+            steps,
+            found.epoch,
+            found.seconds,
+            is_within_epoch=is_within,
+            doubt=self._belief.doubt(count, found),
         )
 
     def _epochs_done(self, found: Numbers) -> int | None:

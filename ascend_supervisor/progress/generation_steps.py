@@ -5,22 +5,53 @@ from __future__ import annotations
 from collections import deque
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ascend_supervisor.progress.account import Position
 from ascend_supervisor.progress.pace import Slow
 from ascend_supervisor.progress.progress import position_of
 from ascend_supervisor.progress.reading import Reading
+from ascend_supervisor.progress.step_format import LARGEST
 
 PREFERRED = ("pattern", "notify")
 """These formats take the place of every other one as soon as they are heard, the last first."""
 NEW_COUNT = 3
 """So many looks in a row at steps below the last one show a new count, not a bar drawn again."""
+AT_END = 0.8
+"""An epoch was seen up to this part of it: not each drawing of a bar is looked at."""
+
+
+class EpochsOf(Struct):
+    """How the steps of a ``format`` begin anew in each epoch, by what was seen.
+
+    Most formats name the epoch, or count over all; of others the same count comes again and again.
+    ``done`` epochs with ``steps`` in all were seen in this generation; without a total, ``steps``
+    is 0. ``has_names``: the lines tell the epoch.
+    """
+
+    format: str = ""
+    has_names: bool = False
+    done: int = 0
+    steps: int = 0
+
+    def placed(self, reading: Reading) -> Reading:
+        """``reading`` with its step as one of all epochs, or as one of its epoch."""
+        if reading.step is None or reading.format != self.format:
+            return reading
+        if self.has_names:
+            return replace(reading, steps=None, is_within_epoch=reading.epoch is not None)
+        if self.steps or not self.done:
+            return replace(reading, step=reading.step + self.steps, steps=None)
+        return replace(reading, steps=None, epoch=self.done + 1, is_within_epoch=True)
 
 
 class GenerationSteps(Struct):
     """What the ranks of one generation have told, in the ``format`` that is believed.
 
-    ``best`` is the best position before it. ``below``: when steps below the last one were seen.
+    ``best`` is the best position before it. ``last`` is what was told last, as it was told, and
+    ``reached`` its place. ``below``: when steps below the last one were seen, and ``lowest`` is the
+    lowest of them. ``has_resumed``: no step came since ranks told that they resumed.
+    ``has_unnamed``, ``had_unnamed``: epochs without a name began in this generation, in one before.
     ``is_heard``: another server has told them. ``has_ended``: no process of it is left here.
     """
 
@@ -28,13 +59,20 @@ class GenerationSteps(Struct):
     began: float
     best: Position | None
     format: str = ""
+    doubt: int = 0
     rank: int | None = None
     steps: int | None = None
+    last: Reading | None = None
     reached: Position | None = None
     resumed: int | None = None
+    has_resumed: bool = False
+    epochs: EpochsOf = field(default_factory=EpochsOf)
+    has_unnamed: bool = False
+    had_unnamed: bool = False
     checkpoint: int | None = None
     checkpoint_at: float | None = None
     below: set[float] = field(default_factory=set)
+    lowest: int | None = None
     is_heard: bool = False
     has_ended: bool = False
     told_at: float = 0.0
@@ -42,24 +80,102 @@ class GenerationSteps(Struct):
     paces: dict[int, deque[float]] = field(default_factory=dict)
     slow: Slow | None = None
 
-    def believes(self, reading: Reading) -> bool:
-        """Whether its steps count: those of the first format that told some, or of a better one."""
-        if reading.step is None or self.format in {"", reading.format}:
-            return True
-        return _preference(reading.format) > _preference(self.format)
+    def following(self, number: int, began: float, best: Position | None) -> GenerationSteps:
+        """The next generation, which counts its epochs in the same way."""
+        epochs = EpochsOf(self.epochs.format, self.epochs.has_names)
+        had_unnamed = not self.is_comparable
+        return GenerationSteps(number, began, best, epochs=epochs, had_unnamed=had_unnamed)
 
-    def is_next(self, reading: Reading, rank: int | None) -> bool:
-        """Whether it is a new step, if it is believed.
+    @property
+    def is_comparable(self) -> bool:
+        """Whether its steps can be compared with those of generations before it and after it."""
+        return not self.has_unnamed and not self.had_unnamed
+
+    def believes(self, reading: Reading) -> bool:
+        """Whether its steps count: those of the first format that told some, or of a surer one."""
+        if reading.step is None or not self.format:
+            return True
+        if self.format == reading.format:
+            return reading.doubt <= self.doubt
+        return self.is_less_sure(reading)
+
+    def is_less_sure(self, reading: Reading) -> bool:
+        """Less than ``reading``, which tells a step."""
+        sure = _preference(self.format), -self.doubt
+        return bool(self.format) and sure < (_preference(reading.format), -reading.doubt)
+
+    def is_overtaken(self, reading: Reading) -> bool:
+        """Whether what was told so far is something else than ``reading``, which is surer."""
+        if reading.step is None or self.last is None or not self.is_less_sure(reading):
+            return False
+        return self.format != reading.format or self._place(reading) < self._place(self.last)
+
+    def forget(self) -> None:
+        """What was told so far was something else."""
+        self.format, self.last, self.reached, self.steps = "", None, None, None
+        self.below, self.lowest = set(), None
+        self.epochs, self.has_unnamed = EpochsOf(), False
+
+    def placed(self, reading: Reading, rank: int | None) -> Reading | None:
+        """``reading`` as a step of the training, if it is believed; None if it is none or not new.
 
         A lower one may be a bar that is drawn again, or of a rank that is late (one look may find
         the steps of several); lower ones in several looks are another count.
         """
-        position, last = position_of(reading), self.reached
-        if self.format != reading.format or last is None or position > last:
+        last = self.last
+        if reading.step is None:
+            return None
+        if self.format == reading.format and last is not None:
+            at, before = self._place(reading), self._place(last)
+            if at == before:
+                return None
+            if at < before and not self._falls(reading, last, rank):
+                return None
+        self.last = reading
+        self.below, self.lowest, self.has_resumed = set(), None, False
+        self.format, self.doubt = reading.format, reading.doubt
+        self.rank, self.is_heard = rank, False
+        placed = self.epochs.placed(reading)
+        self.reached = position_of(placed)
+        if placed.steps:
+            self.steps = placed.steps
+        return placed
+
+    def _place(self, reading: Reading) -> Position:
+        """Of a step as it was told."""
+        if self.epochs.has_names and self.epochs.format == reading.format:
+            return Position(reading.epoch or 0, reading.step or 0)
+        return position_of(reading)
+
+    def _falls(self, reading: Reading, last: Reading, rank: int | None) -> bool:
+        """Whether a lower step begins a new count, by now."""
+        if (last.epoch or 0) < (reading.epoch or 0):
+            self.epochs, self.steps = EpochsOf(reading.format, has_names=True), None
             return True
-        if position < last and rank == self.rank:
+        if rank == self.rank:
             self.below.add(reading.at)
-        return position < last and len(self.below) >= NEW_COUNT
+            self.lowest = min(reading.step or 0, self.lowest or LARGEST)
+        if len(self.below) < NEW_COUNT:
+            return False
+        if reading.epoch is None and not self.has_resumed:
+            self._begin_epoch(reading, last)
+        else:
+            self.epochs = EpochsOf(self.epochs.format, self.epochs.has_names)
+        return True
+
+    def _begin_epoch(self, reading: Reading, last: Reading) -> None:
+        """The same count begins anew, and nobody resumed: it is an epoch that nobody names.
+
+        Unless it stopped on the way, or did not begin at its beginning.
+        """
+        self.has_unnamed = True
+        total, step = last.steps or 0, last.step or 0
+        is_begin = 2 * (self.lowest or 0) <= step
+        if is_begin and last.steps == reading.steps and step >= AT_END * total:
+            before = self.epochs if self.epochs.format == reading.format else EpochsOf()
+            done = before.done + 1
+            self.epochs = EpochsOf(reading.format, done=done, steps=before.steps + total)
+            self.steps = None
 
 
 def _preference(name: str) -> int:

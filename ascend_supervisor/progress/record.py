@@ -60,6 +60,9 @@ class TrainingRecord:
         self.steps_told = 0
         """Goes up with every new step."""
         self._steps_timed = 0
+        self._stepless: tuple[Account, StepTimes, KnownProgress | None]
+        self._stepless = self._account, self._times, None
+        """As they were before the first step of this generation."""
 
     @property
     def step(self) -> int | None:
@@ -89,10 +92,14 @@ class TrainingRecord:
 
     def begin(self, generation: int, now: float) -> None:
         """The first process of a generation is about to start."""
-        if self._generation is not None:  # only now: other servers may tell more after its end
-            self._best = self._furthest(self._generation)
-        self._generation = GenerationSteps(generation, now, self._best)
+        last = self._generation
+        if last is None:
+            self._generation = GenerationSteps(generation, now, self._best)
+        else:  # only now: other servers may tell more after its end
+            self._best = self._furthest(last)
+            self._generation = last.following(generation, now, self._best)
         self._account, self._times = self._account.starts(now), self._times.starts()
+        self._stepless = self._account, self._times, self._progress
 
     def stop(self, now: float, *, hung: bool, completed: bool = False) -> None:
         """The first reason to end: from now on ranks are being stopped."""
@@ -119,7 +126,7 @@ class TrainingRecord:
             step=None if at is None else at.step,
             best=None if best is None else best.step,
             lost=steps_lost(self._furthest(generation), self._progress),
-            is_stuck=best is not None and (at is None or at <= best),
+            is_stuck=best is not None and (at is None or (at <= best and generation.is_comparable)),
         )
 
     def _furthest(self, generation: GenerationSteps) -> Position | None:
@@ -156,18 +163,25 @@ class TrainingRecord:
         for reading in readings:
             if not generation.believes(reading):
                 continue
-            if reading.steps and (reading.step is not None or not generation.steps):
+            if generation.is_overtaken(reading):
+                self._forget(generation)
+                last = None
+            if reading.step is None and reading.steps and not generation.steps:
                 generation.steps = reading.steps
             if reading.resumed is not None:
-                generation.resumed = reading.resumed
+                generation.resumed, generation.has_resumed = reading.resumed, True
                 self._account = self._account.resumes(reading.resumed)
-            if reading.step is not None and generation.is_next(reading, rank):
-                if last is not None and last.at != reading.at:
+            is_first = generation.reached is None
+            if (placed := generation.placed(reading, rank)) is not None:
+                if last is not None and last.at != placed.at:
                     events += self._timed(generation, last)
-                events += self._accepted(generation, reading, rank)
-                last = reading
+                self.steps_told += 1
+                events += [self._started(generation, placed)] if is_first else []
+                last = placed
             events += self._rank_pace(generation, reading, rank)
         events += [] if last is None else self._timed(generation, last)
+        if not generation.is_comparable:
+            self._account = self._account.compares_no_more()
         return events + [event for one in readings for event in self._saved(generation, one)]
 
     def told(self, now: float) -> SharedSteps | None:
@@ -186,6 +200,7 @@ class TrainingRecord:
             checkpoint=generation.checkpoint,
             resumed=generation.resumed,
             is_within_epoch=epoch > 0,
+            doubt=generation.doubt,
         )
         age = now - known.step_at
         return SharedSteps(generation.number, generation.rank, age, reading, self.account(now))
@@ -198,23 +213,20 @@ class TrainingRecord:
         generation = self._generation
         if generation is None or told.generation != generation.number:
             return []
-        if generation.reached is not None and not generation.is_heard:
+        is_surer = generation.is_less_sure(told.reading)
+        if generation.reached is not None and not generation.is_heard and not is_surer:
             return []
         at = max(now - max(told.age, 0.0), generation.began, self._told_at)
         events = self.take([replace(told.reading, at=at)], told.rank)
         generation.is_heard = True
         return [] if generation.has_ended else events
 
-    def _accepted(
-        self, generation: GenerationSteps, reading: Reading, rank: int | None
-    ) -> Iterator[Event]:
-        is_first = generation.reached is None
-        generation.reached, generation.below = position_of(reading), set()
-        generation.format, generation.rank = reading.format, rank
-        generation.is_heard = False
-        self.steps_told += 1
-        if is_first:
-            yield self._started(generation, reading)
+    def _forget(self, generation: GenerationSteps) -> None:
+        """The steps of this generation so far: they were those of something else."""
+        generation.forget()
+        self._account, self._times, self._progress = self._stepless
+        self._account = self._account.resumes(generation.resumed or 0)
+        self._steps_timed = self.steps_told
 
     def _timed(self, generation: GenerationSteps, reading: Reading) -> Iterator[Event]:
         """What follows from the time of a step."""
@@ -256,6 +268,10 @@ class TrainingRecord:
 
     def _after(self, generation: GenerationSteps, reading: Reading) -> KnownProgress:
         before, step = self._progress, reading.step or 0
+        if before is None or generation.checkpoint is not None:
+            checkpoint, checkpoint_at = generation.checkpoint, generation.checkpoint_at
+        else:
+            checkpoint, checkpoint_at = before.checkpoint_step, before.checkpoint_at
         return KnownProgress(
             step=step,
             step_at=reading.at,
@@ -264,8 +280,8 @@ class TrainingRecord:
             steps=generation.steps,
             epoch=reading.epoch,
             seconds_per_step=reading.seconds or self._times.seconds_per_step,
-            checkpoint_step=before.checkpoint_step if before else generation.checkpoint,
-            checkpoint_at=before.checkpoint_at if before else generation.checkpoint_at,
+            checkpoint_step=checkpoint,
+            checkpoint_at=checkpoint_at,
             resumed_step=generation.resumed,
         )
 
@@ -306,7 +322,7 @@ class TrainingRecord:
     def status(self, now: float, day: datetime) -> ProgressStatus | None:
         """What is known ``now``, at this time of ``day`` (UTC); None before any step."""
         known, account = self._progress, self._account.kept(now)
-        if known is None and account.best_step is None:
+        if known is None and account.percent_training is None:
             return None
         return status_of(known, account, now, day)
 
