@@ -49,8 +49,9 @@ class GenerationSteps(Struct):
     """What the ranks of one generation have told, in the ``format`` that is believed.
 
     ``best`` is the best position before it. ``last`` is what was told last, as it was told, and
-    ``reached`` its place. ``below``: when steps below the last one were seen, and ``lowest`` is the
-    lowest of them. ``has_resumed``: no step came since ranks told that they resumed.
+    ``reached`` its place. ``seconds`` per step were told without a step. ``below``: when steps
+    below the last one were seen, and ``lowest`` is the lowest of them. ``has_resumed``: no step
+    came since ranks told that they resumed.
     ``has_unnamed``, ``had_unnamed``: epochs without a name began in this generation, in one before.
     ``is_heard``: another server has told them. ``has_ended``: no process of it is left here.
     """
@@ -62,6 +63,7 @@ class GenerationSteps(Struct):
     doubt: int = 0
     rank: int | None = None
     steps: int | None = None
+    seconds: float | None = None
     last: Reading | None = None
     reached: Position | None = None
     resumed: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.progress.step_format import Example, Numbers, StepFormat
+from ascend_supervisor.progress.step_format import Example, Numbers, StepFormat, Tells
 
 LANGUAGE_FORMATS = (
     StepFormat(
@@ -219,5 +219,17 @@ LANGUAGE_FORMATS = (
         r"epoch: *<epoch>,? step: *<step>, loss is ",
         (Example("epoch: 3 step: 53, loss is 0.7134", Numbers(53, epoch=3, epochs_done=2)),),
         is_of_epoch=True,
+    ),
+    StepFormat(
+        "time-monitor",
+        "per step time: ",
+        r"^(?:Train )?epoch time: \d[\d.]* ms, per step time: <ms> ms",
+        (
+            Example(
+                "Train epoch time: 5083.211 ms, per step time: 50.832 ms", Numbers(seconds=0.050832)
+            ),
+            Example("epoch time: 5083.211 ms, per step time: 50.832 ms", Numbers(seconds=0.050832)),
+        ),
+        tells=Tells.TIME,
     ),
 )

@@ -8,6 +8,8 @@ from statistics import median
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.progress.account import EPOCH
+
 SHOWN = 20
 """The seconds per step that people see are the median of so many samples."""
 RECENT, BEFORE = 5, 100
@@ -133,9 +135,12 @@ def slow_rank(seconds_per_step: Mapping[int, float]) -> Slow | None:
 
 
 def _with_sample(times: StepTimes, seen: SeenStep) -> StepTimes:
-    """A step number that goes back says nothing of how long a step takes."""
+    """A step number that goes back says nothing of how long a step takes.
+
+    Nor does one of another epoch, if steps begin anew in each: how many an epoch has is not known.
+    """
     begin = times.sample_from
-    if begin is None or seen.step <= begin.step:
+    if begin is None or not 0 < seen.step - begin.step < EPOCH // 2:
         return replace(times, sample_from=seen)
     seconds = seen.at - begin.at
     if seconds < SAMPLE_SECONDS:

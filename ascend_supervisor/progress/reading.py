@@ -22,8 +22,8 @@ class Reading(Struct, frozen=True):
     format that counts within the epoch only (``is_within_epoch``) it is the step of ``epoch``.
     ``epoch`` is as it was printed: some count from 0. ``seconds`` is the time of a step.
     ``checkpoint`` is the step up to which the training is saved, ``resumed`` the one from which
-    it goes on. None is not told; at least one of the steps is there. ``doubt`` is how doubtful it
-    is that the step is one of the training: 0 if nothing else is written like this.
+    it goes on. None is not told; without a step, ``seconds`` are of those before. ``doubt`` is how
+    doubtful it is that the step is one of the training: 0 if nothing else is written like this.
     """
 
     at: Seconds

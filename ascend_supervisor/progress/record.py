@@ -5,32 +5,17 @@ Steps that ranks tell become events, the pace of the training and the account of
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from statistics import median
 
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
-from ascend_supervisor.events.training import (
-    CheckpointSaved,
-    TrainingNormal,
-    TrainingProgress,
-    TrainingResumed,
-    TrainingSlow,
-    TrainingStarted,
-)
+from ascend_supervisor.events.training import CheckpointSaved, TrainingResumed
 from ascend_supervisor.outcome import Reached
 from ascend_supervisor.progress.account import Account, KeptAccount, Position, beginning
 from ascend_supervisor.progress.generation_steps import GenerationSteps
-from ascend_supervisor.progress.pace import (
-    FIRST_STEP_SECONDS,
-    RECENT,
-    Slow,
-    StepTimes,
-    slow_rank,
-)
+from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS, StepTimes
 from ascend_supervisor.progress.progress import (
     KnownProgress,
     ProgressStatus,
@@ -40,6 +25,7 @@ from ascend_supervisor.progress.progress import (
     steps_lost,
 )
 from ascend_supervisor.progress.reading import Reading
+from ascend_supervisor.progress.training_events import how_far, pace_of_rank, paced, started
 
 
 class TrainingRecord:
@@ -166,8 +152,8 @@ class TrainingRecord:
             if generation.is_overtaken(reading):
                 self._forget(generation)
                 last = None
-            if reading.step is None and reading.steps and not generation.steps:
-                generation.steps = reading.steps
+            if reading.step is None:
+                self._hear_apart(generation, reading)
             if reading.resumed is not None:
                 generation.resumed, generation.has_resumed = reading.resumed, True
                 self._account = self._account.resumes(reading.resumed)
@@ -176,9 +162,9 @@ class TrainingRecord:
                 if last is not None and last.at != placed.at:
                     events += self._timed(generation, last)
                 self.steps_told += 1
-                events += [self._started(generation, placed)] if is_first else []
+                events += [started(generation, placed)] if is_first else []
                 last = placed
-            events += self._rank_pace(generation, reading, rank)
+            events += pace_of_rank(generation, reading, rank)
         events += [] if last is None else self._timed(generation, last)
         if not generation.is_comparable:
             self._account = self._account.compares_no_more()
@@ -221,6 +207,18 @@ class TrainingRecord:
         generation.is_heard = True
         return [] if generation.has_ended else events
 
+    def _hear_apart(self, generation: GenerationSteps, reading: Reading) -> None:
+        """What is told without a step: how many there are in all, how long one takes."""
+        generation.steps = generation.steps or reading.steps
+        generation.seconds = reading.seconds or generation.seconds
+        if self._progress is not None:
+            seconds = self._seconds_per_step(self._progress.seconds_per_step, generation)
+            self._progress = replace(self._progress, seconds_per_step=seconds)
+
+    def _seconds_per_step(self, told: float | None, generation: GenerationSteps) -> float | None:
+        """As it was told with the step; else as it was measured, or told apart."""
+        return told or self._times.seconds_per_step or generation.seconds
+
     def _forget(self, generation: GenerationSteps) -> None:
         """The steps of this generation so far: they were those of something else."""
         generation.forget()
@@ -240,27 +238,10 @@ class TrainingRecord:
             generation.is_stalled = False
             limit = round(self._times.stall_limit, 3)
             yield TrainingResumed(generation.number, known.step, round(pause, 3), limit)
-        yield from self._paced(generation, slow)
+        yield from paced(generation.number, known.step, slow, self._times)
         if reading.at - generation.told_at >= self._interval or known.is_complete:
             generation.told_at = reading.at
-            yield _told(generation.number, known)
-
-    def _rank_pace(
-        self, generation: GenerationSteps, reading: Reading, rank: int | None
-    ) -> Iterator[Event]:
-        """Which rank is slower than the others, where each tells how long its steps take."""
-        if reading.seconds is None or reading.step is None or rank is None:
-            return
-        generation.paces.setdefault(rank, deque(maxlen=RECENT)).append(reading.seconds)
-        full = {one: median(told) for one, told in generation.paces.items() if len(told) == RECENT}
-        before, generation.slow = generation.slow, slow_rank(full)
-        if generation.slow is not None and before is None:
-            now = generation.slow
-            told = (_seconds(now.now), _seconds(now.usual), now.rank)
-            yield TrainingSlow(generation.number, reading.step, *told)
-        if generation.slow is None and before is not None and before.rank is not None:
-            told = (_seconds(full[before.rank]), _seconds(before.usual), before.rank)
-            yield TrainingNormal(generation.number, reading.step, *told)
+            yield how_far(generation.number, known)
 
     @property
     def _told_at(self) -> float:
@@ -279,31 +260,11 @@ class TrainingRecord:
             format=generation.format,
             steps=generation.steps,
             epoch=reading.epoch,
-            seconds_per_step=reading.seconds or self._times.seconds_per_step,
+            seconds_per_step=self._seconds_per_step(reading.seconds, generation),
             checkpoint_step=checkpoint,
             checkpoint_at=checkpoint_at,
             resumed_step=generation.resumed,
         )
-
-    def _started(self, generation: GenerationSteps, reading: Reading) -> TrainingStarted:
-        step = reading.step or 0
-        generation.told_at = reading.at
-        return TrainingStarted(
-            generation=generation.number,
-            step=step,
-            start_seconds=round(reading.at - generation.began, 3),
-            rank=generation.rank,
-            format=generation.format,
-            resumed_step=generation.resumed,
-        )
-
-    def _paced(self, generation: GenerationSteps, before: Slow | None) -> Iterator[Event]:
-        now, step = self._times.slow, self.step or 0
-        if now is not None and before is None:
-            yield TrainingSlow(generation.number, step, _seconds(now.now), _seconds(now.usual))
-        if now is None and before is not None:
-            pace = self._times.seconds_per_step or before.usual
-            yield TrainingNormal(generation.number, step, _seconds(pace), _seconds(before.usual))
 
     def _saved(self, generation: GenerationSteps, reading: Reading) -> Iterator[Event]:
         saved = reading.checkpoint
@@ -325,24 +286,3 @@ class TrainingRecord:
         if known is None and account.percent_training is None:
             return None
         return status_of(known, account, now, day)
-
-
-def _told(generation: int, known: KnownProgress) -> TrainingProgress:
-    percent, left = known.percent, known.seconds_left
-    return TrainingProgress(
-        generation=generation,
-        step=known.step,
-        steps=known.steps,
-        epoch=known.epoch,
-        percent=None if percent is None else round(percent, 1),
-        seconds_per_step=_seconds_or_none(known.seconds_per_step),
-        eta_seconds=None if left is None else round(left, 1),
-    )
-
-
-def _seconds(seconds: float) -> float:
-    return float(f"{seconds:.4g}")
-
-
-def _seconds_or_none(seconds: float | None) -> float | None:
-    return None if seconds is None else _seconds(seconds)

@@ -29,6 +29,8 @@ class Tells(Enum):
     """From which step; without it, from the one before the next step."""
     DONE = auto()
     """An evaluation after so many steps."""
+    TIME = auto()
+    """How long a step takes, without its number."""
     LOSS = auto()
     """A loss of the training, without its step."""
     MOVED_ON = auto()

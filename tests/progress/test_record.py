@@ -20,6 +20,7 @@ from ascend_supervisor.outcome import Reached
 from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS
 from ascend_supervisor.progress.progress import ProgressStatus, SharedSteps
+from ascend_supervisor.progress.reader import Reader
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.record import TrainingRecord
 
@@ -283,3 +284,31 @@ def test_a_total_of_no_steps_is_no_total():
     job = record(interval=0.0)
     events = job.take([Reading(1.0, "notify", step=1, steps=0)], 0)
     assert [event.msg for event in events if isinstance(event, TrainingProgress)] == ["step 1"]
+
+
+def monitored(*told: str) -> TrainingRecord:
+    """What MindSpore's monitors write in sink mode: a line an epoch, each in a second."""
+    job, reader = record(), Reader()
+    for at, line in enumerate(told):
+        job.take(reader.read(line.encode() + b"\n", 10.0 * at), 0)
+    return job
+
+
+def test_how_long_a_step_takes_is_unknown_if_one_is_told_in_an_epoch_of_unknown_length():
+    job = monitored(*(f"epoch: {epoch} step: 1875, loss is 0.71" for epoch in range(1, 30)))
+    known = job.status(300.0, DAY)
+    assert known is not None
+    assert (known.step, known.epoch, known.seconds_per_step) == (1875, 29, None)
+
+
+@pytest.mark.parametrize("kind", ["Train epoch", "epoch"])
+def test_how_long_a_step_takes_is_known_if_the_time_monitor_tells_it(kind):
+    time = f"{kind} time: 93750.000 ms, per step time: 50.000 ms"
+    lines = [
+        *("epoch: 1 step: 1875, loss is 0.71", time),
+        *("Eval epoch time: 9.000 ms, per step time: 9.000 ms", "epoch: 2 step: 1875, loss is 0.7"),
+    ]
+    for count in (2, 4):
+        known = monitored(*lines[:count]).status(300.0, DAY)
+        assert known is not None
+        assert known.seconds_per_step == 0.05
