@@ -63,9 +63,10 @@ def _servers(indices: tuple[int, ...], hosts: tuple[str, ...] = ()) -> str:
 
 
 class PeersReplaced(Event, frozen=True):
-    """A server that failed too often has left its place to a spare, which starts with the others.
+    """A server that failed too often, or is not fit, has left its place to a spare.
 
-    ``left`` names the one that has left to people, ``by`` the other; ``reason`` is a clause.
+    That one starts with the others. ``left`` names the one that has left to people, ``by`` the
+    other; ``reason`` is a clause.
     """
 
     name: ClassVar[str] = "peers.replaced"

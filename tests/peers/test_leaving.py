@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.peers.servers import Job
 from tests.peers.test_whole_job import peers
 from tests.peers.test_without_rank_table import rank_of, succeed, waits_as_a_spare
@@ -141,16 +143,39 @@ def test_a_server_that_comes_back_on_the_same_machine_takes_a_place_only_if_nobo
     assert [good.end(), spare.end()] == [143, 143]
 
 
-def test_a_server_that_is_not_fit_leaves_to_a_spare_at_no_charge(spared: Job, tmp_path: Path):
+@pytest.mark.parametrize("failures", ["2/3", "0"])
+def test_a_server_that_is_not_fit_leaves_to_a_spare_at_no_charge(
+    spared: Job, tmp_path: Path, failures: str
+):
     check = f"sh -c 'test ! -e {tmp_path}/faulty-$NODE_NAME'"
-    good, bad, spare = started(spared, "--server-check", check)
+    good, bad, spare = started(spared, "--server-check", check, "--peers-failures", failures)
     place = rank_of(bad)
     (tmp_path / "faulty-n1").touch()
     fail(good, 0)
     assert bad.end() == 69
     assert "this server is not fit for the job" in bad.events[-1]["reason"]
     succeed(2, good, spare)
-    charged, free = good.all("restart.scheduled")
-    assert (charged["free"], free["free"]) == (False, True)
-    assert free["cause"].startswith(f"server {place} (")
-    assert "this server is not fit for the job" in free["cause"]
+    assert good.wait_for("generation.started", generation=2)["restarts_left"] == 2  # of three
+    charged, *others = good.all("restart.scheduled")  # the next start may have been withdrawn
+    assert [charged["free"], *(one["free"] for one in others)] == [False, *([True] * len(others))]
+    for free in others:
+        assert free["cause"].startswith(f"server {place} (")
+        assert "this server is not fit for the job" in free["cause"]
+    for server in (good, spare):
+        (told,) = server.all("peers.replaced")
+        assert told["server"] == place
+        assert told["reason"].startswith("is not fit for the job: --server-check: found that sh")
+
+
+def test_of_two_that_are_not_fit_one_leaves_for_one_spare_and_the_other_ends_the_job(
+    spared: Job, tmp_path: Path
+):
+    check = f"sh -c 'test ! -e {tmp_path}/faulty-$NODE_NAME'"
+    servers = started(spared, "--server-check", check)
+    (tmp_path / "faulty-n0").touch()
+    (tmp_path / "faulty-n1").touch()
+    fail(servers[0], 0)
+    assert [server.end() for server in servers] == [69, 69, 69]
+    for server in servers:
+        assert "this server is not fit for the job" in server.events[-1]["reason"]
+        assert len(server.all("process.started")) <= 1

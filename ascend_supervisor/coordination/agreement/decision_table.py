@@ -32,6 +32,7 @@ LINES: tuple[TableLine, ...] = (
     membership.take_index,
     leaving.offer,
     gathering.end_ranks,
+    leaving.leave_unfit,
     gathering.cannot_go_on,
     gathering.leave,
     causes.correct_cause,

@@ -1,7 +1,8 @@
-"""Lines by which a server that keeps failing leaves its place to a spare.
+"""Lines by which a server that keeps failing, or is not fit, leaves its place to a spare.
 
-It gives the place up in ``gather``, only for a spare that has said that it waits, and takes it
-again if none takes it. It ends when the others run without it.
+It gives the place up in ``gather``, only for a spare that has said that it waits. One that keeps
+failing takes it again if none takes it, and ends when the others run without it. One that is not
+fit ends at once.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
-from ascend_supervisor.coordination.agreement.acts import Act, Exit, Forget, RecordChange
+from ascend_supervisor.coordination.agreement.acts import Act, Exit, Forget, Read, RecordChange
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.failing import (
     counts,
     failures_known,
+    first_of_unfit,
     own_failures,
     spares_for,
     vacancies,
 )
+from ascend_supervisor.coordination.agreement.gathering import named
 from ascend_supervisor.coordination.agreement.history import (
     MOST_KEPT,
     LeftServer,
@@ -25,20 +28,27 @@ from ascend_supervisor.coordination.agreement.history import (
     why_left,
 )
 from ascend_supervisor.coordination.agreement.membership import own_record_left
-from ascend_supervisor.coordination.agreement.records import Spare
-from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put
+from ascend_supervisor.coordination.agreement.records import Cause, Spare
+from ascend_supervisor.coordination.agreement.writing import (
+    deletes,
+    new_epoch,
+    put,
+    what_follows,
+)
 from ascend_supervisor.errors import UNAVAILABLE
-from ascend_supervisor.outcome import Crashed
+from ascend_supervisor.outcome import Crashed, Ended, Fault, Remedy
+from ascend_supervisor.untrusted_text import clipped, printable
 
 LEAVES = "we leave to a spare"
+MOST_OF_REASON = 200
 
 
 def offer(case: Case) -> Act | None:
     """We wait for a place: say so, because only then a server leaves one."""
     situation, own = case.situation, case.rules.own
-    if not case.rules.leave_after.count or case.index is not None:
+    if case.index is not None or (case.gathering is None and case.running is None):
         return None
-    if (case.gathering is None and case.running is None) or situation.leftovers:
+    if situation.leftovers:
         return None
     spare, name = Spare(own.incarnation, own.machine, own.index), records.spare_key(own.incarnation)
     if own_failures(case) or case.view.spares.get(name) == spare or case.view.known is not None:
@@ -67,16 +77,54 @@ def leave_place(case: Case) -> Act | None:
         return None
     if not found or found[-1].incarnation != own.incarnation or case.situation.stop is not None:
         return None  # others on this machine have failed, not we; or we leave anyway
-    spares, needed = spares_for(case, index), vacancies(case) + 1
-    if case.about.pending is not None or case.view.known is not None or len(spares) < needed:
+    spares = _spares_left(case, index)
+    if case.about.pending is not None or case.view.known is not None or not spares:
         return None
-    reason, now = why_left(found, failures_known(case)), case.clocks.date
-    ours = LeftServer(index, own.incarnation, case.epoch.generation, now, case.member.shown, reason)
+    return _given_up(case, index, spares, why_left(found, failures_known(case)))
+
+
+def leave_unfit(case: Case) -> Act | None:
+    """A check has found us unfit, before our ranks started, and a spare is there for our place.
+
+    Whatever we failed before, it costs nothing. Without a spare for us the lines that follow end
+    the job, for this reason: of two that are unfit, one leaves for one spare.
+    """
+    index, unfit = case.index, case.situation.unfit
+    if not unfit or index is None or case.member is None or case.has_ranks:
+        return None
+    if case.gathering is None and not (case.running is not None and case.in_roster):
+        return None
+    if case.view.known is not None:
+        return Read()  # of many servers we have read what is near, and no spare
+    spares = _spares_left(case, index)
+    if not spares:
+        return None
+    if case.running is not None:  # places are left in ``gather``
+        reason = f"{named(index, case.member.shown)}: {unfit}"
+        ended = Ended(Fault(reason, UNAVAILABLE, Remedy.FREE), 0.0)
+        cause = Cause(index, UNAVAILABLE, reason, first=first_of_unfit(case, unfit))
+        return what_follows(case, ended, cause, case.view.unchanged(*spares))
+    reason = clipped(printable(unfit.removeprefix("this server ")), MOST_OF_REASON)
+    exit_ = Exit(UNAVAILABLE, f"{unfit}; we have left our place to a spare")
+    return replace(_given_up(case, index, spares, reason), afterwards=exit_)
+
+
+def _spares_left(case: Case, index: int) -> tuple[str, ...]:
+    """The keys of so many spares that one is left for our place; none if there are too few."""
+    spares, needed = spares_for(case, index), vacancies(case) + 1
+    return spares[:needed] if len(spares) >= needed else ()
+
+
+def _given_up(case: Case, index: int, spares: tuple[str, ...], reason: str) -> RecordChange:
+    """Our place is free, as long as these spares are there."""
+    assert case.member is not None  # noqa: S101
+    who, now = case.rules.own.incarnation, case.clocks.date
+    ours = LeftServer(index, who, case.epoch.generation, now, case.member.shown, reason)
     before = tuple(one for one in case.about.left if is_recent(one, now))
     about = replace(case.about, left=(*before, ours)[-MOST_KEPT:])
     server, alive = case.own_key_names()
     marks = case.view.marks_of(index)
-    compares = case.view.unchanged(server, alive, *marks, *spares[:needed])
+    compares = case.view.unchanged(server, alive, *marks, *spares)
     written = new_epoch(case, LEAVES, case.epoch, about, compares)
     return replace(written, then=(*written.then, own_record_left(case), *deletes(alive, *marks)))
 

@@ -14,7 +14,7 @@ from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, StartRanks
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.causes import cause_of, is_consequence
-from ascend_supervisor.coordination.agreement.failing import first_of_unfit, first_on
+from ascend_supervisor.coordination.agreement.failing import first_on
 from ascend_supervisor.coordination.agreement.gathering import MOST_ANSWERED
 from ascend_supervisor.coordination.agreement.history import FirstFailure
 from ascend_supervisor.coordination.agreement.membership import (
@@ -218,13 +218,10 @@ def _own_farewell(case: Case) -> Act | None:
     stop = case.situation.stop
     if stop is None or not case.in_roster or case.index is None or case.has_done(case.index):
         return None
-    code, who = SIGNAL_BASE + stop, f"server {case.index}"
-    where, first = _in_brackets(_host(case, case.index)), None
-    reason = f"{who} was told to stop{where}"
-    if unfit := case.situation.unfit:
-        code, reason = UNAVAILABLE, f"{who}{where}: {unfit}"
-        first = first_of_unfit(case, unfit)
-    cause = Cause(case.index, code, reason, first=first)
+    code = SIGNAL_BASE + stop
+    where = _in_brackets(_host(case, case.index))
+    reason = f"server {case.index} was told to stop{where}"
+    cause = Cause(case.index, code, reason)
     return what_follows(case, Ended(Fault(reason, code, Remedy.FREE), _uptime(case)), cause)
 
 

@@ -40,12 +40,13 @@ class Situation(Struct, frozen=True):
 
     ``verdict`` is why that generation ends here, ``reached`` how far its training has come; they
     stay until the next start. ``stop`` is the
-    signal that told us to stop, or by which we do so ourselves: ``unfit`` says why, empty if it was
-    another. ``leftovers``: processes of an earlier life are left here, or have
-    not been looked for yet. ``table`` is the digest of the rank table, None as long as there is
-    none. ``cluster`` is what a cluster that is followed says at present of the ranks of the latest
-    generation, None if nothing. ``retry_time`` is the RetryTime that its reset file shows here;
-    ``confirmed`` one that belongs to the last restart, None if there is none.
+    signal that told us to stop, or by which we do so ourselves. ``unfit`` says why this server is
+    not fit for its ranks, which were not started then; empty if it is. ``leftovers``: processes of
+    an earlier life are left here, or have not been looked for yet. ``table`` is the digest of the
+    rank table, None as long as there is none. ``cluster`` is what a cluster that is followed says
+    at present of the ranks of the latest generation, None if nothing. ``retry_time`` is the
+    RetryTime that its reset file shows here; ``confirmed`` one that belongs to the last restart,
+    None if there is none.
     """
 
     ranks: Ranks = Ranks.NONE

@@ -55,11 +55,10 @@ async def say_farewell(
 
 def _tell_why(session: Session, error: Exception | None) -> None:
     has_succeeded = session.situation.ranks is Ranks.SUCCEEDED
-    unfit = str(error) if isinstance(error, Unfit) and session.others.has_spare else ""
-    if error is None or unfit or isinstance(error, (Moved, Replaced, LeftOut)):
+    if error is None or isinstance(error, (Moved, Replaced, LeftOut)):
         number = session.situation.stop
         ranks = Ranks.SUCCEEDED if has_succeeded else Ranks.NONE
-        session.tell(ranks=ranks, stop=SIGTERM if number is None else number, unfit=unfit)
+        session.tell(ranks=ranks, stop=SIGTERM if number is None else number)
         return
     code, why = DEFECT, f"a defect: {error!r}"
     if isinstance(error, Refusal):
@@ -71,4 +70,5 @@ def _tell_why(session: Session, error: Exception | None) -> None:
         generation=generation,
         verdict=Ended(NotStarted(code, why), 0.0),
         obstacle=Obstacle(code, why),
+        unfit=why if isinstance(error, Unfit) else "",
     )

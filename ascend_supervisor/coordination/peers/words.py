@@ -198,11 +198,6 @@ class Others:
         return self._listener.words
 
     @property
-    def has_spare(self) -> bool:
-        """Whether a server waits that would take the place of this one."""
-        return self._latest is not None and bool(self._latest.spares)
-
-    @property
     def tables_of_newcomers(self) -> frozenset[str]:
         """With which tables servers are ready that had no part in the last generation."""
         view = self._latest

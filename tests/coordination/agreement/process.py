@@ -29,13 +29,15 @@ from ascend_supervisor.coordination.agreement.records import Seat
 from ascend_supervisor.coordination.agreement.situation import (
     Clocks,
     JobRules,
+    Obstacle,
     Ranks,
     Self,
     Situation,
 )
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.peers.near import Look, Near
-from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, Remedy
+from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure, Fault, NotStarted, Remedy
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.coordination.agreement.store import Store, ageless, near_seen, seen
 
@@ -52,6 +54,15 @@ CONSEQUENCE = Ended(Crashed(LOST_PEER), 1.0)
 NEVER = FailureLimit()
 
 WITHDRAWN = Ended(Fault("the cluster recovers", 69, Remedy.FREE, by_cluster=True), 0.0)
+
+
+SICK = "this server is not fit for the job: NPU 3"
+UNFIT = Situation(
+    verdict=Ended(NotStarted(UNAVAILABLE, SICK), 0.0),
+    obstacle=Obstacle(UNAVAILABLE, SICK),
+    unfit=SICK,
+)
+"""Of a server that was checked before its ranks were to start."""
 
 
 class Reach(Enum):
@@ -76,7 +87,8 @@ class Process(Struct, frozen=True, cache_hash=True):
 
     ``pending`` is a transaction that was decided and is not done. ``lease_age`` is that of its
     ``alive``. ``finished`` are the ranks that have all ended with 0, ``fallen`` those that have
-    ended otherwise. ``code`` is its exit code.
+    ended otherwise. ``code`` is its exit code. ``is_sick``: a check before its ranks start will
+    find it unfit.
     """
 
     name: str
@@ -90,6 +102,7 @@ class Process(Struct, frozen=True, cache_hash=True):
     finished: Life | None = None
     fallen: Life | None = None
     code: int | None = None
+    is_sick: bool = False
 
     @property
     def is_here(self) -> bool:
@@ -231,9 +244,14 @@ def _acted(process: Process, act: Act, rules: JobRules) -> Looked:
             situation = replace(
                 process.situation, ranks=Ranks.RUNNING, generation=generation, verdict=None
             )
-            if process.situation.table is None:  # its files forbid it by now: nothing starts here
+            if process.situation.table is None:
+                # Its files forbid it by now: nothing starts here. Ranks elsewhere wait for those of
+                # this server, as for any that start late; they do not fail before the job hears.
                 situation = replace(situation, ranks=Ranks.FAILED, verdict=WITHDRAWN)
-                return Looked(replace(process, memory=memory, situation=situation, fallen=life))
+                return Looked(replace(process, memory=memory, situation=situation))
+            if process.is_sick:
+                situation = replace(UNFIT, generation=generation)
+                return Looked(replace(process, memory=memory, situation=situation))
             return Looked(replace(process, memory=memory, situation=situation, ranks=life), act)
         case Forget():
             return Looked(replace(process, memory=carried_out(process.memory, act, 0, rules)), act)
@@ -270,6 +288,10 @@ def _of(process: Process, verdict: Ended) -> Ended:
 def forbidden(process: Process) -> Process:
     """Its files forbid a start from now on."""
     return replace(process, situation=replace(process.situation, table=None))
+
+
+def sickened(process: Process) -> Process:
+    return replace(process, is_sick=True)
 
 
 def allowed(process: Process) -> Process:

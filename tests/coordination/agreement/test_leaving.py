@@ -25,7 +25,7 @@ from ascend_supervisor.coordination.agreement.records import About, Cause, Membe
 from ascend_supervisor.coordination.agreement.situation import Clocks
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
 from ascend_supervisor.settings.peers_options import MOST_FAILURES
-from tests.coordination.agreement.process import Process, new_process, rules_of
+from tests.coordination.agreement.process import SICK, Process, new_process, rules_of
 from tests.coordination.agreement.search import explore
 from tests.coordination.agreement.stage import Stage
 from tests.coordination.agreement.store import seen
@@ -208,21 +208,63 @@ def test_words_that_become_known_later_clear_the_server(words):
     assert stage.codes() == {"A": 0, "B": 0, "C": 0}
 
 
-def test_a_check_that_failed_counts_and_is_free():
-    stage = Stage("running", spares=1, leave_after=TWICE)
-    stage.play("term B")
-    who = stage["B"]
-    situation = replace(who.situation, unfit="this server is not fit for the job: NPU 3")
-    stage.world = stage.world.with_process(replace(who, situation=situation))
-    stage.usually_until(lambda: stage.epoch == "gather 1")
+@pytest.mark.parametrize("limit", [FailureLimit(), TWICE])
+def test_a_server_that_is_not_fit_leaves_at_no_charge_whatever_it_failed_before(limit):
+    stage = Stage("running", spares=1, leave_after=limit)
+    stage.play("unfit B")
+    fail(stage, "A", 0)
+    stage.usually_until(lambda: stage.epoch == "gather 2")
     cause = stage.about.cause
     assert cause is not None
-    assert cause.first is not None
-    assert (cause.first.machine, cause.first.generation, cause.exit_code) == ("b", 0, 69)
-    assert stage.about.is_free
-    stage.usually_until(lambda: stage.epoch == "run 1")
-    assert [one.machine for one in stage.about.failures] == ["b"]
+    assert (cause.server, cause.exit_code, cause.reason) == (1, 69, f"server 1: {SICK}")
+    assert (stage.about.is_free, len(stage.about.charges.spent)) == (True, 1)
+    stage.usually_until(lambda: stage.epoch == "run 2")
     assert [seat.incarnation for seat in stage.about.roster] == ["A", "C"]
+    (left,) = stage.about.left
+    assert left.reason == "is not fit for the job: NPU 3"
+    assert [one.machine for one in stage.about.failures] == (["a", "b"] if limit.count else [])
+    assert stage.codes() == {"A": 0, "B": 69, "C": 0}
+
+
+def test_without_a_spare_the_job_ends_with_its_reason():
+    stage = Stage("running")
+    stage.play("unfit B")
+    fail(stage, "A", 0)
+    assert stage.codes() == {"A": 69, "B": 69}
+    assert stage.about.cause is not None
+    assert stage.about.cause.reason == SICK
+
+
+def test_of_two_that_are_not_fit_one_leaves_for_one_spare_and_the_other_ends_the_job():
+    stage = Stage("running", spares=1)
+    stage.play("unfit A", "unfit B")
+    fail(stage, "A", 0)
+    assert stage.codes() == {"A": 69, "B": 69, "C": 69}
+    assert len(stage.about.left) == 1
+    assert stage.about.cause is not None
+    assert stage.about.cause.reason == SICK
+
+
+def test_two_that_are_not_fit_leave_for_two_spares():
+    stage = Stage("running", spares=2)
+    stage.play("unfit A", "unfit B")
+    fail(stage, "A", 0)
+    assert stage.codes() == {"A": 69, "B": 69, "C": 0, "D": 0}
+
+
+def test_a_server_that_is_not_fit_ends_where_it_has_left_and_the_answer_was_lost():
+    stage = Stage("running", spares=1)
+    stage.play("unfit B")
+    fail(stage, "A", 0)
+    stage.usually_until(lambda: (act := stage["B"].pending) is not None and act.why == LEAVES)
+    before = stage["B"]
+    stage.play("do B")
+    assert isinstance(decided(stage, before, FailureLimit()), Forget)
+    rules = rules_of(before, 2, 5)
+    forgotten = replace(before, memory=carried_out(before.memory, Forget(), 0, rules))
+    end = decided(stage, forgotten, FailureLimit())
+    assert isinstance(end, Exit)
+    assert (end.exit_code, end.reason) == (69, SICK)
 
 
 def test_an_answer_that_was_lost_changes_nothing():

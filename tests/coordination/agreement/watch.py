@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement.acts import Exit, RecordChange
 from ascend_supervisor.coordination.agreement.leaving import LEAVES
-from ascend_supervisor.coordination.agreement.records import Epoch, Phase
+from ascend_supervisor.coordination.agreement.records import EPOCH_KEY, Epoch, Phase, decode
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.errors import TABLE_NOT_READY
-from tests.coordination.agreement.process import Process, Reach
+from ascend_supervisor.etcd.values import Put
+from tests.coordination.agreement.process import SICK, Process, Reach
 
 INCIDENTS = {"fail", "kill", "freeze", "cut"}
 """Faults that may cost a restart, one each."""
@@ -57,8 +58,9 @@ class Watch(Struct, frozen=True, cache_hash=True):
 
     def with_hit(self, fault: str, *whom: str) -> Watch:
         """Known only where servers may leave, because it makes many worlds of one."""
-        failed = tuple(sorted((*self.failed, *whom[:1]))) if fault in INCIDENTS else self.failed
-        is_steady = self.is_steady and fault in {"fail", "kill", "term"}
+        counts = fault in INCIDENTS or fault == "unfit"
+        failed = tuple(sorted((*self.failed, *whom[:1]))) if counts else self.failed
+        is_steady = self.is_steady and fault in {"fail", "kill", "term", "unfit"}
         return replace(self, failed=failed, is_steady=is_steady)
 
     def after_fault(self, fault: str, epoch: Epoch | None) -> Watch:
@@ -140,7 +142,9 @@ def is_given_up(watch: Watch, after: View, everybody: Iterable[Process], servers
     if epoch is None or about is None or epoch.phase is not Phase.END or not watch.is_steady:
         return
     is_for_want = about.cause is None or bool(about.cause.also_lost)
-    able = [one for one in everybody if one.is_here and one.situation.stop is None]
+    able = [
+        one for one in everybody if one.is_here and one.situation.stop is None and not one.is_sick
+    ]
     if about.left and epoch.exit_code and is_for_want and len(able) >= servers:
         raise Violation("chance", f"{epoch} is written, and {len(able)} servers are there")
 
@@ -155,11 +159,29 @@ def are_ready(view: View, everybody: Iterable[Process]) -> None:
             raise Violation("forbidden", f"{one.name} is ready, and may not start")
 
 
-def has_decided(one: Process, view: View) -> None:
-    """A server that was told to stop before it took part writes nothing."""
+def has_decided(one: Process, view: View, servers: int) -> None:
+    """What it wants to write now it may.
+
+    A server that was told to stop before it took part writes nothing. One that is unfit does not
+    end the job while a spare waits that no other place needs.
+    """
+    about = one.pending.about if one.pending is not None else None
+    ends = about is not None and about.cause is not None and SICK in about.cause.reason
+    has_spare = len(view.spares) > servers - len(view.living)
+    if ends and one.is_sick and has_spare and _ends_job(one.pending):
+        raise Violation("spare", f"{one.name} ends the job, and {[*view.spares]} wait")
     is_told = one.situation.stop is not None and one.memory.index is None
     if one.pending is not None and is_told and not _is_won(view):
         raise Violation("stopped", f"{one.name} was told to stop, and wants to {one.pending.why}")
+
+
+def _ends_job(act: RecordChange | None) -> bool:
+    return act is not None and any(
+        isinstance(one, Put)
+        and one.key == EPOCH_KEY
+        and decode(one.key, one.value, Epoch).phase is Phase.END
+        for one in act.then
+    )
 
 
 def _is_won(view: View) -> bool:

@@ -31,6 +31,7 @@ from tests.coordination.agreement.process import (
     older,
     released,
     rules_of,
+    sickened,
     succeeded,
     told_to_stop,
 )
@@ -48,6 +49,8 @@ from tests.coordination.agreement.watch import (
 FAULTS = ("fail", "kill", "term", "freeze", "cut", "stall", "wipe")
 FORBID = "forbid"
 """The files of a cluster forbid a start, on one server, for a while."""
+UNFIT = "unfit"
+"""From now on a server cannot run ranks, which a check finds out before they start."""
 GROUP = 2
 SCRIBBLE = "scribble"
 """Somebody else overwrites one of the keys, which no lease takes away then."""
@@ -204,6 +207,8 @@ class Model:
             return one.is_here and one.situation.stop is None
         if fault == "kill":
             return one.is_here
+        if fault == UNFIT:
+            return one.is_here and not one.is_sick
         if fault == FORBID:
             has_ranks = one.situation.ranks is not Ranks.NONE
             return one.is_here and not has_ranks and one.situation.table is not None
@@ -257,9 +262,9 @@ class Model:
 
     def _after_look(self, world: World, one: Process, choice: int) -> World:
         looked = self._looked(world, one)[choice]
-        has_decided(looked.process, seen(world.store))
+        has_decided(looked.process, seen(world.store), self.servers)
         world = world.with_process(looked.process)
-        if isinstance(looked.act, StartRanks):
+        if isinstance(looked.act, StartRanks) and looked.process.ranks is not None:
             return replace(world, watch=has_started(world.watch, looked.process, world.processes))
         if isinstance(looked.act, Exit):
             return self._exited(world, one, looked.act)
@@ -310,7 +315,8 @@ class Model:
         faults = list(world.faults)
         faults.remove(fault)
         watch = world.watch.after_fault(fault, seen(world.store).epoch)
-        watch = watch.with_hit(fault, *whom) if self.leave_after.count else watch
+        if self.leave_after.count or fault == UNFIT:
+            watch = watch.with_hit(fault, *whom)
         world = replace(world, faults=tuple(faults), watch=watch)
         if fault == "stall":
             return replace(world, store=world.store.without_leases())
@@ -347,6 +353,7 @@ _USUAL = {"do": 0, "look": 1, "released": 2, "succeed": 3, "follow": 4, "allow":
 _HITS: dict[str, Callable[[Process], Process]] = {
     "fail": failed,
     FORBID: forbidden,
+    UNFIT: sickened,
     "kill": partial(gone, code=None),
     "term": told_to_stop,
     "freeze": lambda one: replace(one, reach=Reach.FROZEN),

@@ -8,13 +8,15 @@ import anyio
 import pytest
 
 from ascend_supervisor.coordination.agreement import acts, records
-from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks, Self
+from ascend_supervisor.coordination.agreement.situation import JobRules, Obstacle, Ranks, Self
 from ascend_supervisor.coordination.peers.near import Look
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store, WriteAnswer
+from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import Unreachable
 from ascend_supervisor.etcd.values import Put, Transaction
+from ascend_supervisor.outcome import Ended, NotStarted
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from tests.etcd.asking import SHORT, at
 
@@ -98,10 +100,13 @@ def puts(change: Transaction) -> list[Put]:
     return [one for one in change.then if isinstance(one, Put)]
 
 
-def session_of(store: Store, index: int, few: int, ttl: float = LONG) -> Session:
-    rules = JobRules(
-        Self(f"i{index}", f"place {index}", index), SERVERS, BUDGET, ttl=ttl, fence=120.0, group=2
-    )
+def session_of(
+    store: Store, index: int, few: int, ttl: float = LONG, servers: int = SERVERS
+) -> Session:
+    """One with a number that no server of the job has is a spare."""
+    given = index if index < servers else None
+    own = Self(f"i{index}", f"place {index}", given)
+    rules = JobRules(own, servers, BUDGET, ttl=ttl, fence=120.0, group=2)
     return Session(store, rules, lambda _: None, lambda _: None, lambda _: None, few)
 
 
@@ -123,6 +128,42 @@ async def test_servers_that_come_together_begin_at_once(etcd, few):
         with anyio.fail_after(DEADLINE):
             for session in sessions:
                 await start(session)
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("few", [64, 0])
+async def test_a_server_that_is_not_fit_leaves_to_a_spare_also_one_of_many(etcd, few):
+    """Although no failures are recorded here."""
+    async with at(etcd) as client, anyio.create_task_group() as tasks:
+        sessions = [
+            session_of(Store(client, "job", f"i{index}", LONG), index, few, servers=2)
+            for index in range(3)
+        ]
+        for session in sessions:
+            session.tell(table="digest")
+            for task in (session.run, session.stay_alive, session.watch):
+                tasks.start_soon(task)
+        healthy, sick, spare = sessions
+        with anyio.fail_after(DEADLINE):
+            for session in (healthy, sick):
+                await start(session)
+            while not spare.memory.offers:
+                await spare.change()
+            healthy.begin(0)
+            why, generation = "this server is not fit for the job: NPU 3", 0
+            verdict = Ended(NotStarted(UNAVAILABLE, why), 0.0)
+            obstacle = Obstacle(UNAVAILABLE, why)
+            sick.tell(generation=generation, verdict=verdict, obstacle=obstacle, unfit=why)
+            while not isinstance(sick.order, acts.Exit):
+                await sick.change()
+            while not isinstance(healthy.order, acts.EndRanks):
+                await healthy.change()
+            healthy.tell(ranks=Ranks.NONE, table="digest")
+            for session in (healthy, spare):
+                await start(session)
+        assert sick.order.reason == f"{why}; we have left our place to a spare"
+        assert spare.start is not None
+        assert [seat.incarnation for seat in spare.start.roster] == ["i0", "i2"]
         tasks.cancel_scope.cancel()
 
 
