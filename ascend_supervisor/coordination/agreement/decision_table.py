@@ -36,6 +36,7 @@ LINES: tuple[TableLine, ...] = (
     gathering.cannot_go_on,
     gathering.leave,
     causes.correct_cause,
+    running.lost_first,
     leaving.not_to_blame,
     leaving.leave_place,
     gathering.take_back,

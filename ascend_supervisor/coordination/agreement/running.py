@@ -239,6 +239,41 @@ def _loss(case: Case) -> Act | None:
     return what_follows(case, ended, cause, lost_keys)
 
 
+def lost_first(case: Case) -> Act | None:
+    """What was told is a consequence, and one server is lost: it was first.
+
+    Its lease ends later than the ranks that have lost its own. It counts against its machine,
+    whoever runs there next. In a job of many servers nobody knows who is absent.
+    """
+    cause, view = case.about.cause, case.view
+    if case.gathering is None or case.member is None or case.is_cautious or cause is None:
+        return None
+    if cause.first is not None or cause.failure is None or not is_consequence(cause.failure):
+        return None
+    if view.known is not None or case.about.again:
+        return None
+    generation, seats = cause.failure.generation, enumerate(case.roster)
+    gone = [index for index, seat in seats if view.alive.get(index) != seat.incarnation]
+    if len(gone) != 1 or not _has_vanished(case, gone[0], generation):
+        return None  # of several, the first is unknown
+    member = view.members[gone[0]]
+    reason = loss_of(gone[0])
+    first = first_on(case, gone[0], member.machine, member.incarnation, generation, reason)
+    if first is None:
+        return None
+    about = replace(case.about, cause=replace(cause, first=first))
+    return new_epoch(case, f"{reason}, before what was told", case.epoch, about)
+
+
+def _has_vanished(case: Case, index: int, generation: int) -> bool:
+    """Whether a server that has run ``generation`` is gone without a farewell."""
+    member, values = case.view.members.get(index), case.view.values
+    if member is None or member.has_left or member.incarnation != case.roster[index].incarnation:
+        return False
+    keys = records.alive_key(index), records.done_key(generation, index)
+    return not any(key in values for key in keys)
+
+
 def _first_of(case: Case, lost: LostMember, reason: str) -> FirstFailure | None:
     """What counts against a server that was lost; not against one that has left."""
     member = case.view.members.get(lost.index)

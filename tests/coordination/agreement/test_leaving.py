@@ -22,10 +22,10 @@ from ascend_supervisor.coordination.agreement.history import (
 from ascend_supervisor.coordination.agreement.leaving import LEAVES
 from ascend_supervisor.coordination.agreement.memory import carried_out
 from ascend_supervisor.coordination.agreement.records import About, Cause, Member
-from ascend_supervisor.coordination.agreement.situation import Clocks
+from ascend_supervisor.coordination.agreement.situation import Clocks, Situation
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
 from ascend_supervisor.settings.peers_options import MOST_FAILURES
-from tests.coordination.agreement.process import SICK, Process, new_process, rules_of
+from tests.coordination.agreement.process import CONSEQUENCE, SICK, Process, new_process, rules_of
 from tests.coordination.agreement.search import explore
 from tests.coordination.agreement.stage import Stage
 from tests.coordination.agreement.store import seen
@@ -206,6 +206,47 @@ def test_words_that_become_known_later_clear_the_server(words):
     stage.usually_until(lambda: stage.epoch == "run 1")
     assert not stage.about.failures
     assert stage.codes() == {"A": 0, "B": 0, "C": 0}
+
+
+def test_a_server_that_is_lost_first_counts_although_its_peers_tell_a_consequence_before():
+    stage = Stage("running", spares=1, leave_after=TWICE)
+    stage.play("kill B", "follow A")
+    stage.usually_until(lambda: stage.epoch == "gather 1")
+    assert stage.about.cause is not None
+    assert (stage.about.cause.server, stage.about.cause.first) == (0, None)
+    stage.usually_until(lambda: stage.epoch == "run 1")
+    (first,) = stage.about.failures
+    assert (first.server, first.machine, first.incarnation) == (1, "b", "B")
+    assert (first.generation, first.reason) == (0, "server 1 was lost")
+    assert len(stage.about.charges.spent) == 1
+    assert stage.codes() == {"A": 0, "B": None, "C": 0}
+
+
+def test_of_two_that_are_lost_at_once_none_is_known_to_be_first():
+    stage = Stage("running", servers=3, spares=2, leave_after=TWICE)
+    stage.play("kill B", "kill C", "follow A")
+    stage.usually_until(lambda: stage.epoch == "run 1")
+    assert not stage.about.failures
+
+
+def test_a_server_that_was_told_to_stop_is_not_lost():
+    stage = Stage("running", spares=1, leave_after=TWICE)
+    stage.play("fail A")
+    stage.settle("A")
+    who = stage["A"]
+    consequence = situation_of(who, CONSEQUENCE)
+    stage.world = stage.world.with_process(replace(who, situation=consequence))
+    stage.play("term B")
+    stage.usually_until(lambda: stage.epoch == "run 1")
+    assert {seat.incarnation for seat in stage.about.roster} == {"A", "C"}
+    assert not stage.about.failures
+
+
+def situation_of(who: Process, verdict: Ended) -> Situation:
+    """The same, with other last words."""
+    assert isinstance(verdict.outcome, Crashed)
+    failure = replace(verdict.outcome.failure, generation=0)
+    return replace(who.situation, verdict=Ended(Crashed(failure), 1.0))
 
 
 @pytest.mark.parametrize("limit", [FailureLimit(), TWICE])
