@@ -25,8 +25,11 @@ from ascend_supervisor.events.peers import PeersDiffer
 
 WAIT_SECONDS = 10.0
 """So long a start waits for what is known of this server; most of it is known by then."""
+SOON_SECONDS = (0.1, 0.3, 0.8, 1.8)
+"""Between these looks a start waits for those that have not told theirs: 3 s in all, because a
+server may never tell any (--server-check off), and one that is slower waits for its own."""
 LATER_SECONDS = (3.0, 30.0)
-"""When those are looked for that had not told theirs; the ranks run meanwhile."""
+"""When they are looked for after that; the ranks run meanwhile."""
 
 FactsOfServer = Callable[[], Awaitable[Facts]]
 
@@ -77,6 +80,10 @@ class ComparedFacts:
         with anyio.move_on_after(WAIT_SECONDS):
             await self._are_put.wait()
             is_done = await self._look(index, servers)
+            for seconds in SOON_SECONDS:
+                if not is_done:
+                    await anyio.sleep(seconds)
+                    is_done = await self._look(index, servers)
         if not is_done:
             tasks.start_soon(self._look_later, index, servers)
 

@@ -91,7 +91,7 @@ class StandingStill(Store):
         return await super().write(change, look)
 
 
-LONG, DEADLINE = 40, 30.0
+LONG, DEADLINE = 40, 60.0
 """A TTL that is longer than the test may take."""
 SERVERS = 3
 
@@ -139,14 +139,19 @@ async def test_a_server_that_is_not_fit_leaves_to_a_spare_also_one_of_many(etcd,
             session_of(Store(client, "job", f"i{index}", LONG), index, few, servers=2)
             for index in range(3)
         ]
-        for session in sessions:
+
+        def begin(session: Session) -> None:
             session.tell(table="digest")
             for task in (session.run, session.stay_alive, session.watch):
                 tasks.start_soon(task)
+
         healthy, sick, spare = sessions
         with anyio.fail_after(DEADLINE):
             for session in (healthy, sick):
+                begin(session)
+            for session in (healthy, sick):
                 await start(session)
+            begin(spare)  # only now: it would take any place
             while not spare.memory.offers:
                 await spare.change()
             healthy.begin(0)
