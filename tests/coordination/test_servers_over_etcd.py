@@ -53,6 +53,8 @@ class Servers:
     few: int = FEW
     cann: Sequence[str] = ()
     """The version that each server has; empty: nothing is compared."""
+    versions: Sequence[str] = ("1.0",) * SERVERS
+    """Those of ascend-supervisor."""
     stages: list[Stage] = field(default_factory=list)
 
     def play(self, acts: Sequence[Sequence[Act]]) -> list[Stage]:
@@ -95,6 +97,7 @@ class Servers:
             few=self.few,
             host=f"host {server}",
             facts=partial(self._facts, server) if self.cann else None,
+            version=self.versions[server],
         )
 
     async def _facts(self, server: int) -> Mapping[str, str]:
@@ -256,6 +259,31 @@ async def test_a_server_with_other_settings_is_refused_and_names_both(etcd):
     assert "restarts=4" in ends[2].reason
     assert "restarts=3" in ends[2].reason
     assert [ends[server].exit_code for server in (0, 1)] == [75, 75]
+
+
+async def test_of_many_servers_one_with_another_version_is_refused_before_a_rank_starts(etcd):
+    servers = Servers(etcd, RestartBudget(4), few=1, versions=("1.0", "1.0", "1.1"))
+    stages = servers.stages = servers.play([(train, train, train)])
+    with anyio.fail_after(TIMEOUT):
+        async with anyio.create_task_group() as tasks:
+            for stage in stages[:2]:
+                tasks.start_soon(stage.run)
+            for stage in stages[:2]:
+                await told(stage, "peers.waiting")  # so there is a job by now
+            end = await stages[2].run()
+            tasks.cancel_scope.cancel()
+    assert end.exit_code == 64
+    assert end.reason == (
+        "this server has version 1.1 of ascend-supervisor, and the job has 1.0; all servers of so "
+        "many must have the same: install it on all"
+    )
+    assert all(not stage.generations for stage in stages)
+
+
+async def test_of_few_servers_versions_may_differ(etcd):
+    servers = Servers(etcd, RestartBudget(4), versions=("1.0", "1.0", "1.1"))
+    ends = await supervised(servers.play([(finish, finish, finish)]))
+    assert {end.exit_code for end in ends.values()} == {0}
 
 
 async def test_servers_wait_for_an_etcd_that_starts_late(etcd):

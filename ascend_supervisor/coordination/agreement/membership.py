@@ -19,7 +19,7 @@ from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
 from ascend_supervisor.coordination.agreement.failing import is_for_others
 from ascend_supervisor.coordination.agreement.records import About, Beat, Epoch, Phase, PhaseMark
-from ascend_supervisor.coordination.agreement.situation import Ranks
+from ascend_supervisor.coordination.agreement.situation import VERSION, Ranks
 from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put, the_end
 from ascend_supervisor.errors import UNAVAILABLE, USAGE
 from ascend_supervisor.etcd.values import Put
@@ -201,17 +201,25 @@ def refuse_ourselves(case: Case) -> Act | None:
     theirs, ours = case.about.settings, case.rules.settings
     if theirs == ours:
         return None
-    return Exit(USAGE, f"this server was started with {_apart(ours, theirs)}")
+    return Exit(USAGE, _apart(ours.split(), theirs.split()))
 
 
-def _apart(ours: str, theirs: str) -> str:
-    """The words of two lists of settings that differ."""
-    mine, its = ours.split(), theirs.split()
-    here = " ".join(word for word in mine if word not in its)
-    there = " ".join(word for word in its if word not in mine)
+def _apart(ours: list[str], theirs: list[str]) -> str:
+    """What differs between two lists of settings."""
+    here, there = (
+        [one for one in ours if one not in theirs],
+        [one for one in theirs if one not in ours],
+    )
+    if all(word.startswith(VERSION) for word in (*here, *there)):
+        own, its = (" ".join(words).removeprefix(VERSION) or "another" for words in (here, there))
+        return (
+            f"this server has version {own} of ascend-supervisor, and the job has {its}; all "
+            "servers of so many must have the same: install it on all"
+        )
     return (
-        f"{here}, and the job with {there}; start all its servers with the same settings and "
-        "command, and give another job another name (--peers-job)"
+        f"this server was started with {' '.join(here)}, and the job with {' '.join(there)}; start "
+        "all its servers with the same settings and command, and give another job another name "
+        "(--peers-job)"
     )
 
 

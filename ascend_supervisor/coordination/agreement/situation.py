@@ -14,6 +14,9 @@ from ascend_supervisor.coordination.agreement.history import FailureLimit, First
 from ascend_supervisor.outcome import Ended, Fault, Reached
 from ascend_supervisor.restart_policy import RestartBudget
 
+VERSION = "ascend-supervisor="
+"""How the one of the settings begins that is the version of this program."""
+
 
 class Ranks(Enum):
     """What is known of our ranks; between a failure and ``NONE`` some of them may still run."""

@@ -30,7 +30,7 @@ from ascend_supervisor.coordination.peers.kept_failures import (
     keep_failure,
     kept_failures,
 )
-from ascend_supervisor.coordination.peers.meeting import PeersMeeting
+from ascend_supervisor.coordination.peers.meeting import PeersMeeting, settings_of
 from ascend_supervisor.coordination.peers.requests import Troubles, boot_time, first_answer
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.shared_steps import SHARE_SECONDS, share_steps, take_over
@@ -294,7 +294,7 @@ class Peers:
             own=replace(own, machine=self._machine, failures=kept),
             servers=part.servers,
             budget=self._meeting.budget,
-            settings=meeting.settings,
+            settings=settings_of(meeting, part.servers),
             ttl=meeting.ttl,
             fence=meeting.fence,
             timeout=meeting.timeout,

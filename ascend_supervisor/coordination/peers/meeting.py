@@ -14,7 +14,9 @@ from platform import node
 import anyio
 from msgspec import Struct
 
+from ascend_supervisor import __version__
 from ascend_supervisor.coordination.agreement.history import FailureLimit
+from ascend_supervisor.coordination.agreement.situation import VERSION
 from ascend_supervisor.coordination.peers.facts import Facts
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.shared_steps import StepsOfJob
@@ -152,7 +154,7 @@ class PeersMeeting(Struct, frozen=True):
     job of more than ``few`` servers reads little at each change. ``host`` names this one to people.
     ``machine`` is that of its failures; empty: the one that its kernel tells. ``leave_after`` is
     when it leaves its place to a spare. ``steps`` are shared with the other servers; None: nobody
-    reads them here.
+    reads them here. ``version`` is that of this program.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -172,6 +174,17 @@ class PeersMeeting(Struct, frozen=True):
     leave_after: FailureLimit = FailureLimit()
     steps: StepsOfJob | None = None
     facts: Callable[[], Awaitable[Facts]] | None = None
+    version: str = __version__
+
+
+def settings_of(meeting: PeersMeeting, servers: int) -> str:
+    """What so many servers must have in common.
+
+    Of many the version, too: they put other records than few do, which another version may not
+    read. Where the rank table may bring more servers later, that cannot be asked for.
+    """
+    is_many = servers > meeting.few and not meeting.may_move
+    return f"{meeting.settings} {VERSION}{meeting.version}" if is_many else meeting.settings
 
 
 def host_told(environ: Mapping[str, str]) -> str:
