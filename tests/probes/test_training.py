@@ -320,10 +320,17 @@ def of_broken_pattern() -> Attention:
 
 
 async def is_ended(stage: Stage) -> bool:
-    """Whether it is ended because of its steps; waits for a moment."""
-    with anyio.move_on_after(0.5):
-        return await stage.run() is not None
-    return False
+    """Whether it is ended because of its steps, when all has been read."""
+    faults: list[Fault | None] = []
+
+    async def run() -> None:
+        faults.append(await stage.run())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    return any(faults)
 
 
 async def test_a_defect_in_reading_steps_ends_nothing_and_is_told_once_in_a_generation():

@@ -59,6 +59,9 @@ async def test_calls_that_are_stuck_keep_their_places_although_nobody_waits_any_
             with anyio.move_on_after(0.05) as scope:
                 await in_turn(stuck, places)
             assert scope.cancelled_caught
+        with anyio.fail_after(30):
+            while len(begun) < 2:  # a thread may start late
+                await anyio.sleep(0.005)
         assert begun == [0, 1]
     finally:
         go_on.set()

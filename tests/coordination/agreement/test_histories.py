@@ -108,7 +108,8 @@ class Deaths:
                 self._comes("other")
             (bad,) = (one for one in self.world.processes if self._runs(one) and self._is_bad(one))
             self._happens("kill", bad.name)
-            self._until(lambda name=bad.name: not self.world.store.holds(name))
+            while self.world.store.holds(bad.name):
+                self._to_next("tick")
             for _ in range(2):  # the servers look before somebody comes
                 self._to_next("tick")
             self._comes("same")
