@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import duration, step_seconds
+from ascend_supervisor.events.words import counted, duration, step_seconds
 
 
 class TrainingStarted(Event, frozen=True):
     """The first step of a generation, ``start_seconds`` after its first process.
 
     ``rank`` and ``format`` say who told it, and in which of the known formats. ``resumed_step`` is
-    where the ranks say that they went on; null if they do not. ``warm``: all ranks of this server
-    had been standbys.
+    where the ranks say that they went on, and ``steps_lost`` how many steps of earlier generations
+    come after that; null if they do not. ``warm``: all ranks of this server had been standbys.
     """
 
     name: ClassVar[str] = "training.started"
@@ -23,14 +23,16 @@ class TrainingStarted(Event, frozen=True):
     rank: int | None
     format: str
     resumed_step: int | None = None
+    steps_lost: int | None = None
     warm: bool = False
 
     @property
     def sentence(self) -> str:
         resumed = "" if self.resumed_step is None else f", resumed at step {self.resumed_step:,}"
+        again = f", {counted(self.steps_lost, 'step')} lost" if self.steps_lost else ""
         return (
             f"generation {self.generation} trains: step {self.step:,} came "
-            f"{self.start_seconds:.1f} s after the {'warm ' * self.warm}start{resumed}"
+            f"{self.start_seconds:.1f} s after the {'warm ' * self.warm}start{resumed}{again}"
         )
 
 

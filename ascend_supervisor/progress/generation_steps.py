@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.progress.account import Position
 from ascend_supervisor.progress.pace import Slow
-from ascend_supervisor.progress.progress import position_of
+from ascend_supervisor.progress.progress import position_of, steps_lost
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.step_format import LARGEST
 
@@ -92,6 +92,11 @@ class GenerationSteps(Struct):
     def is_comparable(self) -> bool:
         """Whether its steps can be compared with those of generations before it and after it."""
         return not self.has_unnamed and not self.had_unnamed
+
+    @property
+    def steps_lost(self) -> int | None:
+        """Steps of earlier generations that it trains again, as far as ranks tell."""
+        return steps_lost(self.best, self.resumed) if self.is_comparable else None
 
     def believes(self, reading: Reading) -> bool:
         """Whether its steps count: those of the first format that told some, or of a surer one."""

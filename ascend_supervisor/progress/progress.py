@@ -107,11 +107,11 @@ def position_of(reading: Reading) -> Position:
     return Position(epoch, reading.step or 0)
 
 
-def steps_lost(best: Position | None, known: KnownProgress | None) -> int | None:
-    """How many steps are in no checkpoint; None where steps begin anew in each epoch, too."""
-    if best is None or known is None or known.checkpoint_step is None or best.epoch:
+def steps_lost(best: Position | None, saved: int | None) -> int | None:
+    """How many steps are not in a checkpoint of ``saved``; None if steps begin anew in epochs."""
+    if best is None or saved is None or best.epoch:
         return None
-    return max(best.step - known.checkpoint_step, 0)
+    return max(best.step - saved, 0)
 
 
 def status_of(

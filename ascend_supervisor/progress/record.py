@@ -111,9 +111,18 @@ class TrainingRecord:
         return Reached(
             step=None if at is None else at.step,
             best=None if best is None else best.step,
-            lost=steps_lost(self._furthest(generation), self._progress),
+            lost=self._lost(generation),
             is_stuck=best is not None and (at is None or (at <= best and generation.is_comparable)),
         )
+
+    def _lost(self, generation: GenerationSteps) -> int | None:
+        """How many steps are in no checkpoint that the ranks have saved, or have gone on with."""
+        saved = None if self._progress is None else self._progress.checkpoint_step
+        if generation.checkpoint is not None:
+            saved = generation.checkpoint
+        elif generation.resumed is not None:
+            saved = generation.resumed
+        return steps_lost(self._furthest(generation), saved) if generation.is_comparable else None
 
     def _furthest(self, generation: GenerationSteps) -> Position | None:
         known = [at for at in (generation.best, generation.reached) if at is not None]

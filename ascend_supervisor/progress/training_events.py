@@ -29,6 +29,7 @@ def started(generation: GenerationSteps, reading: Reading) -> TrainingStarted:
         rank=generation.rank,
         format=generation.format,
         resumed_step=generation.resumed,
+        steps_lost=generation.steps_lost,
     )
 
 

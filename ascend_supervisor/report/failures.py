@@ -81,6 +81,10 @@ class GenerationEnds:
             self._logs[event["rank"]] = text(event, "log")
         elif name in {"restart.scheduled", "supervisor.exited"} and self.told:
             self.told[-1] = _explained(self.told[-1], event, name)
+        elif name == "training.started" and self.told:
+            lost = number(event, "steps_lost")  # where the ranks went on is known only now
+            if lost is not None:
+                self.told[-1] = replace(self.told[-1], steps_lost=lost)
         elif self._open is not None:
             self._open = self._seen(self._open, event, name, at)
 

@@ -49,7 +49,7 @@ _NOTED = frozenset(
         *("supervisor.started", "supervisor.exited", "rank_table.ready", "training.progress"),
         *("generation.started", "generation.ended", "process.started", "process.exited"),
         *("restart.scheduled", "hang.noticed", "stacks.taken", "cluster.incident"),
-        "signal.received",
+        *("signal.received", "training.started"),
     }
 )
 

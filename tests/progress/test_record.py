@@ -312,3 +312,23 @@ def test_how_long_a_step_takes_is_known_if_the_time_monitor_tells_it(kind):
         known = monitored(*lines[:count]).status(300.0, DAY)
         assert known is not None
         assert known.seconds_per_step == 0.05
+
+
+def test_steps_are_lost_from_where_the_next_generation_really_went_on():
+    job = record()
+    told(job, range(1, 101), 10.0)
+    job.take([Reading(110.0, KNOWN, checkpoint=90)], 0)
+    job.stop(111.0, hung=False)
+    assert job.end(112.0) == Reached(step=100, lost=10)
+    job.begin(1, 120.0)
+    job.take([Reading(125.0, KNOWN, resumed=40)], 0)  # that of step 90 cannot be loaded
+    (started,) = told(job, range(41, 61), 130.0)
+    assert isinstance(started, TrainingStarted)
+    assert (started.resumed_step, started.steps_lost) == (40, 60)
+    assert started.msg.endswith("resumed at step 40, 60 steps lost")
+    job.stop(150.0, hung=False)
+    assert job.end(151.0) == Reached(step=60, best=100, lost=60, is_stuck=True)
+    job.begin(2, 160.0)
+    (started,) = told(job, range(41, 61), 170.0)
+    assert isinstance(started, TrainingStarted)
+    assert started.steps_lost is None

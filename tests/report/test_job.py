@@ -42,6 +42,16 @@ def test_each_failure_has_its_cause_its_last_lines_and_its_files():
     assert hang.first.files == ("/log/rank-2.txt", "/log/hang")
 
 
+def test_steps_are_lost_from_where_the_next_generation_went_on():
+    events = [
+        event("training.started", 60, step=7, start_seconds=10.0, steps_lost=6)
+        if one["event"] == "training.started" and one["step"] == 7
+        else one
+        for one in LOSING
+    ]
+    assert told(events).failures[0].first.steps_lost == 6
+
+
 def test_the_first_sentence_says_what_came_of_it_and_who_failed_first():
     assert headline(LOSING) == (
         "The job failed with exit code 124 after 1 min 48 s: "
