@@ -42,9 +42,11 @@ def drawn(name: str, directory: Path) -> str:
 def said(svg: str, directory: str) -> set[str]:
     """What was said at each moment, without what differs from run to run.
 
-    Several ranks that start or end are told together only if they do so within a moment.
+    Several ranks that start or end are told together only if they do so within a moment, and a
+    rank may print another line before it is told to stop.
     """
-    text = " ".join(rows(svg)).replace(directory, "DIR")
+    text = " ".join(row for row in rows(svg) if not row.startswith("[rank "))
+    text = text.replace(directory, "DIR")
     return {
         re.sub(r"\d", "", re.sub(r"after [\d. to]+ s", "", one)).strip()
         for one in MOMENT.split(text)

@@ -47,7 +47,7 @@ class Traces:
 # No third way: it differs from the ordinary one in who may do what, and in nothing that is kept.
 @pytest.mark.parametrize("way", ["ordinary", "pid_1"], indirect=True)
 @pytest.mark.endurance
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_thousand_restarts_leave_nothing_behind(bad_day, place, way):
     temporary = place / "tmp"
     temporary.mkdir()
@@ -59,7 +59,7 @@ def test_a_thousand_restarts_leave_nothing_behind(bad_day, place, way):
         *("--restart-delay", "0", "--min-uptime", "0", "--drain", "30"),
         *("--", "sh", "-c", RANK, "sh", str(place / "never")),
         environ={"TMPDIR": str(temporary)},
-        deadline=200,
+        deadline=600,
     )
     wait_for_generation(job, WARM)
     warm = traces(job)

@@ -134,7 +134,7 @@ def lacking(job: Running, code: int) -> int | None:
 
 @pytest.mark.parametrize(
     ("scarce", "limits"),
-    [(files, range(3, 43)), (tasks, range(2, 33))],
+    [(files, range(3, 49)), (tasks, range(2, 33))],
     ids=["files", "processes and threads"],
 )
 def test_whatever_the_limit_a_job_runs_or_says_what_it_lacks(bad_day, way, place, scarce, limits):
