@@ -29,13 +29,15 @@ class Limits(Struct, frozen=True):
     """The options, in seconds; None is off.
 
     ``startup`` stands in place of the others until a rank's first sign of life. With a watchdog
-    that is READY=1 or WATCHDOG=1, else its first byte or message.
+    that is READY=1 or WATCHDOG=1, else its first byte or message. ``learns_hang``: the limit of
+    all together is learnt elsewhere, from the steps.
     """
 
     hang: float | None = None
     rank_hang: float | None = None
     watchdog: float | None = None
     startup: float | None = None
+    learns_hang: bool = False
 
     @property
     def shortest(self) -> float:
@@ -52,7 +54,8 @@ class Limits(Struct, frozen=True):
 
         If ``hang`` judges all together, those of others will do: most may print nothing.
         """
-        judges_together = self.hang is not None and self.watchdog is self.rank_hang is None
+        has_hang = self.hang is not None or self.learns_hang
+        judges_together = has_hang and self.watchdog is self.rank_hang is None
         return not (judges_together and any(voice.has_been_heard for voice in heard.outputs))
 
     @property

@@ -47,13 +47,15 @@ NOTIFIED = "notify"
 class Attention(Struct, frozen=True):
     """Whether steps are read (``is_on``), also by the ``patterns`` of the user.
 
-    ``tells_stalls``: report that no step comes; ``ends_hangs``: end the generation then.
+    ``tells_stalls``: report that no step comes; ``ends_hangs``: end the generation then. The first
+    step is overdue after ``startup`` seconds at the earliest.
     """
 
     is_on: bool = True
     patterns: tuple[PatternFormat, ...] = ()
     tells_stalls: bool = True
     ends_hangs: bool = False
+    startup: float | None = None
 
 
 LOOK_SECONDS = 20.0
@@ -272,14 +274,18 @@ class Training(Probe):
     def _overdue(self, life: Life) -> float:
         """In how many seconds a step is overdue; inf if nobody is to be told.
 
-        Whatever a rank prints meanwhile shows that it works.
+        Whatever a rank prints meanwhile shows that it works. It may also have asked for more time.
         """
         limit = self._record.limit(told_here=life.plan.start.holds_all_ranks)
         wanted = self._attention.ends_hangs or (self._attention.tells_stalls and not self._is_told)
         if limit is None or not wanted or not life.processes or life.is_ending:
             return inf
         heard = max((activity.spoke_at for _, activity in _outputs(life)), default=self._step_at)
-        return max(heard, self._step_at) + limit - self._clock.now()
+        asked = max((told.extended_until for told in life.notified.values()), default=0.0)
+        due = max(heard, self._step_at, asked - limit) + limit
+        if self._record.step is None and self._attention.startup is not None:
+            due = max(due, self._step_at + self._attention.startup)
+        return due - self._clock.now()
 
     async def _stalled(self, life: Life) -> Fault | None:
         """Tell that no step comes; the fault, if that ends the generation."""
@@ -332,11 +338,12 @@ def _reading(told: Notified, at: float) -> Reading:
 
 
 def _hang(life: Life, step: int | None, limit: float, now: float) -> Hang:
+    living = [voice for voice in voices(life, ()).outputs if not voice.has_ended]
     silent = tuple(
         SilentRank(voice.name, voice.ranks, now - voice.heard_at, voice.last_line)
-        for voice in voices(life, ()).outputs
-        if not voice.has_ended
+        for voice in living
     )
+    is_extended = any(voice.extended_until > voice.heard_at + limit for voice in living)
     last = "the first step has not come"
     awaited = last if step is None else f"no step has come after step {step:,}"
-    return Hang("steps", limit, silent, awaited=awaited)
+    return Hang("steps", limit, silent, awaited=awaited, is_extended=is_extended)

@@ -115,6 +115,7 @@ def limits_of(settings: Settings) -> Limits:
         rank_hang=settings.rank_hang_timeout,
         watchdog=settings.watchdog,
         startup=settings.startup_timeout,
+        learns_hang=settings.hang_timeout == "auto",
     )
 
 

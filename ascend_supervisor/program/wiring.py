@@ -156,6 +156,7 @@ def _training(given: Premises, parts: Parts, look: LastLook) -> Training:
         ),
         tells_stalls=settings.stall_notice == "on",
         ends_hangs=settings.hang_timeout == "auto",
+        startup=settings.startup_timeout,
     )
     return Training(parts.chronicle.training, attention, look, runtime.clock, runtime.report)
 

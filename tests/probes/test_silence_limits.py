@@ -108,6 +108,12 @@ NOT_YET = {
         700.0,
         10.0,
     ),
+    "only rank 0 prints, and the other limit is learnt": (
+        life(rank(0, wrote(650)), rank(1, mute())),
+        Limits(startup=600.0, learns_hang=True),
+        700.0,
+        600.0,
+    ),
     "an extension of a rank that has ended is over": (
         life(
             rank(0, wrote(0), has_ended=True),

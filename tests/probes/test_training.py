@@ -47,13 +47,18 @@ class Script(LeapingClock):
         super().__init__()
         self.run = anyio.CancelScope()
         self.things: list[tuple[float, Callable[[], object]]] = []
+        self.is_acting = False
 
     async def sleep(self, seconds: float) -> None:
         end = self.time + seconds
         while self.things and self.things[0][0] <= end:
             self.time, act = self.things.pop(0)
+            self.is_acting = True
             act()
-            await anyio.wait_all_tasks_blocked()
+            try:
+                await anyio.wait_all_tasks_blocked()
+            finally:
+                self.is_acting = False
         if not self.things and seconds >= MOST_SECONDS:
             self.run.cancel()
             await anyio.sleep_forever()
@@ -195,6 +200,43 @@ async def test_auto_ends_the_generation_with_the_limit_that_was_learnt():
     assert (hang.source, set(hang.ranks), hang.limit_seconds) == ("steps", {0, 1}, 60.0)
 
 
+def extend(stage: Stage, at: float, seconds: float) -> None:
+    """EXTEND_TIMEOUT_USEC of rank 0."""
+
+    def act() -> None:
+        now = stage.clock.time
+        stage.life.notified[0] = Notified(now, extended_until=now + seconds)
+        stage.life.tell_notified()
+
+    stage.clock.things.append((at, act))
+
+
+async def test_auto_gives_a_rank_the_time_that_it_asks_for():
+    stage = Stage(Attention(ends_hangs=True), ranks=2)
+    last = stage.steps(range(1, 31), at=10.0)
+    extend(stage, last + 30.0, 500.0)
+    fault = await stage.run()
+    assert fault is not None
+    assert stage.clock.time == pytest.approx(last + 530.0)
+    assert "(--hang-timeout auto 60 s, extended by EXTEND_TIMEOUT_USEC)" in fault.reason
+
+
+async def test_no_stall_is_told_while_a_rank_has_asked_for_more_time():
+    stage = Stage()
+    last = stage.steps(range(1, 31), at=10.0)
+    extend(stage, last + 30.0, 500.0)
+    await stage.run()
+    assert [round(one.silent_seconds) for one in stage.told(TrainingStalled)] == [530]
+
+
+@pytest.mark.parametrize(("startup", "end"), [(3000.0, 3000.0), (60.0, FIRST_STEP_SECONDS)])
+async def test_with_auto_the_first_step_may_take_as_long_as_a_start(startup, end):
+    stage = Stage(Attention(ends_hangs=True, startup=startup))
+    fault = await stage.run()
+    assert fault is not None
+    assert stage.clock.time == pytest.approx(end)
+
+
 async def test_while_the_ranks_are_being_ended_no_step_is_expected():
     stage = Stage(Attention(ends_hangs=True))
     last = stage.steps(range(1, 31), at=10.0)
@@ -329,6 +371,9 @@ async def is_ended(stage: Stage) -> bool:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await anyio.wait_all_tasks_blocked()
+        while stage.clock.is_acting:  # two who wait for all take each other for blocked
+            await anyio.sleep(0.01)
+            await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
     return any(faults)
 
