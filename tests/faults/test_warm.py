@@ -62,9 +62,9 @@ def warm(bad_day, place: Path, last: int, large: str = "", **options) -> Running
     return job
 
 
-@pytest.mark.timeout(300)  # standbys give way, also to the other tests of a busy machine
+@pytest.mark.timeout(900)  # standbys give way, also to the other tests of a busy machine
 def test_restarts_in_a_row_start_warm_and_nothing_grows(bad_day, place, record_property):
-    job = warm(bad_day, place, last=RESTARTS)
+    job = warm(bad_day, place, last=RESTARTS, deadline=300)
     sizes = []
     ready = job.each("standbys.ready")
     for _ in range(RESTARTS):
