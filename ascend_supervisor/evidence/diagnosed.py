@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from signal import Signals
 
 from msgspec import Struct
@@ -107,8 +108,8 @@ def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) ->
     for match in matches(raised, "exception", CAUSES.values()):
         yield _Known(match.cause, (0, -match.weight, match.line), raised[match.line])
     code = logged_code(plog)
-    yield from _told(words, raised, code)
     end = without_warnings(words.lines[-_LAST_LINES:])
+    yield from _told(words, raised, end, code)
     for match in matches(end, "output", CAUSES.values()):
         yield _Known(match.cause, (1, -match.line, -match.weight), end[match.line])
     for match in matches(plog, "plog", CAUSES.values()):
@@ -118,17 +119,39 @@ def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) ->
         yield _Known(CAUSES[code], (2, 0, 0), next(shows, ""))
 
 
-def _told(words: LastWords, raised: Sequence[str], logged: str | None) -> Iterator[_Known]:
+def _told(
+    words: LastWords, raised: Sequence[str], end: Sequence[str], logged: str | None
+) -> Iterator[_Known]:
     """What CANN's code and the loss of a peer say; nobody is lost if its own log has the cause."""
-    order = (0, -_CODE_WEIGHT, 0) if raised else (1, 0, 0)
-    lines = (*raised, *words.lines)
     if words.code is not None and words.code in CAUSES:
-        shows = (line for line in lines if spoken_code((line,)) == words.code)
-        yield _Known(CAUSES[words.code], order, next(shows, ""))
+        shows = partial(_shows_code, code=words.code)
+        yield _said(CAUSES[words.code], shows, words, raised, end)
     lost = None if words.is_own or is_cause(words.code) or is_cause(logged) else words.loss
     if lost is not None and lost.id in CAUSES:
-        shows = (line for line in lines if loss((line,)) is not None)
-        yield _Known(CAUSES[lost.id], order, next(shows, ""))
+        yield _said(CAUSES[lost.id], _shows_loss, words, raised, end)
+
+
+def _shows_code(line: str, code: str) -> bool:
+    return spoken_code((line,)) == code
+
+
+def _shows_loss(line: str) -> bool:
+    return loss((line,)) is not None
+
+
+def _said(
+    row: CauseRow,
+    shows: Callable[[str], bool],
+    words: LastWords,
+    raised: Sequence[str],
+    end: Sequence[str],
+) -> _Known:
+    """In an output it stands where it was said last, so that what is nearer to the end counts."""
+    line = next(filter(shows, (*raised, *words.lines)), "")
+    if raised:
+        return _Known(row, (0, -_CODE_WEIGHT, 0), line)
+    at = next((at for at in reversed(range(len(end))) if shows(end[at])), 0)
+    return _Known(row, (1, -at, -_CODE_WEIGHT), line)
 
 
 def _first(found: Sequence[_Known]) -> _Known:

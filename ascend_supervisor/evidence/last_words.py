@@ -12,6 +12,7 @@ from ascend_supervisor.evidence.cann_codes import is_inner, spoken_code
 from ascend_supervisor.evidence.communication import Loss, loss
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in
 from ascend_supervisor.evidence.speakers import Line, by_speaker, lines_of, without_warnings
+from ascend_supervisor.evidence.survived import since_training
 from ascend_supervisor.outcome import Failure
 
 
@@ -105,11 +106,17 @@ def _spoken(failure: Failure) -> list[_Spoken]:
     """What each writer has said; where the rank is known, what others have marked is left out."""
     lines = lines_of(failure.last_lines)
     if failure.rank is not None and not failure.is_shared:
-        return [_heard(tuple(line for line in lines if line.rank in {None, failure.rank}))]
-    return [_heard(each) for each in by_speaker(lines)] or [_heard(())]
+        own = tuple(line for line in lines if line.rank in {None, failure.rank})
+        return [_heard(since_training(own))]
+    return [_heard(_since_training_of(each)) for each in by_speaker(lines)] or [_heard(())]
 
 
-def _heard(lines: tuple[Line, ...]) -> _Spoken:
+def _since_training_of(lines: Sequence[Line]) -> Sequence[Line]:
+    """Without a mark, the steps may be those of a rank that has not failed."""
+    return lines if lines[0].rank is None else since_training(lines)
+
+
+def _heard(lines: Sequence[Line]) -> _Spoken:
     raised, asides = raised_by(lines)
     return _Spoken(
         lines[0].rank if lines else None,

@@ -127,11 +127,16 @@ HANDLED = (
 )
 
 
-def test_an_exception_that_was_handled_long_before_blames_nobody():
-    source = f"{HANDLED}for step in range(50): print('step', step, 'loss', 2.5)\nsys.exit(1)"
-    told = failure(output(source, 1))
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("'step', n, 'loss', 2.5", "its last line is: step 49 loss 2.5"), ("n", "KeyError: 'gone'")],
+    ids=["steps", "lines"],
+)
+def test_an_exception_that_was_handled_long_before_blames_nobody(line, said):
+    """It is quoted where nothing shows that the training went on after it."""
+    told = failure(output(f"{HANDLED}for n in range(50): print({line})\nsys.exit(1)", 1))
     assert blame(told) is Blame.UNKNOWN
-    assert explained(told).said == "KeyError: 'gone'"
+    assert explained(told).said == said
 
 
 def test_an_exception_that_a_framework_prints_at_the_end_is_the_ranks_own():
