@@ -51,6 +51,7 @@ class KeptAccount(Struct, frozen=True):
     ``account`` are seconds by category, to the millisecond: their sum is the whole time.
     ``percent_training`` is None while no step was seen. ``best_step`` is the furthest one, in the
     epoch ``best_epoch`` if steps are counted within epochs; None if epochs have no names, too.
+    ``pauses`` were seen between steps, of which the longest tells how long a step may take.
     """
 
     account: Mapping[str, Lasting]
@@ -59,6 +60,8 @@ class KeptAccount(Struct, frozen=True):
     best_epoch: StepNumber = 0
     generations: StepNumber = 0
     hangs: StepNumber = 0
+    pauses: StepNumber = 0
+    longest_pause_seconds: Lasting = 0.0
 
     def after(self, seconds: float, category: Category) -> KeptAccount:
         """The same, when further ``seconds`` have passed."""

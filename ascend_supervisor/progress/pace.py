@@ -8,7 +8,7 @@ from statistics import median
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.progress.account import EPOCH
+from ascend_supervisor.progress.account import EPOCH, KeptAccount
 
 SHOWN = 20
 """The seconds per step that people see are the median of so many samples."""
@@ -113,6 +113,11 @@ class StepTimes(Struct, frozen=True):
         """A generation begins: the time until its first step is no pause."""
         return replace(self, last=None, sample_from=None, in_generation=0)
 
+    def kept_in(self, account: KeptAccount) -> KeptAccount:
+        """``account`` with what a later start needs to judge stalls as this one does."""
+        longest = round(self.longest, 3)
+        return replace(account, pauses=self.pauses, longest_pause_seconds=longest)
+
     def gave_up(self, silent: float) -> StepTimes:
         """The generation is ended because it was silent for so many seconds.
 
@@ -122,6 +127,13 @@ class StepTimes(Struct, frozen=True):
         if self.last is None:
             return self
         return replace(self, patience=2 * silent, patient_until=self.last.step)
+
+
+def learnt(earlier: KeptAccount | None) -> StepTimes:
+    """What earlier starts have learnt; how long a step takes is measured anew."""
+    if earlier is None:
+        return StepTimes()
+    return StepTimes(pauses=earlier.pauses, longest=earlier.longest_pause_seconds)
 
 
 def slow_rank(seconds_per_step: Mapping[int, float]) -> Slow | None:

@@ -72,6 +72,8 @@ class ProgressStatus(Struct, frozen=True, kw_only=True):
     best_epoch: StepNumber
     generations: StepNumber
     hangs: StepNumber
+    pauses: StepNumber = 0
+    longest_pause_seconds: Lasting = 0.0
 
     @property
     def kept(self) -> KeptAccount:
@@ -83,6 +85,8 @@ class ProgressStatus(Struct, frozen=True, kw_only=True):
             self.best_epoch,
             self.generations,
             self.hangs,
+            self.pauses,
+            self.longest_pause_seconds,
         )
 
 
@@ -125,6 +129,8 @@ def status_of(
         best_epoch=account.best_epoch,
         generations=account.generations,
         hangs=account.hangs,
+        pauses=account.pauses,
+        longest_pause_seconds=account.longest_pause_seconds,
     )
     if known is None:
         return status

@@ -15,7 +15,7 @@ from ascend_supervisor.events.training import CheckpointSaved, TrainingResumed
 from ascend_supervisor.outcome import Reached
 from ascend_supervisor.progress.account import Account, KeptAccount, Position, beginning
 from ascend_supervisor.progress.generation_steps import GenerationSteps
-from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS, StepTimes
+from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS, StepTimes, learnt
 from ascend_supervisor.progress.progress import (
     KnownProgress,
     ProgressStatus,
@@ -39,7 +39,7 @@ class TrainingRecord:
     def __init__(self, interval: float, now: float, earlier: KeptAccount | None = None) -> None:
         self._interval = interval
         self._account: Account = beginning(now, earlier)
-        self._times = StepTimes()
+        self._times = learnt(earlier)
         self._progress: KnownProgress | None = None
         self._generation: GenerationSteps | None = None
         self._best: Position | None = self._account.best
@@ -69,7 +69,7 @@ class TrainingRecord:
     def go_on(self, account: KeptAccount, now: float) -> None:
         """Go on with the account of the job, if it has more generations than are known here."""
         if account.generations > self._account.generations:
-            self._account = beginning(now, account)
+            self._account, self._times = beginning(now, account), learnt(account)
             self._best = self._account.best
 
     def wait(self, now: float) -> None:
@@ -287,11 +287,11 @@ class TrainingRecord:
 
     def account(self, now: float) -> KeptAccount:
         """The account of the time up to ``now``."""
-        return self._account.kept(now)
+        return self._times.kept_in(self._account.kept(now))
 
     def status(self, now: float, day: datetime) -> ProgressStatus | None:
         """What is known ``now``, at this time of ``day`` (UTC); None before any step."""
-        known, account = self._progress, self._account.kept(now)
+        known, account = self._progress, self.account(now)
         if known is None and account.percent_training is None:
             return None
         return status_of(known, account, now, day)

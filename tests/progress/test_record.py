@@ -332,3 +332,27 @@ def test_steps_are_lost_from_where_the_next_generation_really_went_on():
     (started,) = told(job, range(41, 61), 170.0)
     assert isinstance(started, TrainingStarted)
     assert started.steps_lost is None
+
+
+def test_a_later_start_in_the_same_place_judges_stalls_by_the_pauses_of_the_earlier_ones():
+    job = record()
+    told(job, range(1, 16), 10.0, pause=40.0)
+    written = msgspec.json.encode(job.status(600.0, DAY))
+    later = TrainingRecord(60.0, 0.0, msgspec.json.decode(written, type=ProgressStatus).kept)
+    later.begin(0, 5.0)
+    told(later, [10], 9.0)
+    assert later.limit(told_here=True) == 200.0
+    assert later.longest_pause == 40.0
+    known = later.status(10.0, DAY)
+    assert known is not None
+    assert (known.pauses, known.longest_pause_seconds, known.seconds_per_step) == (14, 40.0, None)
+
+
+def test_a_server_that_joins_later_judges_stalls_by_the_pauses_of_the_job():
+    old = record()
+    told(old, range(1, 16), 10.0, pause=40.0)
+    new = TrainingRecord(60.0, 0.0)
+    new.go_on(old.account(600.0), 1.0)
+    new.begin(1, 5.0)
+    told(new, [16], 9.0)
+    assert new.limit(told_here=True) == 200.0
