@@ -280,12 +280,6 @@ async def test_of_many_servers_one_with_another_version_is_refused_before_a_rank
     assert all(not stage.generations for stage in stages)
 
 
-async def test_of_few_servers_versions_may_differ(etcd):
-    servers = Servers(etcd, RestartBudget(4), versions=("1.0", "1.0", "1.1"))
-    ends = await supervised(servers.play([(finish, finish, finish)]))
-    assert {end.exit_code for end in ends.values()} == {0}
-
-
 async def test_servers_wait_for_an_etcd_that_starts_late(etcd):
     etcd.kill()
     servers = Servers(etcd, RestartBudget(0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,23 @@ def summary_of(files: Mapping[str, bytes]) -> dict[str, Any]:
 
 def results(summary: Mapping[str, Any]) -> dict[str, str]:
     return {one["step"]: one["result"] for one in summary["steps"]}
+
+
+def every_step_is_made(root: Path, with_what: str, kind: str, package: str) -> None:
+    """With the framework that this Python has; no NPU is here."""
+    tried = Tried(root, sys.executable)
+    said = f"no NPU here: ran with {with_what}; nothing here says anything about NPUs\n"
+    assert tried.line() == said
+    code, out, err = tried.ended(3 * TRIAL_SECONDS)
+    assert (code, err) == (0, ""), out
+    files = tried.files
+    summary = summary_of(files)
+    assert summary["setting"]["kind"] == kind
+    assert set(summary["setting"]["versions"]) >= {"python", package}
+    found = results(summary)
+    warm = next(one for one in summary["steps"] if one["step"] == "warm restart")
+    if found.pop("warm restart") != "ok":  # standbys give way to whatever else runs here
+        assert "imports at the lowest priority, and the CPUs are busy" in warm["sentence"]
+    assert set(found.values()) == {"ok"}
+    log = files["steps/start/log/job-proc-rank-1-device-1.txt"]
+    assert b"all-reduce 1: 2 ranks add up to 3\n" in log

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from platform import node
+from typing import Any
 
 import pytest
 
-from ascend_supervisor.coordination.peers.meeting import machine_told
+from ascend_supervisor.coordination.peers.meeting import PeersMeeting, machine_told, settings_of
+from ascend_supervisor.etcd.client import Etcd
+from ascend_supervisor.outcome import Patience
 from ascend_supervisor.program.coordination import in_common
+from ascend_supervisor.restart_policy import RestartBudget
 from tests.job_settings import of_command_line
 
 OPTIONS = ("--peers=http://a:1", "--peers-job=j")
@@ -85,3 +91,21 @@ def test_of_once_any_command_may_differ_and_of_all_the_port_of_rank_0_may_not():
 )
 def test_a_machine_is_its_node_and_never_the_pod(environ, expected):
     assert machine_told(environ) == expected
+
+
+def nowhere() -> AbstractAsyncContextManager[Etcd]:
+    raise AssertionError("nobody meets here")
+
+
+def settings_told(servers: int, **more: Any) -> str:
+    fixed = ("job", Path("state"), "restarts=3", RestartBudget(3), Patience(0.0, 1.0))
+    meeting = PeersMeeting(nowhere, *fixed, 10.0, 30.0, 60.0, version="1.2", **more)
+    return settings_of(meeting, servers)
+
+
+def test_many_servers_must_have_the_same_version_of_this_program():
+    assert settings_told(65) == "restarts=3 ascend-supervisor=1.2"
+
+
+def test_few_servers_need_not_and_where_a_table_may_bring_more_it_is_not_asked_for():
+    assert settings_told(64) == settings_told(65, may_move=True) == "restarts=3"
