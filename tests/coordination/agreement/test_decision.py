@@ -26,6 +26,7 @@ from ascend_supervisor.coordination.agreement.records import (
     PhaseMark,
     Record,
     Seat,
+    Spare,
     decode,
     encode,
     lease_of,
@@ -274,11 +275,15 @@ def test_whoever_exits_at_the_end_takes_its_keys_along():
 
 def test_a_given_index_that_is_held_is_waited_for_and_its_holder_is_named():
     newcomer = replace(RULES, own=Self("X", "x", index=1))
-    found = act(view(GATHER), rules=newcomer)
+    waits = act(view(GATHER), rules=newcomer)
+    assert isinstance(waits, RecordChange)
+    assert list(put_by(waits)) == ["spare/X"]
+    told = Spare("X", index=1)
+    found = act(view(GATHER, spare__X=told), rules=newcomer)
     assert isinstance(found, WaitUntil)
     held = "the place of server 1 is held by another supervisor, on"
     assert found.reason == f"{held} the place b"
-    named = view(GATHER, server__1=Member("job", "B", "b", host="node-b"))
+    named = view(GATHER, server__1=Member("job", "B", "b", host="node-b"), spare__X=told)
     assert getattr(act(named, rules=newcomer), "reason", "") == f"{held} node-b"
     free = without(view(GATHER), "server/1", "alive/1")
     taken = act(free, rules=newcomer)

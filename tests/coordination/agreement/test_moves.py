@@ -8,7 +8,7 @@ from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Forget, RecordChange, WaitUntil
 from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.memory import carried_out, remember
-from ascend_supervisor.coordination.agreement.records import Member, PhaseMark, decode
+from ascend_supervisor.coordination.agreement.records import Member, PhaseMark, Spare, decode
 from ascend_supervisor.coordination.agreement.situation import Clocks, JobRules, Self
 from ascend_supervisor.coordination.agreement.view import View, view_of
 from tests.coordination.agreement.store import Item, Store, deleted_by, put_by, transacted
@@ -49,7 +49,8 @@ def test_it_leaves_its_index_once_its_ranks_are_gone():
 
 
 def test_it_waits_for_the_other_index_as_long_as_another_holds_it():
-    free = view(GATHER, server__0=Member("job", "A", "a", has_left=True))
+    left = Member("job", "A", "a", has_left=True)
+    free = view(GATHER, server__0=left, spare__A=Spare("A", index=1))
     assert isinstance(act(without(free, "alive/0"), rules=MOVED), WaitUntil)
 
 
