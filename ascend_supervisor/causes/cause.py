@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-Layer = Literal["user", "framework", "cann", "device", "host", "network", "cluster"]
+Layer = Literal["user", "framework", "cann", "device", "host", "network", "cluster", "unknown"]
 """Who can act: the author of the script, its data and settings, of the framework, and so on.
 
-``host`` is the server with its container, ``cluster`` another rank or what schedules them.
+``host`` is the server with its container, ``cluster`` another rank or what schedules them. No row
+is ``unknown``: an exception is whose type alone says nothing, raised inside an installed package.
 """
 
 Where = Literal["exception", "output", "plog"]
@@ -50,7 +51,8 @@ class CauseRow(Struct, frozen=True, forbid_unknown_fields=True):
     """A kind of failure: what happened, what to do, and how it is recognized.
 
     CANN's codes are ids: who prints one needs no other ``signs``. ``leads_to`` are the ids of what
-    follows from it. ``faults`` are its names in the diagnosis of MindCluster (ascend-fd).
+    follows from it. ``faults`` are its names in the diagnosis of MindCluster (ascend-fd). It
+    ``is_bare`` if only the type of an exception tells it: its file shows whose it is.
     """
 
     id: Id
@@ -63,3 +65,4 @@ class CauseRow(Struct, frozen=True, forbid_unknown_fields=True):
     signs: tuple[Sign, ...] = ()
     leads_to: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    is_bare: bool = False

@@ -65,6 +65,7 @@ _REPORT = re.compile(
     r"|(?:Base)?ExceptionGroup|_?RemoteTraceback|RayTaskError|RemoteError"
 )
 """What a launcher or a group raises because something of its own has failed."""
+_INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/")
 _REFUSAL = re.compile(
     r"(?:.*/)?python[\d.]*: "
     r"(?:can't (?:open file|find '__main__')|No module named|Error while finding)"
@@ -116,6 +117,11 @@ def refused_script(lines: Sequence[str]) -> str | None:
     """
     last = next((line for line in reversed(lines) if line.strip()), "")
     return last if _REFUSAL.match(last) else None
+
+
+def is_installed(place: str) -> bool:
+    """Whether this file is of a package that was installed, and not of the script."""
+    return _INSTALLED.search(place) is not None
 
 
 def _told(chain: Chain, *, is_aside: bool) -> Raised | None:

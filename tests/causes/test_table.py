@@ -60,6 +60,20 @@ def test_a_row_says_what_happened_and_what_to_do_in_two_languages(row):
     assert not {one for one in row.leads_to if one not in CAUSES}
 
 
+def test_a_row_that_only_the_type_of_an_exception_tells_says_no_more():
+    """Who raised it decides whose it is: the script, or a package that it calls."""
+    assert not [row.id for row in CAUSES.values() if row.layer == "unknown"]
+    bare = [row for row in CAUSES.values() if row.is_bare]
+    assert {"key-missing", "wrong-type", "refused-value", "assertion-failed"} <= {
+        row.id for row in bare
+    }
+    for row in bare:
+        assert row.layer == "user"
+        assert "script" not in row.text
+        assert "脚本" not in row.text_zh
+        assert all(sign.where == "exception" for sign in row.signs)
+
+
 def test_no_cause_follows_from_itself():
     assert [one for one in CAUSES if one in consequences([one])] == []
 

@@ -154,3 +154,31 @@ def test_a_lost_peer_comes_after_the_cause_in_the_ranks_own_plog():
 def test_of_what_a_rank_has_started_itself_the_worker_is_named():
     one = failure(*raising("ValueError: bad"), worker=Worker(1, ExitStatus(1)), is_shared=True)
     assert told(replace(one, rank=None, name="the command")).rank == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "layer"),
+    [
+        ("/code/model.py", "user"),
+        ("/usr/lib/python3/dist-packages/yaml/reader.py", "unknown"),
+        ("/opt/venv/lib/python3.11/site-packages/transformers/trainer.py", "unknown"),
+        ("/usr/lib/python3.11/json/decoder.py", "user"),
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    ["AssertionError", "AssertionError: tp must divide heads", "KeyError: 'a'", "ValueError: b",
+     "IndexError: list index out of range", "TypeError: f() takes 1 positional argument"],
+)  # fmt: skip
+def test_an_exception_that_only_its_type_tells_is_whose_file_raised_it(line, file, layer):
+    """The words blame nobody: a package may be wrong, or what the script gave it."""
+    begin, script, raised = raising(line)
+    found = told(failure(begin, script, f'  File "{file}", line 7, in work', raised))
+    assert found.layer == layer
+    assert "script" not in found.text
+
+
+def test_an_exception_whose_words_tell_its_cause_is_the_same_wherever_it_was_raised():
+    place = '  File "/v/lib/python3.11/site-packages/torch/serialization.py", line 7, in save'
+    begin, script, raised = raising("OSError: [Errno 28] No space left on device")
+    assert told(failure(begin, script, place, raised)).layer == "host"

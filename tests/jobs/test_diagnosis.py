@@ -94,6 +94,6 @@ def test_a_cause_that_nobody_knows_is_refused(supervised):
     job = failing(supervised, "--no-restart-on-cause", "usr")
     assert job.process.returncode == 64
     assert (
-        "expected layers (user, framework, cann, device, host, network, cluster) or ids"
+        "expected layers (user, framework, cann, device, host, network, cluster, unknown) or ids"
         in (job.wait_for("supervisor.exited")["msg"])
     )

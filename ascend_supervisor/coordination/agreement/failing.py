@@ -16,8 +16,9 @@ from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.outcome import Crashed, Failure, Outcome
 from ascend_supervisor.untrusted_text import clipped, printable
 
-NOT_THE_SERVERS = frozenset({"user", "framework", "cluster"})
-"""Layers of causes that would fail in the same way on any other server."""
+NOT_THE_SERVERS = frozenset({"user", "framework", "cluster", "unknown"})
+"""Layers of causes that would fail in the same way on any other server: all exceptions of Python
+among them."""
 MOST_OF_REASON = 120
 
 
