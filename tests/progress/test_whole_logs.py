@@ -7,9 +7,11 @@ from random import Random
 
 import pytest
 
+from ascend_supervisor.events.training import TrainingStarted
 from ascend_supervisor.progress.reader import Reader
 from ascend_supervisor.progress.reading import Reading
-from tests.progress.logs import FRAMEWORKS, Log
+from ascend_supervisor.progress.record import TrainingRecord
+from tests.progress.logs import CRASH, FRAMEWORKS, Log
 
 UNSURE = 3
 """With so many steps a bar is believed that may count anything; its first is told with it then."""
@@ -58,3 +60,25 @@ def test_it_is_the_same_however_the_bytes_are_cut(framework: Callable[[Log], Non
         readings += reader.read(data[at : at + size], 0)
         at += size
     assert [*readings, *reader.end(0)] == expected
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.__name__)
+def test_each_generation_starts_once_and_only_what_a_crash_cost_is_trained_again(framework):
+    """Bars of evaluations and data beside the lines of a framework are no other count."""
+    job = TrainingRecord(60.0, 0.0)
+    job.begin(0, 0.0)
+    reader, starts = Reader(), []
+    records = [record for record, _ in log_of(framework).records]
+    crash = records.index(CRASH[-1].encode())
+    for at, record in enumerate(records):
+        if at == crash:
+            job.stop(at, hung=False)
+            assert job.end(at).step
+            job.begin(1, at)
+            reader = Reader()
+        told = job.take(reader.read(record, at), 0)
+        starts += [one.generation for one in told if isinstance(one, TrainingStarted)]
+    assert starts == [0, 1]
+    assert not job.end(len(records)).is_stuck
+    account = job.account(len(records)).account
+    assert 0 < account["trained_again"] < account["training"]
