@@ -59,7 +59,7 @@ class Case(Struct, frozen=True):
     """A failure: what a person knows of it, and the lines that the rank has written."""
 
     name: str
-    is_unseen: bool
+    group: str
     header: Header
     lines: tuple[str, ...]
 
@@ -128,13 +128,13 @@ def _is_wrong(one: Verdict) -> bool:
 def _case(path: Path) -> Case:
     header, _, output = path.read_text(encoding="utf-8").partition("\n+++\n")
     told = msgspec.toml.decode(header, type=Header)
-    return Case(path.stem, path.parent.name == "unseen", told, tuple(output.splitlines()))
+    return Case(path.stem, path.parent.name, told, tuple(output.splitlines()))
 
 
 def _main() -> None:
     judged = [(case, verdict(case)) for case in cases()]
-    for title, is_unseen in (("seen", False), ("unseen", True)):
-        group = (one for case, one in judged if case.is_unseen is is_unseen)
+    for title in sorted({case.group for case, _ in judged}):
+        group = (one for case, one in judged if case.group == title)
         sys.stdout.write(f"{title}: {counts(group)}\n")
     sys.stdout.write(
         "Rows: what it is. Columns: the layer that is told; (n): n of these are wrong.\n"
@@ -171,7 +171,7 @@ def _table_line(title: str, cells: Iterable[str]) -> str:
 def _print_seen() -> None:
     """Each failure that may be looked at, and what is told of it."""
     for case in cases():
-        if not case.is_unseen:
+        if case.group != "unseen":
             one = verdict(case)
             told = one.diagnosis and f"{one.diagnosis.id}: {one.diagnosis.told('en')}"
             mark = "right" if one.right else "WRONG" if told else "none"
