@@ -20,15 +20,16 @@ PERSONAL = re.compile(
 )
 CONTRADICTED = {
     "aws-do-eks-69": "it looks for another rank; the cause is a setting of this server",
+    "vllm-ascend-1955": "its last words are of links that timed out; the cause is a port that is taken",
 }
 """Failures whose cause the program looks for in the wrong place. Each is a defect (issue 30)."""
 FLOORS = {
     "seen": {"blames": 24, "names": 52, "right": 69, "of": 69},
     "unseen": {"blames": 11, "names": 25, "right": 33, "of": 34},
+    "second": {"blames": 27, "names": 39, "right": 48, "of": 48},
 }
-"""How many failures the program knew when this was written, of the seen and of the unseen. They may
-only rise."""
-MOST_WRONG = {"seen": 0, "unseen": 0}
+"""How many failures the program knew when this was written, by directory. They may only rise."""
+MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0}
 """How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 
 
