@@ -20,23 +20,25 @@ PERSONAL = re.compile(
 )
 CONTRADICTED = {
     "aws-do-eks-69": "it looks for another rank; the cause is a setting of this server",
-    "vllm-ascend-1955": "its last words are of links that timed out; the cause is a port that is taken",
+    "vllm-ascend-1955": "its last words are of links that timed out; the cause is a taken port",
 }
 """Failures whose cause the program looks for in the wrong place. Each is a defect (issue 30)."""
 FLOORS = {
     "seen": {"blames": 24, "names": 52, "right": 69, "of": 69},
     "unseen": {"blames": 11, "names": 25, "right": 33, "of": 34},
     "second": {"blames": 27, "names": 39, "right": 48, "of": 48},
+    "third": {"blames": 14, "names": 20, "right": 11, "of": 20},
 }
 """How many failures the program knew when this was written, by directory. They may only rise."""
-MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0}
+MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0, "third": 6}
 """How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_failure_is_told_as_its_readme_asks(case):
     assert NAME.fullmatch(case.name)
-    assert case.group not in {"seen", "unseen"} or (case.group == "unseen") is belongs_unseen(case.name)
+    if case.group in {"seen", "unseen"}:
+        assert (case.group == "unseen") is belongs_unseen(case.name)
     assert 1 <= len(case.lines) <= MOST_LINES
     assert any(case.header.line in line for line in case.lines)
     assert [line for line in case.lines if PERSONAL.search(line)] == []
