@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 
 import pytest
+from msgspec.structs import replace
 
-from ascend_supervisor.causes.scan import matches
+from ascend_supervisor.causes.cause import CauseRow, Sign
+from ascend_supervisor.causes.scan import Match, matches
 from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.evidence.diagnosed import MOST_ERRORS, diagnosis_of
 from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.causes.healthy import grown, healthy_logs
 
 ROWS = tuple(CAUSES.values())
+SIGNS = [(row, sign) for row in ROWS for sign in row.signs]
 PARTS = [sign.seen.removeprefix("^").split("*") for row in ROWS for sign in row.signs]
 LONGEST = [max(parts, key=len) for parts in PARTS]
 REVERSED = [part for parts in PARTS for part in reversed(parts) if part]
+LETTERS = sorted({letter for parts in LONGEST for letter in parts})
 HEALTHY = healthy_logs()["torch"]
 MEGABYTE = 1_000_000
 SEARCHED = 64 * 1024
 MOST_SECONDS = 0.05
+SLOW_SECONDS = 1.0
+"""Ten times what the slowest costs; more than linear time would be hours."""
+LONG = 200_000
 
 
 def filled(parts: Iterable[str]) -> list[str]:
@@ -36,10 +44,20 @@ def filled(parts: Iterable[str]) -> list[str]:
     return lines
 
 
-def cost(act: Callable[[], object]) -> float:
+def nearly(sign: Sign) -> list[str]:
+    """A long line that has the beginning of the sign all over."""
+    part = max(sign.seen.removeprefix("^").split("*"), key=len)[:-1]
+    return [part * (LONG // len(part))]
+
+
+def found_in(row: CauseRow, sign: Sign, lines: Sequence[str]) -> list[Match]:
+    return list(matches(lines, sign.where, [replace(row, signs=(sign,))]))
+
+
+def cost(act: Callable[[], object], times: int = 5) -> float:
     """CPU seconds, the least of several: others use this machine as well."""
     seconds = []
-    for _ in range(5):
+    for _ in range(times):
         began = time.process_time()
         act()
         seconds.append(time.process_time() - began)
@@ -64,6 +82,22 @@ HOSTILE: Mapping[str, Callable[[], list[str]]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_megabyte_costs_much_more_than_one_of_a_healthy_log(name: str):
     assert scanned(HOSTILE[name]()) < 6 * scanned(grown(HEALTHY, MEGABYTE))
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_a_megabyte_of_one_character_costs_no_more_than_others(letter: str):
+    lines = [letter * MEGABYTE]
+    assert cost(lambda: list(matches(lines, "exception", ROWS)), times=1) < SLOW_SECONDS
+
+
+def test_no_sign_alone_costs_more_than_linear_time():
+    """In a line that is nearly the sign all over: its longest part without the last character."""
+    slow = [
+        (row.id, sign.seen)
+        for row, sign in SIGNS
+        if cost(partial(found_in, row, sign, nearly(sign)), times=1) > SLOW_SECONDS
+    ]
+    assert slow == []
 
 
 @pytest.mark.parametrize("status", [1, 3])

@@ -41,6 +41,13 @@ def test_who_ends_after_healthy_lines_has_no_cause(name: str, status: int):
     assert diagnosis_of(failure, LOGS["ascend"]) is None
 
 
+def test_the_logs_are_hundreds_of_real_lines():
+    """A few lines again and again would show little."""
+    lines = {line for log in LOGS.values() for line in log}
+    assert len(lines) > 1000
+    assert len(LOGS["mindspore"]) > 500
+
+
 def test_the_same_scan_finds_what_failures_print():
     seen = [case.lines for case in cases() if case.group != "unseen"]
     assert len(list(filter(signs, seen))) > len(seen) / 4
