@@ -45,7 +45,7 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path, kind):
     with pytest.raises(OSError, match="it is"):
         content(Disks(), path)
     bound.close()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away needs root")

@@ -344,13 +344,13 @@ STUBBORN = (
 
 
 def test_9_stubborn_ranks_share_one_grace_period(supervised):
-    job = supervised("--standalone", "6", "--grace", "1", *python(STUBBORN))
+    job = supervised("--standalone", "6", "--grace", "4", *python(STUBBORN))
     for rank in range(6):
         job.wait_for("output", rank=rank)
     began = time.monotonic()
     job.send(signal.SIGTERM)
     assert job.end() == 143
-    assert 1 <= time.monotonic() - began < 4
+    assert 4 <= time.monotonic() - began < 20  # six in a row are 24
     assert {event["signal"] for event in job.all("process.exited")} == {"SIGKILL"}
 
 

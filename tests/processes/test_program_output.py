@@ -40,9 +40,9 @@ def test_a_program_that_hangs_is_killed_with_what_it_started(tmp_path):
     pids = tmp_path / "pids"
     script = f"trap '' TERM; sleep 600 & echo $$ $! > {pids}; echo begun; wait; sleep 600"
     began = time.monotonic()
-    said = output_of(("sh", "-c", script), 1, 1000)
-    assert time.monotonic() - began < 10
-    trouble = "it was killed: it has not ended within 1 s"
+    said = output_of(("sh", "-c", script), 3, 1000)
+    assert time.monotonic() - began < 30
+    trouble = "it was killed: it has not ended within 3 s"
     assert said == ProgramOutput(b"begun\n", trouble, is_late=True)
     left = [Path("/proc", pid) for pid in pids.read_text().split()]
     wait_until(lambda: not any(map(_runs, left)))
@@ -56,13 +56,10 @@ def _runs(process: Path) -> bool:
 
 
 def test_a_daemon_that_holds_the_output_is_not_waited_for():
-    source = (
-        "import os, time\nprint('here', flush=True)\nif not os.fork(): os.setsid(); time.sleep(4)"
-    )
     began = time.monotonic()
-    said = output_of(python(source), 1, 1000)
+    said = output_of(("sh", "-c", "echo here; setsid sleep 40 & exit 0"), 3, 1000)
     assert (said.text, said.is_late) == (b"here\n", True)
-    assert time.monotonic() - began < 3.5
+    assert time.monotonic() - began < 30
 
 
 def test_a_program_that_prints_for_ever_is_cut():

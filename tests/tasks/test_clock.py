@@ -190,5 +190,5 @@ def test_who_waits_for_a_whole_second_wakes_up_together():
 
 
 async def test_a_moment_that_has_passed_is_not_waited_for():
-    with anyio.fail_after(1):
+    with anyio.fail_after(30):
         await MonotonicClock().sleep(-60)
