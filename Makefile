@@ -147,8 +147,8 @@ terminals: environment ## docs/pictures/terminal-*.svg, from real runs in a real
 			mv .terminal.svg docs/pictures/terminal-$$name.svg || { rm -f .terminal.svg; exit 1; }; \
 	done
 
-house: ## every file of the package, room by room, with its first sentence; figures
-	@python3 scripts/house
+house: environment ## every file of the package, room by room, with its first sentence; figures
+	@$(PYTHON) scripts/house
 
 wheel: environment ## dist/: the wheel, and the source distribution
 	@$(PYTHON) -m build --outdir dist .
