@@ -6,12 +6,14 @@ Nothing in it is trusted: what is not as expected is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 from msgspec import Struct, field
 
+from ascend_supervisor.report.last_job import JobChanges
 from ascend_supervisor.report.told import moment
 
 MOST_LOOKS = 10
@@ -23,6 +25,7 @@ _WANTED = (
     b'"stacks.taken"',
     b'"rank_table.ready"',
     b'"supervisor.started"',
+    b'"supervisor.exited"',
 )
 
 
@@ -72,20 +75,26 @@ class Story(Struct):
 
 
 def story_of(pieces: Iterable[bytes]) -> Story:
-    """What event logs tell, from their bytes in the order of time; half a line is no event."""
-    story, rest = Story(), b""
+    """What event logs tell of their last job, from their bytes in the order of time.
+
+    Half a line is no event.
+    """
+    story, changes, rest = Story(), JobChanges(), b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             if any(name in line for name in _WANTED):
-                _hear_line(story, line)
+                event = _event(line)
+                if changes.begins_with(event):
+                    story = Story()
+                story.hear(event)
     return story
 
 
-def _hear_line(story: Story, line: bytes) -> None:
-    try:
+def _event(line: bytes) -> dict[str, Any]:
+    """Empty for a line that is no event."""
+    with suppress(orjson.JSONDecodeError):
         event = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return
-    if isinstance(event, dict):
-        story.hear(event)
+        if isinstance(event, dict):
+            return event
+    return {}

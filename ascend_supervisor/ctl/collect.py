@@ -232,7 +232,7 @@ def _add_report(collector: Collector, events: Path) -> None:
     """Take the story of the job as text, which is all that many a reader needs."""
     files = [path for path in event_files(events) if path.is_file()]
     try:
-        story = collector.disks.ask(events.parent, partial(text, files, "en"))
+        story = collector.disks.ask(events.parent, partial(text, files, "en", last_job=True))
     except (OSError, Refusal) as error:
         collector.leave_out("the report", str(error))
     else:

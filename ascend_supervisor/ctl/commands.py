@@ -193,7 +193,8 @@ def _trace(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.event_files import beside, trace_document  # noqa: PLC0415
 
     named = [Path(file) for file in arguments.files]
-    _put(trace_document(named or beside(_state(arguments, environ))), arguments.output, out)
+    files = named or beside(_state(arguments, environ))
+    _put(trace_document(files, last_job=not named), arguments.output, out)
     return 0
 
 
@@ -202,9 +203,11 @@ def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.event_files import beside  # noqa: PLC0415
     from ascend_supervisor.ctl.reports import html, text  # noqa: PLC0415
 
-    files = [Path(file) for file in arguments.files] or beside(_state(arguments, environ))
+    named = [Path(file) for file in arguments.files]
+    files = named or beside(_state(arguments, environ))
     made = text if arguments.text else html
-    _put(made(files, language_of(arguments.language, environ)), arguments.output, out)
+    document = made(files, language_of(arguments.language, environ), last_job=not named)
+    _put(document, arguments.output, out)
     return 0
 
 

@@ -13,6 +13,7 @@ from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.trace import trace
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.job_files import events_beside
+from ascend_supervisor.report.last_job import of_last_job
 from ascend_supervisor.report.told import ToldEvent
 from ascend_supervisor.untrusted_text import plain
 
@@ -31,20 +32,24 @@ def beside(state: State) -> list[Path]:
     return found
 
 
-def trace_document(files: Sequence[Path]) -> bytes:
-    """The trace of these event logs as JSON.
+def trace_document(files: Sequence[Path], *, last_job: bool = False) -> bytes:
+    """The trace of these event logs as JSON; of the ``last_job`` in them only, if so wanted.
 
     Raises SettingsRefused for a file that cannot be read, and StateUnknown if no event is in them.
     """
-    shapes = list(trace(events_of(files)))
+    shapes = list(trace(events_of(files, last_job=last_job)))
     if not shapes:
         raise no_event(files)
     return orjson.dumps({"displayTimeUnit": "ms", "traceEvents": shapes}, option=_LINE)
 
 
-def events_of(files: Sequence[Path]) -> Iterator[ToldEvent]:
-    """All events, file by file; raises SettingsRefused for a file that cannot be read."""
-    return chain.from_iterable(map(_events, files))
+def events_of(files: Sequence[Path], *, last_job: bool = False) -> Iterator[ToldEvent]:
+    """All events, file by file, or those of the ``last_job`` in the log of one supervisor.
+
+    Raises SettingsRefused for a file that cannot be read.
+    """
+    events = chain.from_iterable(map(_events, files))
+    return iter(of_last_job(events)) if last_job else events
 
 
 def no_event(files: Sequence[Path]) -> StateUnknown:

@@ -15,8 +15,8 @@ from ascend_supervisor.report.lines import lines
 _EXTRA = ("drawsvg", "jinja2")
 
 
-def html(files: Sequence[Path], language: Language) -> bytes:
-    """One page that loads nothing.
+def html(files: Sequence[Path], language: Language, *, last_job: bool = False) -> bytes:
+    """One page that loads nothing; of the ``last_job`` in the files only, if so wanted.
 
     Raises SettingsRefused for a file that cannot be read and if a package is missing, and
     StateUnknown if no event is in the files.
@@ -31,16 +31,17 @@ def html(files: Sequence[Path], language: Language) -> bytes:
             f"{sys.executable} -m pip install 'drawsvg>=2.4' 'jinja2>=3.1.5'; or give --text, "
             "which needs neither"
         ) from error
-    return page(_job(files), language)
+    return page(_job(files, last_job=last_job), language)
 
 
-def text(files: Sequence[Path], language: Language) -> bytes:
+def text(files: Sequence[Path], language: Language, *, last_job: bool = False) -> bytes:
     """The same as lines; raises as ``html`` does."""
-    return "".join(f"{line}\n" for line in lines(_job(files), language)).encode()
+    told = lines(_job(files, last_job=last_job), language)
+    return "".join(f"{line}\n" for line in told).encode()
 
 
-def _job(files: Sequence[Path]) -> ReportedJob:
-    found = job(events_of(files))
+def _job(files: Sequence[Path], *, last_job: bool) -> ReportedJob:
+    found = job(events_of(files, last_job=last_job))
     if found is None:
         raise no_event(files)
     return found

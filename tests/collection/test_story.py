@@ -15,7 +15,7 @@ def events(*found: object) -> bytes:
 
 
 TOLD = events(
-    {"event": "supervisor.started", "ts": "1970-01-01T00:01:00Z"},
+    {"event": "supervisor.started", "job_id": "a", "ts": "1970-01-01T00:01:00Z"},
     {"event": "rank_table.ready", "path": "t.json", "this_server": "pod-0"},
     {"event": "process.started", "rank": 0, "log": "/l/0"},
     {"event": "process.started", "rank": None, "log": "/l/launcher"},
@@ -24,7 +24,7 @@ TOLD = events(
     {"event": "process.exited", "rank": 1, "first_failure": True},
     {"event": "process.exited", "rank": 3, "first_failure": True},
     {"event": "stacks.taken", "directory": "/s", "files": ["a.txt", "../b", 3]},
-    {"event": "supervisor.started", "ts": "1970-01-01T00:02:00Z"},
+    {"event": "supervisor.started", "job_id": "a", "ts": "1970-01-01T00:02:00Z"},
 )
 
 
@@ -45,3 +45,9 @@ def test_what_is_no_event_is_left_out():
         {"event": "supervisor.started", "ts": "yesterday"},
     )
     assert story_of([b'\xff{"event": "process.started"\n', found, b'{"event": "process']) == Story()
+
+
+def test_it_is_of_the_last_job_in_the_place():
+    another = events({"event": "supervisor.started", "job_id": "b", "ts": "1970-01-01T00:03:00Z"})
+    story = story_of([TOLD, another])
+    assert (story.logs, story.failed, story.looks, story.began) == ({}, [], [], 180.0)

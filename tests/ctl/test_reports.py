@@ -40,6 +40,23 @@ def test_it_is_of_the_job_here_also_after_its_end_the_older_file_first(tmp_path)
     assert "rank 2 on pod-0 stopped first" in ctl("report", "--text", "--state-file", str(state))[1]
 
 
+def test_without_a_file_it_is_of_the_last_job_in_the_place_and_named_files_are_told_whole(tmp_path):
+    state = own_state(tmp_path / "job.json")
+    earlier = [{**one, "job_id": "bert-1"} for one in LOSING]
+    later = [
+        event("supervisor.started", 10_000, job_id="llama-8", version="0.1.0", command=["python"]),
+        event("generation.started", 10_001, generation=0),
+    ]
+    log = written(tmp_path / "job.events.jsonl", [*earlier, *later])
+    told = ctl("report", "--text", "--state-file", str(state)).stdout
+    assert "llama-8" in told
+    assert "bert-1" not in told
+    assert "rank 2" not in told
+    assert "rank 2" in ctl("report", "--text", str(log)).stdout
+    assert "rank 2" not in ctl("trace", "--state-file", str(state)).stdout
+    assert "rank 2" in ctl("trace", str(log)).stdout
+
+
 def test_without_events_it_is_refused_in_a_sentence(tmp_path):
     state = own_state(tmp_path / "job.json")
     assert "job.events.jsonl" in refused(1, "report", "--state-file", str(state))

@@ -1,0 +1,47 @@
+"""The starts of the last job in an event log, by the rule of ``program/earlier_start``; pure.
+
+Later starts go on in the same file, and a later job in the same place does, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ascend_supervisor.job_files import UNNAMED_JOB
+from ascend_supervisor.report.told import ToldEvent
+
+
+class JobChanges(Struct):
+    """Tells, event by event, where another job begins.
+
+    A start belongs to the job before it if that has the same name on the same host and did not
+    succeed. Jobs without a name of their own are not told apart: each start is one.
+    """
+
+    _job: tuple[object, object] | None = None
+    _succeeded: bool = False
+
+    def begins_with(self, event: ToldEvent) -> bool:
+        """Whether ``event`` is the first of a job other than that of the events before it."""
+        name = event.get("event")
+        if name == "supervisor.exited":
+            self._succeeded = event.get("exit_code") == 0
+        if name != "supervisor.started":
+            return False
+        job = (event.get("job_id"), event.get("host"))
+        goes_on = job == self._job and job[0] != UNNAMED_JOB and not self._succeeded
+        self._job, self._succeeded = job, False
+        return not goes_on
+
+
+def of_last_job(events: Iterable[ToldEvent]) -> list[ToldEvent]:
+    """The events of the last job in an event log, in their order."""
+    changes = JobChanges()
+    kept: list[ToldEvent] = []
+    for event in events:
+        if changes.begins_with(event):
+            kept.clear()
+        kept.append(event)
+    return kept
