@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 MASK = "***"
 
-# How a name of a secret ends. The short ones count only as a word of their own: --obs-sk, AK=.
+# How a name of a secret ends; --on-event and --server-check are commands, which may hold one.
+# The short ones count only as a word of their own: --obs-sk, AK=.
 _ENDS = (
     r"(?:pass(?:word|wd|phrase)s?|secrets?|token|credentials?|signature|authorization"
-    r"|notify[_-]url"
+    r"|notify[_-]url|on[_-]event|server[_-]check"
     r"|(?:api|access|secret|private|auth|encryption|account)[_.-]?key(?:[_-]?id)?"
     r"|(?<![a-z0-9])(?:pwd|pass|auth|ak|sk|sig|cookie))"
 )
@@ -61,5 +62,11 @@ def masked_words(words: Sequence[str]) -> tuple[str, ...]:
     kept = []
     for before, word in zip(("", *words), words, strict=False):
         is_secret = _NAMES_THE_NEXT.fullmatch(before) and not word.startswith("-")
-        kept.append(MASK if is_secret else masked(word))
+        kept.append(MASK if is_secret else _masked_word(word))
     return tuple(kept)
+
+
+def _masked_word(word: str) -> str:
+    """A word of its own ends where it ends: a value with spaces in it is masked as a whole."""
+    name, equals, _ = word.partition("=")
+    return f"{name}={MASK}" if equals and _NAMES_THE_NEXT.fullmatch(name) else masked(word)

@@ -90,11 +90,29 @@ FIRING: Mapping[str, Series] = {
     "AscendJobServersLost": {"servers|phase=lost": then(held(0, 60), 1)},
     "AscendJobFiguresStale": FROZEN,
 }
+NO_STEP: Series = dict.fromkeys(
+    ("last_step_timestamp_seconds", "longest_step_pause_seconds", "step", "best_step"), ""
+)
+BEFORE_WHAT_IS_KNOWN: Mapping[str, tuple[str, Series]] = {
+    "no first step, and silent": (
+        "AscendJobDoesNotStart",
+        NO_STEP | {"log_bytes_total|rank=0": held(9), "log_bytes_total|rank=1": held(7)},
+    ),
+    "one step, and no second one": (
+        "AscendJobStandsStill",
+        {
+            "last_step_timestamp_seconds": held(60),
+            "longest_step_pause_seconds": "",
+            "step": held(1),
+            "best_step": held(1),
+        },
+    ),
+}
 QUIET: Mapping[str, Series] = {
     "healthy": {},
-    "no step is ever told": dict.fromkeys(
-        ("last_step_timestamp_seconds", "longest_step_pause_seconds", "step", "best_step"), ""
-    ),
+    "no step is ever told": NO_STEP,
+    "no step is ever told, and one rank writes": NO_STEP
+    | {"log_bytes_total|rank=0": rising(100), "log_bytes_total|rank=1": held(7)},
     "its first evaluation, of 9 minutes": {
         "last_step_timestamp_seconds": f"{rising(60, 60)} {held(3600, 8)} 4200+60x50",
     },
@@ -170,6 +188,12 @@ def test_promtool_finds_nothing_to_complain_about():
 @pytest.mark.parametrize("alert", ALERTS)
 def test_an_alert_fires_when_it_should_and_no_other_one_does(alert, tmp_path):
     assert complaints(tmp_path, FIRING[alert], fired([alert])) == ""
+
+
+@pytest.mark.parametrize("job", BEFORE_WHAT_IS_KNOWN)
+def test_a_job_that_hangs_before_its_pace_is_known_is_told(job, tmp_path):
+    alert, series = BEFORE_WHAT_IS_KNOWN[job]
+    assert complaints(tmp_path, series, fired([alert])) == ""
 
 
 @pytest.mark.parametrize("job", QUIET)
