@@ -18,6 +18,7 @@ from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, 
 from ascend_supervisor.collection.rank_logs import add_rank_logs
 from ascend_supervisor.collection.running import RunningProcess, here
 from ascend_supervisor.collection.story import Story, story_of
+from ascend_supervisor.collection.worker_logs import worker_logs
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.job_files import TABLE_FILE
 from ascend_supervisor.reporters.job_status import Status
@@ -136,9 +137,14 @@ def _table(collector: Collector, path: Path) -> bytes | None:
     return None
 
 
-def add_logs(collector: Collector, job: KnownJob, roots: Sequence[PlogRoot]) -> None:
-    """Take the logs of the ranks and of CANN, in the room that is left."""
+def add_logs(
+    collector: Collector, job: KnownJob, roots: Sequence[PlogRoot], state_file: Path
+) -> None:
+    """Take the logs of the ranks, of a launcher's workers and of CANN, in the room that is left."""
     logs, first = job.logs()
+    directories = [state_file.parent, *(log.parent for log in logs)]
+    workers = worker_logs(collector, directories, job.status.job_id, job.story.began or 0.0)
+    logs += [log for log in workers if log not in set(logs)]
     plogs = find_plogs(collector, roots)
     beside_plogs = collector.room - sum(plog.file.size for plog in plogs)
     room = max(collector.room * LOGS_OF_FOUR // 4, beside_plogs)

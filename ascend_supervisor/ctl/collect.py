@@ -159,7 +159,7 @@ def _add_all(collector: Collector, subject: Collected, environ: Mapping[str, str
     if job is None:
         add_plogs(collector, find_plogs(collector, roots))
     else:
-        add_logs(collector, job, roots)
+        add_logs(collector, job, roots, subject.path)
     return servers
 
 
