@@ -90,7 +90,7 @@ FIRING: Mapping[str, Series] = {
     "AscendJobServersLost": {"servers|phase=lost": then(held(0, 60), 1)},
     "AscendJobFiguresStale": FROZEN,
 }
-NO_STEP: Series = dict.fromkeys(
+NO_STEP = dict.fromkeys(
     ("last_step_timestamp_seconds", "longest_step_pause_seconds", "step", "best_step"), ""
 )
 BEFORE_WHAT_IS_KNOWN: Mapping[str, tuple[str, Series]] = {
