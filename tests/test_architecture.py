@@ -81,7 +81,9 @@ ctl, which starts grep, asks programs for an archive and tries supervisors, is n
 """
 BESIDE_US = frozenset(
     f"programs.{name}"
-    for name in ("guardian", "mpirun_head", "mpirun_node", "trial_rank", "warm_rank")
+    for name in (
+        *("guardian", "mpirun_head", "mpirun_node", "trial_rank", "warm_imports", "warm_rank"),
+    )
 )
 """Programs of their own, which import nothing of ours."""
 

@@ -34,10 +34,11 @@ def give_way(pid: int) -> None:
 
 
 def take_part(pid: int) -> bool:
-    """All its threads are as this process is; False if that could not be done."""
+    """All its threads run as this process does; False if that could not be done.
+
+    When memory runs out it is still the first that is killed.
+    """
     try:
-        own = Path("/proc/self/oom_score_adj").read_text()
-        Path(f"/proc/{pid}/oom_score_adj").write_text(own)
         for thread in map(int, proc.listed(f"/proc/{pid}/task")):
             nice = os.getpriority(os.PRIO_PROCESS, 0)
             if os.getpriority(os.PRIO_PROCESS, thread) != nice:
@@ -47,6 +48,20 @@ def take_part(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def be_no_victim(pid: int) -> bool:
+    """When memory runs out it is killed no sooner than this process; False if that fails.
+
+    A value may be lowered as far as a process with CAP_SYS_RESOURCE has set it, which was before
+    ours (proc_pid_oom_score_adj(5)).
+    """
+    with suppress(OSError):
+        own, given = Path("/proc/self/oom_score_adj"), Path(f"/proc/{pid}/oom_score_adj")
+        if given.read_text() != own.read_text():
+            given.write_text(own.read_text())
+        return True
+    return False
 
 
 def _set_session(pid: int, nice: int) -> None:

@@ -4,22 +4,22 @@
     python [OPTIONS] warm_rank.py FD [--import NAME]... -m MODULE [ARGUMENT]...
 
 It runs in the user's interpreter (3.7 and later) and imports nothing of ours. The imports at the
-top of the script that lie in installed packages are made at once, as the script would make them;
-its own modules are left to it. What comes behind a statement that may change how something is
-imported is left to it, too.
+top of the script are made at once, as far as warm_imports.py, beside this file, makes them.
 
 Then it says so at FD, a socket, in a line of JSON, with ``refused`` (half a sentence) if it
 would not be what the script is without it. The word is one byte with two
-descriptors: the output of the rank, and a file of JSON with its environ, argv and cwd. An end
-without a word ends it. A word that no longer fits, or comes after ``refused``, starts it cold.
+descriptors: the output of the rank, and a file of JSON with its environ, argv and cwd. The answer
+is a line of JSON with ``cold``: half a sentence if the word no longer fits, and it starts cold.
+Else it runs the script as soon as a byte comes: what it has said until then has been passed on.
+An end in place of the word, or of this byte, ends it.
 """
 
 from __future__ import annotations
 
 import array
-import ast
 import builtins
 import importlib.machinery
+import importlib.util
 import json
 import os
 import runpy
@@ -27,13 +27,11 @@ import socket
 import stat
 import sys
 import types
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 ABSOLUTE = (3, 9)
 """From this version on a script has its whole path."""
 HERE = os.path.abspath(__file__)
-INSTALLED = ("site-packages", "dist-packages")
 DESCRIPTORS = 2
 
 
@@ -150,83 +148,12 @@ def is_package(script: str) -> bool:
     return os.path.isdir(script) or zipfile.is_zipfile(script)
 
 
-class Import(NamedTuple):
-    """One import: of a module, and of the names behind ``from``."""
-
-    module: str
-    names: tuple[str, ...] = ()
-    line: int = 0
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether the module comes from an installed package, and from nowhere before it."""
-        found = find(self.module.partition(".")[0])
-        if found is None:
-            return False
-        places = [found.origin or "", *(found.submodule_search_locations or ())]
-        return any(part in place.split(os.sep) for place in places for part in INSTALLED)
-
-    def make(self, file: str) -> None:
-        """As a line of the file, which warnings name; what it raises the script meets again."""
-        names = ", ".join(self.names)
-        text = f"from {self.module} import {names}" if names else f"import {self.module}"
-        text, file = "\n" * (self.line - 1) + text, file if self.line else HERE
-        try:
-            code = compile(text, file, "exec", dont_inherit=True)
-            exec(code, {"__name__": "__main__"})  # noqa: S102  (an import, and nothing else)
-        except BaseException:  # noqa: BLE001  (SystemExit, too)
-            return
-
-
-def imports_at_top(source: bytes) -> Iterator[Import]:
-    """Those before the first statement that may change how the next ones go; none if unreadable."""
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError):
-        return
-    for node in body:
-        if isinstance(node, ast.Try) and all(map(is_import, node.body)):
-            yield from imports_of(node.body)
-        elif is_import(node):
-            yield from imports_of([node])
-        elif not is_harmless(node):
-            return
-
-
-def is_import(node: ast.stmt) -> bool:
-    return isinstance(node, (ast.Import, ast.ImportFrom))
-
-
-def imports_of(nodes: list[ast.stmt]) -> Iterator[Import]:
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(alias.name, (), node.lineno)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield Import(node.module, tuple(alias.name for alias in node.names), node.lineno)
-
-
-def is_harmless(node: ast.stmt) -> bool:
-    """Definitions, names for values, texts, and what runs only in __main__ or for type checkers."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return True
-    if isinstance(node, ast.If):
-        test = ast.dump(node.test)
-        return "TYPE_CHECKING" in test or ("__name__" in test and "__main__" in test)
-    if isinstance(node, ast.Assign) and not all(isinstance(one, ast.Name) for one in node.targets):
-        return False
-    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
-        return not any(isinstance(one, (ast.Call, ast.Await)) for one in ast.walk(node))
-    return isinstance(node, ast.Pass)
-
-
 def warm(program: Program, names: list[str]) -> None:
-    """Make the imports; ``names`` are of modules, or of what a module holds."""
-    path = program.file
-    source = content(path) if path is not None and os.access(path, os.R_OK) else b""
-    for one in [*imports_at_top(source), *map(Import, names)]:
-        if one.is_installed:
-            one.make(path or HERE)
+    """Make the imports of the script, and of the modules ``names``."""
+    path = os.path.join(os.path.dirname(HERE), "warm_imports.py")
+    scope: dict[str, Any] = {"__name__": "warm_imports", "__file__": path}
+    exec(compile(content(path), path, "exec"), scope)  # noqa: S102  (ours; sys.path may lack it)
+    scope["make_imports"](program.file, names)
 
 
 def own_module(program: Program) -> str | None:
@@ -259,13 +186,19 @@ def fresh_main() -> types.ModuleType:
     return main
 
 
+def say(link: socket.socket, **what: str | None) -> None:
+    try:
+        link.sendall(json.dumps(what).encode() + b"\n")
+    except OSError:
+        pass  # nobody hears us any more: no word comes
+
+
 def receive(link: socket.socket) -> dict[str, Any]:
     """The word; the output that comes with it takes the place of ours. Ends without a word."""
     numbers = array.array("i")
     data, ancillary, _, _ = link.recvmsg(1, socket.CMSG_SPACE(DESCRIPTORS * numbers.itemsize))
     for _, _, content in ancillary:
         numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
-    link.close()
     if not data or len(numbers) != DESCRIPTORS:
         os._exit(0)
     output, word = numbers
@@ -286,6 +219,19 @@ def changes(before: dict[str, str]) -> dict[str, str | None]:
     """What the interpreter and the imports have set since, and what they took away (None)."""
     now = os.environ
     return {n: now.get(n) for n in {*before, *now} if now.get(n) != before.get(n)}
+
+
+def misfit(before: Program, now: Program, cwd: str) -> str | None:
+    """Why the word is for another process; None if it is for us."""
+    named = 1 if before.module is None else 2
+    if now.words[:named] != before.words[:named]:
+        return "it was started for another program"
+    try:
+        if not os.path.samefile(cwd, os.curdir):
+            return "it was started in another directory"
+    except OSError as error:
+        return f"{cwd} cannot be seen: {error.strerror}"
+    return now.obstacle
 
 
 def run(program: Program) -> None:
@@ -333,19 +279,22 @@ def main(number: int, words: list[str]) -> None:
         found = own_module(program)
         refused = found and f"an installed package imports {found} of the script"
     link = socket.socket(fileno=number)
-    try:
-        link.sendall(json.dumps({"refused": refused}).encode() + b"\n")
-    except OSError:
-        pass  # the word has come already, and nobody hears us any more
+    say(link, refused=refused)
     word = receive(link)
     environ, changed = word["environ"], changes(before)
-    is_stale = any(environ.get(name) != before.get(name) for name in changed)
-    program = Program(word["argv"])
-    named = 2 if words[0] == "-m" else 1
-    is_other = program.words[:named] != words[:named] or word["cwd"] != os.getcwd()
-    if refused or is_other or is_stale or program.obstacle:
+    stale = [name for name in changed if environ.get(name) != before.get(name)]
+    if stale:
+        refused = refused or f"its imports have changed {min(stale)}, which is another one now"
+    other = Program(word["argv"])
+    refused = refused or misfit(program, other, word["cwd"])
+    program = other
+    say(link, cold=refused)
+    if refused:
         os.chdir(word["cwd"])
         os.execvpe(start[0], [*start, *program.words], environ)
+    if not link.recv(1):
+        os._exit(0)
+    link.close()
     environ.update(changed)
     os.environ.clear()
     os.environ.update({name: value for name, value in environ.items() if value is not None})

@@ -217,6 +217,11 @@ class PythonProgram(Struct, frozen=True):
     interpreter: tuple[str, ...]
     words: tuple[str, ...]
 
+    def is_same(self, other: PythonProgram) -> bool:
+        """Whether only the arguments of the script or module differ, if any do."""
+        named = 2 if self.words[0] == "-m" else 1
+        return self.interpreter == other.interpreter and self.words[:named] == other.words[:named]
+
 
 _SHORT_OPTIONS = re.compile("-([a-zA-VY-Z?]*)")
 """Those of one word, up to -W or -X, whose value follows."""

@@ -20,7 +20,7 @@ from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.settings.command_words import PythonProgram
 from ascend_supervisor.standbys.fitness import has_cann, obstacle
-from ascend_supervisor.standbys.standby import Standby, Warmed, WarmStart
+from ascend_supervisor.standbys.standby import RankAnswer, Standby, Warmed, WarmStart
 from ascend_supervisor.standbys.warm_command import read_too_early, warm_program
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
@@ -65,6 +65,13 @@ class Wish(Struct, frozen=True):
     @property
     def local_ranks(self) -> frozenset[int | None]:
         return frozenset(spec.local_rank for spec in self.specs)
+
+
+class NewRank(Struct, frozen=True):
+    """A process that was a standby; ``is_warm``: it had made its imports, and starts as it is."""
+
+    child: Child
+    is_warm: bool
 
 
 class Standbys:
@@ -114,10 +121,17 @@ class Standbys:
         self._change.set()
         self._change = anyio.Event()
 
-    def become(self, spec: ProcessSpec, environ: Mapping[str, str], output: int) -> Child | None:
+    def dismiss(self) -> None:
+        """No restart follows, or all ranks have started: those that are left are of no use."""
+        self._drop_all()
+        self.halt()
+
+    async def become(
+        self, spec: ProcessSpec, environ: Mapping[str, str], output: int
+    ) -> NewRank | None:
         """The process of a standby that now is the rank of ``spec``; None if none can be it.
 
-        One that still makes its imports is ahead of a new process, too.
+        One that still makes its imports is ahead of a new process, too, but not warm.
         """
         program = warm_program(spec)
         if isinstance(program, str):
@@ -128,13 +142,19 @@ class Standbys:
             if not self._suits(standby, spec, program, environ):
                 continue
             self._standbys.remove(standby)
+            start = WarmStart(environ, program.words, str(spec.cwd))
             try:
-                standby.become(WarmStart(environ, program.words, str(spec.cwd)), output)
+                answer = await standby.become(start, output)
             except OSError as error:
                 self._tell(spec, f"it cannot be told to go on: {error.strerror}")
                 self._forget(standby)
                 continue
-            return standby.child
+            except BaseException:
+                self._forget(standby)
+                raise
+            if answer is not None and answer.cold is not None:
+                self._tell(spec, answer.cold)
+            return NewRank(standby.child, answer == RankAnswer(None))
         return None
 
     def _is_for(self, standby: Standby, spec: ProcessSpec) -> bool:
@@ -151,9 +171,11 @@ class Standbys:
         program: PythonProgram,
         environ: Mapping[str, str],
     ) -> bool:
-        if not standby.lives or standby.interpreter != program.interpreter:
-            return False
-        if standby.cwd != str(spec.cwd):
+        if (
+            not standby.lives
+            or standby.cwd != str(spec.cwd)
+            or not standby.program.is_same(program)
+        ):
             return False
         others = set(read_too_early(standby.environ, environ))
         with suppress(OSError):  # if it cannot be seen, it may have
@@ -244,7 +266,7 @@ class Standbys:
     async def _watch(self, standby: Standby) -> None:
         await standby.live()
         if standby in self._standbys and standby.is_ready:
-            self._tell(standby.spec, "it has ended by itself")
+            self._tell(standby.spec, standby.ending)
         self._drop(standby)  # its descriptors are closed by now
 
     async def _out_of_room(self) -> Warmed:
@@ -283,8 +305,7 @@ class Standbys:
     async def end(self) -> None:
         """The job is over: none is left when this returns, or after END_SECONDS."""
         children = [standby.child for standby in self._standbys]
-        self._drop_all()
-        self.halt()
+        self.dismiss()
         with anyio.move_on_after(END_SECONDS):
             for child in children:
                 await child.ended()

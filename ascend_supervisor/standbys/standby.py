@@ -11,8 +11,9 @@ import signal
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from errno import EPERM
+from errno import EPERM, ETIMEDOUT
 from pathlib import Path
+from select import PIPE_BUF
 
 import anyio
 import msgspec
@@ -25,19 +26,29 @@ from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.kernel import memory_file
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.pipe import CHUNK_BYTES, open_pipe
-from ascend_supervisor.processes.priority import give_way, take_part
+from ascend_supervisor.processes.priority import be_no_victim, give_way, take_part
 from ascend_supervisor.settings.command_words import PythonProgram
 from ascend_supervisor.tasks.race import first
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "warm_rank.py"
 MOST_SAID_BYTES = 65536
-"""Of its output before the word; a pipe holds so much, so that handing it on never blocks."""
+"""Of its output before the word; a pipe holds so much."""
+ANSWER_SECONDS = 10.0
+"""It only reads the word and its script; where that takes longer, a new process is sooner there."""
+END_SECONDS = 5.0
+KILLED = "it was killed (SIGKILL), as the kernel does first with standbys when memory runs out"
 
 
 class Warmed(Struct, frozen=True):
     """What a standby says when it is ready; ``refused`` is half a sentence: why it cannot be."""
 
     refused: str | None = None
+
+
+class RankAnswer(Struct, frozen=True):
+    """What a standby says to the word; ``cold`` is half a sentence: why it starts cold."""
+
+    cold: str | None
 
 
 class WarmStart(Struct, frozen=True):
@@ -60,8 +71,14 @@ def _made(cwd: Path) -> Path:
     return Path.cwd()
 
 
+def _identity(number: int, children: Children) -> Pid | None:
+    with suppress(OSError), children.spare_descriptor():
+        return Pid.of(number)
+    return None
+
+
 class Standby:
-    """Of one rank; ``live`` beside it, await ``warmed``, then ``become`` it, or ``end``.
+    """Of one rank; ``live`` beside it, await ``warmed``, then let it ``become`` one, or ``end`` it.
 
     ``environ`` is what it was started with.
     """
@@ -78,21 +95,25 @@ class Standby:
         self.spec = spec
         self.cwd = str(_made(Path(spec.cwd)))
         self.environ = environ
-        self.interpreter = program.interpreter
         self.is_ready = False
+        self.program = program
+        self.ending = "it does not answer"  # why it is no rank, although it was ready
         self._children = children
         self._told = Warmed()
         self._has_told = anyio.Event()
+        self._said = bytearray()
+        self._rank_output: int | None = None
+        self._answer: RankAnswer | None = None
+        self._is_over = anyio.Event()
         self._scope = anyio.CancelScope()
         with ExitStack() as opened:
             self._link, theirs = socket.socketpair()
             opened.enter_context(self._link)
             opened.enter_context(theirs)
             self._output = opened.enter_context(open_pipe(MOST_SAID_BYTES))
-            bound = given_to_children(spec.cpus, spec.memory_node)
             imported = [word for name in imports for word in ("--import", name)]
             words = (str(PROGRAM), str(theirs.fileno()), *imported, *program.words)
-            with bound:
+            with given_to_children(spec.cpus, spec.memory_node):
                 self.child: Child = children.spawn(
                     (*program.interpreter, *words),
                     environ=environ,
@@ -105,37 +126,62 @@ class Standby:
             self._open = opened.pop_all()
         children.keep(self.child)
         give_way(self.child.pid)
-        self.identity: Pid | None = None
-        with suppress(OSError), children.spare_descriptor():
-            self.identity = Pid.of(self.child.pid)
+        self.identity = _identity(self.child.pid, children)
 
     @property
     def lives(self) -> bool:
         return self.child.returncode is None
 
     async def live(self) -> None:
-        """Hear it until it becomes a rank or ends; to be run in a task of its own."""
-        with self._open, self._scope:
-            await first(self._output.keep_reading, self._listen)
+        """Hear it until it has become a rank or ended; to be run in a task of its own."""
+        try:
+            with self._open, self._scope:
+                await first(self._output.keep_reading, self._listen, self.child.ended)
+                await self._hear()  # what it said just before it ended
+                await self._end_unheard()
+        finally:
+            self._is_over.set()
+            if self._rank_output is not None:
+                os.close(self._rank_output)
+                self._rank_output = None
 
     async def _listen(self) -> None:
-        said = bytearray()
-        while chunk := await self._received():
-            said += chunk
-            if said.endswith(b"\n") and not self._has_told.is_set():
-                self._take(bytes(said))
-        if not self._has_told.is_set():
-            self._tell(Warmed(refused="its imports have ended it"))
+        while self._answer is None and await self._hear():
+            await anyio.wait_readable(self._link)
 
-    async def _received(self) -> bytes:
-        await anyio.wait_readable(self._link)
-        with suppress(OSError):
-            return self._link.recv(CHUNK_BYTES)
-        return b""
-
-    def _take(self, said: bytes) -> None:
+    async def _hear(self) -> bool:
+        """Take what it has said; False if it will say no more."""
+        is_open = True
         try:
-            told = msgspec.json.decode(said, type=Warmed)
+            while chunk := self._link.recv(CHUNK_BYTES):
+                self._said += chunk
+            is_open = False
+        except BlockingIOError:
+            pass
+        except OSError:
+            is_open = False
+        while (end := self._said.find(b"\n")) >= 0:
+            await self._take(bytes(self._said[:end]))
+            del self._said[: end + 1]
+        return is_open
+
+    async def _take(self, line: bytes) -> None:
+        if not self._has_told.is_set():
+            self._take_warmed(line)
+            return
+        try:
+            answer = msgspec.json.decode(line, type=RankAnswer)
+        except msgspec.DecodeError:
+            self._scope.cancel()
+            return
+        if answer.cold is None:
+            await self._pass_on()
+            self._link.send(b"\n")
+        self._answer = answer
+
+    def _take_warmed(self, line: bytes) -> None:
+        try:
+            told = msgspec.json.decode(line, type=Warmed)
         except msgspec.DecodeError:
             told = Warmed(refused="it says nothing that can be understood")
         if told.refused is None and not take_part(self.child.pid):
@@ -146,27 +192,53 @@ class Standby:
         self._told, self.is_ready = told, told.refused is None
         self._has_told.set()
 
+    async def _pass_on(self) -> None:
+        """What it has printed so far goes to the rank's output, where nobody else writes yet."""
+        said = self._output.content
+        self._output.read()
+        while said and self._rank_output is not None:
+            await anyio.wait_writable(self._rank_output)
+            del said[: os.write(self._rank_output, said[:PIPE_BUF])]
+
+    async def _end_unheard(self) -> None:
+        """If it has ended before it was a rank: tell how; the output of a rank is not lost."""
+        if self._answer is not None:
+            return
+        if self._rank_output is not None and not self.is_ready:
+            await self._pass_on()
+        with anyio.move_on_after(END_SECONDS):
+            await self.child.ended()
+        is_killed = self.child.returncode == -signal.SIGKILL
+        self.ending = KILLED if is_killed else "it has ended by itself"
+        if not self._has_told.is_set():
+            self._tell(Warmed(refused=KILLED if is_killed else "its imports have ended it"))
+
     async def warmed(self) -> Warmed:
         """Return when its imports are made, or have ended it; it then takes part as ranks do."""
         await self._has_told.wait()
         return self._told
 
-    def become(self, start: WarmStart, output: int) -> None:
+    async def become(self, start: WarmStart, output: int) -> RankAnswer | None:
         """Say the word: from now on it is a rank, and writes to the pipe ``output``.
 
-        Raises OSError. What it has printed so far is written there first.
+        What it has printed so far is written there first. Returns when it has answered; at once,
+        and None, if it still makes its imports. Raises OSError; then it is of no use.
         """
-        if not self.is_ready and not take_part(self.child.pid):
+        if not (be_no_victim(self.child.pid) and (self.is_ready or take_part(self.child.pid))):
             raise PermissionError(EPERM, "it cannot get the priority of a rank")
-        self._output.read()
-        os.write(output, self._output.content[-MOST_SAID_BYTES:])
         number = memory_file(json.dumps(msgspec.to_builtins(start)).encode())
         try:
             socket.send_fds(self._link, [b"\n"], [output, number])
         finally:
             os.close(number)
+        self._rank_output = os.dup(output)
+        if self.is_ready:
+            with anyio.move_on_after(ANSWER_SECONDS):
+                await self._is_over.wait()
+            if self._answer is None:
+                raise TimeoutError(ETIMEDOUT, self.ending)
         self._children.keep_no_longer(self.child)
-        self._scope.cancel()
+        return self._answer
 
     def end(self) -> None:
         """Kill it and all in its session that it has started, if it lives; it is no longer kept."""

@@ -128,6 +128,7 @@ class _Generation:
         self._life = life
         self._clock = runtime.clock
         self._report = runtime.report
+        self._standbys = runtime.standbys
         self._interrupts = interrupts
         self._company = company
         self._group = WorkerGroup(life, runtime, interrupts.explain)
@@ -185,6 +186,8 @@ class _Generation:
     async def _end(self, outcome: Outcome) -> Ended:
         """Announce the end, then end all processes."""
         self._life.is_ending = True
+        if self._standbys is not None and not isinstance(outcome, Crashed | Fault):
+            self._standbys.dismiss()  # no restart follows
         uptime = self._clock.now() - self._began
         announce = partial(self._company.announce, outcome, uptime)
         await _bounded(announce, ANNOUNCE_SECONDS, self._report)

@@ -71,17 +71,19 @@ class WorkerGroup:
         specs, outputs = self._life.plan.specs, self._runtime.outputs
         begun = [outputs.begin(spec, self.generation) for spec in specs]
         for spec, output in zip(specs, begun, strict=True):
-            self._start(spec, output, tasks)
+            await self._start(spec, output, tasks)
             await anyio.lowlevel.checkpoint()
+        if self._runtime.standbys is not None:
+            self._runtime.standbys.dismiss()
         tasks.start_soon(self._watch_memory)
         tasks.start_soon(self._nested.look_early)
         with self._runtime.children.spare_descriptor():
             import_late()
 
-    def _start(self, spec: ProcessSpec, output: RankOutput, tasks: TaskGroup) -> None:
+    async def _start(self, spec: ProcessSpec, output: RankOutput, tasks: TaskGroup) -> None:
         runtime = self._runtime
         now, standbys = runtime.clock.elapsed(), runtime.standbys
-        process = start(spec, output, runtime.children, runtime.environ, now, standbys)
+        process = await start(spec, output, runtime.children, runtime.environ, now, standbys)
         self._processes.append(process)
         launched = LaunchedWorkers(process, runtime)
         activity, of_workers = output.activity, output.activity_of_workers

@@ -203,7 +203,7 @@ def _send_group(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def start(
+async def start(
     spec: ProcessSpec,
     output: RankOutput,
     parent: Children,
@@ -219,23 +219,28 @@ def start(
     """
     environ = changed(inherited, spec.environ)
     try:
-        bound = given_to_children(spec.cpus, spec.memory_node)
-        with output.write_end() as write_end, bound:
-            warm = standbys.become(spec, environ, write_end) if standbys else None
-            child = warm or parent.spawn(
-                spec.argv,
-                environ=environ,
-                cwd=str(spec.cwd),
-                output=write_end,
-                descriptors=spec.descriptors,
-                own_words=spec.own_words,
-            )
+        with output.write_end() as write_end:
+            found = await standbys.become(spec, environ, write_end) if standbys else None
+            child = found.child if found else _spawned(spec, environ, write_end, parent)
     except OSError as error:
         raise _refusal(spec, error) from error
     with parent.spare_descriptor():
-        if warm is not None and spec.cpus is not None:
-            bind(warm.pid, spec.cpus)
-        return Process(spec, child, output, now, is_warm=warm is not None)
+        if found is not None and spec.cpus is not None:
+            bind(child.pid, spec.cpus)
+        return Process(spec, child, output, now, is_warm=found is not None and found.is_warm)
+
+
+def _spawned(spec: ProcessSpec, environ: Mapping[str, str], output: int, parent: Children) -> Child:
+    """A new process; raises OSError."""
+    with given_to_children(spec.cpus, spec.memory_node):
+        return parent.spawn(
+            spec.argv,
+            environ=environ,
+            cwd=str(spec.cwd),
+            output=output,
+            descriptors=spec.descriptors,
+            own_words=spec.own_words,
+        )
 
 
 def _refusal(

@@ -10,10 +10,13 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.processes.priority import FIRST_VICTIM
+from ascend_supervisor.standbys.standby import KILLED
 from tests.running import Running, wait_until
 
 NO_DELAY = (
@@ -24,9 +27,14 @@ RANK = """
 import large
 import os, time
 print(" iteration        1/      60 | elapsed time per iteration (ms): 20.0 |", flush=True)
+with open("scores", "a") as scores, open("/proc/self/oom_score_adj") as own:
+    print(own.read().strip(), file=scores)
 last = int(os.environ["LAST"])
 while int(os.environ["TORCHELASTIC_RESTART_COUNT"]) < last and not os.path.exists("fail"):
     time.sleep(0.01)
+    if os.environ["RANK"] == "0" and os.path.exists("eat") and not os.path.exists("eaten"):
+        eaten = b"x" * (120 << 20)
+        open("eaten", "w").close()
 if int(os.environ["TORCHELASTIC_RESTART_COUNT"]) < last:
     try:
         os.remove("fail")
@@ -41,6 +49,9 @@ for _ in range(20):
     held.append(b"x" * (4 << 20))
     time.sleep(0.02)
 """
+HOLDS = "import sys\nheld = b'x' * (50 << 20)"
+ROOM = 80 << 20
+"""More than is to stay free, and less than a rank eats: without its standby there is enough."""
 RESTARTS = int(os.environ.get("WARM_RESTARTS", "12"))
 MOMENTS = int(os.environ.get("WARM_MOMENTS", "8"))
 """Of a SIGKILL, spread over MOMENT_SECONDS: some starts of standbys."""
@@ -101,6 +112,55 @@ def test_a_stop_while_standbys_make_their_imports_ends_them(bad_day, place, numb
     job.send(number)
     assert job.end() == 128 + number
     assert not job.survivors()
+
+
+@pytest.mark.parametrize("way", ["ordinary", "unprivileged"], indirect=True)
+def test_a_standby_is_the_first_that_is_killed_for_memory_and_its_rank_is_not(bad_day, place):
+    job = warm(bad_day, place, last=1)
+    job.wait_for("standbys.ready")
+    waiting = [pid for pid in job.pids() if b"warm_rank.py" in words_of(pid)]
+    own = score(job.pid)
+    assert [score(pid) for pid in waiting] == [FIRST_VICTIM] * 2
+    (place / "fail").touch()
+    ranks = [next(job.each("process.started", generation=1, rank=rank)) for rank in range(2)]
+    assert [rank["warm"] for rank in ranks] == [True] * 2
+    assert job.end() == 0
+    assert (place / "scores").read_text().split() == [str(own)] * 4
+
+
+def words_of(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def score(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+@pytest.mark.parametrize("way", ["ordinary", "unprivileged"], indirect=True)
+@pytest.mark.skipif(not os.access(CGROUP, os.W_OK), reason="no memory cgroup (v1) to write")
+def test_where_memory_runs_out_a_standby_is_killed_and_told_and_no_rank(bad_day, place):
+    """The kernel chooses it, unless the supervisor has seen just before that there is no room."""
+    group = CGROUP / place.name
+    group.mkdir()
+    try:
+        enter = ("sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh")
+        job = warm(bad_day, place, last=1, large=HOLDS, before=enter)
+        job.wait_for("standbys.ready")
+        used = int((group / "memory.usage_in_bytes").read_text())
+        (group / "memory.limit_in_bytes").write_text(str(used + ROOM))
+        (place / "eat").touch()
+        told = job.wait_for("diagnostic", source="--warm")
+        assert told["message"].endswith((KILLED, "there is too little memory beside the ranks"))
+        wait_until((place / "eaten").exists)
+        (place / "fail").touch()
+        assert job.end() == 0
+        assert all(event["signal"] != "SIGKILL" for event in job.all("process.exited"))
+        assert any(not event["warm"] for event in job.all("process.started", generation=1))
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
 
 
 @pytest.mark.parametrize("way", ["ordinary"], indirect=True)

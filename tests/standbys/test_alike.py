@@ -35,6 +35,7 @@ SCRIPTS = {
     "syntax": "x = (",
     "cookie for latin-1": "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))",
     "byte order mark": "\ufeffprint('bom')",
+    "odd escape": "import orjson\nprint('\\d')",
     "future": "from __future__ import annotations\ndef f(x: nothing): pass\nprint(f.__annotations__)",
     "no future": "def f(x: int): pass\nprint(f.__annotations__)",
     "absent": "import no_such_package_here",

@@ -76,6 +76,32 @@ def imported(place: Path, script: str, names: Sequence[str] = ()) -> list[str]:
         ("def main():\n    import large\nmain()", []),
         ("import large\nprint(1)\nimport late", ["large"]),
         ("import no_such_module_here\nimport large", ["large"]),
+        ("import beside\nimport large", []),
+        ("import large\nfrom beside import os\nimport late", ["large"]),
+        ("try:\n    import beside\nexcept ImportError:\n    pass\nimport large", []),
+        (
+            "try:\n    import absent\nexcept ImportError:\n    import late\nimport large",
+            ["late", "large"],
+        ),
+        ("try:\n    import absent\nexcept ImportError:\n    print(1)\nimport large", []),
+        (
+            "try:\n    import late\nexcept ImportError:\n    print(1)\nimport large",
+            ["late", "large"],
+        ),
+        ("try:\n    import late\nfinally:\n    print(1)\nimport large", ["late"]),
+        ("if __name__ == '__main__':\n    import large", ["large"]),
+        ("if __name__ == '__main__':\n    print(1)\nimport large", []),
+        ("if __name__ != '__main__':\n    import late\nimport large", []),
+        (
+            "TYPE_CHECKING = 0\nif TYPE_CHECKING:\n    import late\nelse:\n    import large",
+            ["large"],
+        ),
+        ("TYPE_CHECKING = 0\nif not TYPE_CHECKING:\n    print(1)\nimport large", []),
+        ("class A:\n    x = 1\n    def f(self): print(1)\nimport large", ["large"]),
+        ("class A:\n    print(1)\nimport large", []),
+        ("@staticmethod\ndef f(): pass\nimport large", []),
+        ("def f(x=print(1)): pass\nimport large", []),
+        ("import os\nos.environ['X']: str = '1'\nimport large", []),
     ],
 )
 def test_installed_packages_at_the_top_are_imported_before_the_word(place, script, names):

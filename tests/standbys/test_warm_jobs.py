@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.standbys.standby import KILLED
 from tests.cluster.test_kubeflow_pods import TWO_NPUS
 from tests.running import Running, wait_until
 
@@ -143,18 +144,39 @@ def test_none_is_left_by_a_supervisor_that_ends_or_is_killed(supervised, place, 
     wait_until(lambda: not job.survivors())
 
 
+WAITS_IN_STANDBYS = """
+import os, pathlib, time
+print("before the word", flush=True)
+if b"warm_rank.py" in pathlib.Path("/proc/self/cmdline").read_bytes():
+    pathlib.Path("begun").touch()
+    while not os.path.exists("go on"):
+        time.sleep(0.01)
+print("behind it", flush=True)
+"""
+
+
 def test_a_standby_that_is_still_making_its_imports_becomes_the_rank_all_the_same(
     supervised, place
 ):
-    (place / "env" / "site-packages" / "large.py").write_text(f"{LARGE}; time.sleep(1)")
+    (place / "env" / "site-packages" / "large.py").write_text(WAITS_IN_STANDBYS)
     job = warm(supervised, place)
     job.wait_for("training.started")
-    wait_until(lambda: standbys(job))
+    wait_until((place / "begun").exists)
+    (made,) = standbys(job)
     fail(place)
+    job.wait_for("process.started", generation=1, rank=1)
+    (place / "go on").touch()
     assert job.end() == 0
-    assert [e["warm"] for e in job.all("process.started", generation=1)] == [True, False]
+    started = job.all("process.started", generation=1)
+    assert [event["warm"] for event in started] == [False, False]
+    assert started[0]["child_pid"] == made
     assert job.all("standbys.ready") == []
     assert not job.all("training.started", generation=1)[0]["warm"]
+    assert job.said(0, generation=1)[:3] == [
+        "before the word",
+        "behind it",
+        "rank 0 ['--lr', '1'] large",
+    ]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may take back that a process is nice")
@@ -162,7 +184,6 @@ def test_a_standby_gives_way_until_it_is_ready_and_then_it_is_as_a_rank(supervis
     (place / "env" / "site-packages" / "large.py").write_text(f"{LARGE}; time.sleep(1)")
     job = warm(supervised, place, "--standalone", "1")
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    adjusted = Path("/proc/self/oom_score_adj").read_text()
 
     def standing() -> tuple[int, str, int | None] | None:
         for pid in standbys(job):
@@ -172,7 +193,7 @@ def test_a_standby_gives_way_until_it_is_ready_and_then_it_is_as_a_rank(supervis
 
     wait_until(lambda: standing() in {(19, "1000\n", 19), (19, "1000\n", None)})
     job.wait_for("standbys.ready")
-    assert standing() in {(nice, adjusted, session_nice("self") or 0), (nice, adjusted, None)}
+    assert standing() in {(nice, "1000\n", session_nice("self") or 0), (nice, "1000\n", None)}
     job.send(signal.SIGTERM)
     assert job.end() == 143
 
@@ -263,10 +284,81 @@ def test_a_standby_that_is_killed_is_told_and_its_rank_starts_cold(supervised, p
     job = warm(supervised, place)
     job.wait_for("standbys.ready")
     os.kill(standbys(job)[0], signal.SIGKILL)
-    assert job.wait_for("diagnostic")["message"].endswith("has no standby: it has ended by itself")
+    assert job.wait_for("diagnostic")["message"].endswith(f"has no standby: {KILLED}")
     fail(place)
     assert job.end() == 0
     assert sorted(e["warm"] for e in job.all("process.started", generation=1)) == [False, True]
+
+
+def test_a_standby_that_does_not_answer_is_told_and_its_rank_starts_cold(supervised, place):
+    job = warm(supervised, place)
+    job.wait_for("standbys.ready")
+    stopped = standbys(job)[0]
+    os.kill(stopped, signal.SIGSTOP)
+    fail(place)
+    assert job.end() == 0
+    assert sorted(e["warm"] for e in job.all("process.started", generation=1)) == [False, True]
+    assert job.all("diagnostic", source="--warm")[0]["message"].endswith("it does not answer")
+    assert not job.survivors()
+
+
+def test_ranks_start_warm_where_their_directory_is_named_by_a_link(supervised, place):
+    (place / "real").mkdir()
+    (place / "link").symlink_to("real")
+    job = supervised(
+        *("--standalone", "2", "--restarts", "1", "--warm", *NO_DELAY),
+        *("--work-dir", str(place / "link")),
+        *train(place)[:2],
+        *(str(place / "train.py"), "--lr", "1"),
+        environ=environ(place),
+    )
+    job.wait_for("standbys.ready")
+    for rank in range(2):
+        (place / "real" / f"device{rank}" / "fail0").touch()
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=1)] == [True] * 2
+    assert job.said(1, generation=1)[:2] == ["large for 1", "rank 1 ['--lr', '1'] large"]
+    assert job.all("diagnostic") == []
+
+
+def test_a_standby_that_cannot_be_the_rank_is_told_and_what_it_has_said_is_not(supervised, place):
+    """What its imports have changed in the environment is another one in the next generation."""
+    changes = "import os; print('large', flush=True); os.environ['X'] = 'changed'"
+    (place / "env" / "site-packages" / "large.py").write_text(changes)
+    job = warm(supervised, place, "--rank-env", "X={generation}")
+    job.wait_for("standbys.ready")
+    fail(place)
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=1)] == [False] * 2
+    assert [e["message"] for e in job.all("diagnostic", source="--warm")] == [
+        "rank 0 has no standby: its imports have changed X, which is another one now"
+    ]
+    assert job.said(0, generation=1)[:2] == ["large", "rank 0 ['--lr', '1'] large"]
+
+
+def test_standbys_that_are_of_no_use_end_as_soon_as_all_ranks_have_started(supervised, place):
+    given = ("--rank-env", "ASCEND_X={generation}", "--rank-env", "FAILING=01")
+    job = warm(supervised, place, *given)
+    job.wait_for("standbys.ready")
+    fail(place)
+    job.wait_for("training.started", generation=1)
+    wait_until(lambda: not standbys(job))
+    assert job.all("generation.ended", generation=1) == []
+    job.send(signal.SIGTERM)
+    assert job.end() == 143
+
+
+def test_standbys_end_with_the_first_request_to_stop(supervised, place):
+    source = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True))"
+    (place / "env" / "site-packages" / "large.py").write_text(source)
+    job = warm(supervised, place, "--grace", "60")
+    job.wait_for("standbys.ready")
+    job.send(signal.SIGTERM)
+    job.wait_for("output", msg="heard")
+    wait_until(lambda: not standbys(job))
+    assert job.all("process.exited") == []
+    fail(place)
+    assert job.end() == 143
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a /dev of our own needs root")

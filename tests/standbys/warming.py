@@ -53,6 +53,8 @@ class Warm:
         names: Sequence[str] = (),
     ) -> None:
         self.words = words
+        self.cold: str | None = None
+        """Why it started cold after the word."""
         self.link, theirs = socket.socketpair()
         self.link.settimeout(SECONDS)
         more = [word for name in names for word in ("--import", name)]
@@ -68,7 +70,7 @@ class Warm:
         theirs.close()
 
     def told(self) -> dict[str, Any]:
-        """What it says when it is ready."""
+        """What it says when it is ready, or to the word."""
         said = b""
         while not said.endswith(b"\n"):
             chunk = self.link.recv(65536)
@@ -85,18 +87,21 @@ class Warm:
     def go(
         self, environ: Environ, cwd: Path, words: Sequence[str] | None = None
     ) -> tuple[int, str]:
-        """The word; then what was seen of the command, with what it said before."""
+        """The word; then what was seen of the command, with what it said before if it is warm."""
         read_end, write_end = os.pipe()
         text = json.dumps({"environ": environ, "argv": words or self.words, "cwd": str(cwd)})
         word = memory_file(text.encode())
         socket.send_fds(self.link, [b"\n"], [write_end, word])
         os.close(write_end)
         os.close(word)
+        self.cold = self.told()["cold"]
+        if self.cold is None:
+            self.link.send(b"\n")
         self.link.close()
         with os.fdopen(read_end, "rb") as output:
             said = output.read()
         before, _ = self.process.communicate(timeout=SECONDS)
-        return self.process.returncode, (before + said).decode()
+        return self.process.returncode, (said if self.cold else before + said).decode()
 
 
 def warm(
@@ -106,7 +111,9 @@ def warm(
     process = Warm(words, environ, cwd, python)
     told = process.told()
     assert told["refused"] is None, told
-    return process.go(environ, cwd)
+    seen = process.go(environ, cwd)
+    assert process.cold is None
+    return seen
 
 
 OURS = re.compile(r'  File "[^"]*/warm_rank\.py", line \d+,? in .*\n(?:    .*\n)*')

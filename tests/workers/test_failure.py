@@ -49,19 +49,20 @@ class Everything:
         return None
 
 
-def death_of(spec: ProcessSpec) -> Death:
+async def death_of(spec: ProcessSpec) -> Death:
     children, clock = Children(), MonotonicClock()
     workers = WorkerLogs(spec, lambda _: None, clock, lambda _: None)
-    process = start(spec, RankOutput(Sink(None, None, clock), workers), children, os.environ, 0.0)
+    output = RankOutput(Sink(None, None, clock), workers)
+    process = await start(spec, output, children, os.environ, 0.0)
     while process.status is None:
         children.reap()
     process.output.finish()
     return Death(process, 0, process.status, 1.0, 1.0, None)
 
 
-def looked_at(spec: ProcessSpec) -> Failure:
+async def looked_at(spec: ProcessSpec) -> Failure:
     """The failure, examined in a thread as the supervisor does; it may not hang."""
-    death = death_of(spec)
+    death = await death_of(spec)
     found: list[Failure] = []
     thread = threading.Thread(target=lambda: found.append(examined(death, [], {})), daemon=True)
     thread.start()
@@ -92,7 +93,7 @@ STRANGE = [os.mkfifo, os.mkdir, make_socket, make_terminal, make_zeros]
 @pytest.mark.parametrize("make", STRANGE)
 async def test_an_error_file_that_is_no_file_tells_nothing_and_keeps_nobody(tmp_path, make):
     make(tmp_path / "error.json")
-    assert looked_at(with_error_file(tmp_path / "error.json")).exception is None
+    assert (await looked_at(with_error_file(tmp_path / "error.json"))).exception is None
 
 
 @pytest.mark.parametrize("make", STRANGE)
@@ -100,7 +101,7 @@ async def test_a_strange_file_does_not_hide_the_others(tmp_path, make):
     (tmp_path / "worker.log").write_bytes(b"a" * HEAD_BYTES + b"b" * TAIL_BYTES)
     make(tmp_path / "strange")
     testimony = Everything(tmp_path)
-    looked_at(ProcessSpec(("false",), Path("/"), Path("/log"), testimony=testimony))
+    await looked_at(ProcessSpec(("false",), Path("/"), Path("/log"), testimony=testimony))
     seen = {str(exhibit.path): (exhibit.head, exhibit.tail) for exhibit in testimony.seen}
     assert seen == {
         "worker.log": (b"a" * HEAD_BYTES, b"b" * TAIL_BYTES),
@@ -111,4 +112,6 @@ async def test_a_strange_file_does_not_hide_the_others(tmp_path, make):
 async def test_an_error_file_is_read_through_a_link(tmp_path):
     (tmp_path / "real").write_text(json.dumps({"message": "RuntimeError: HCCL"}))
     (tmp_path / "error.json").symlink_to("real")
-    assert looked_at(with_error_file(tmp_path / "error.json")).exception == "RuntimeError: HCCL"
+    assert (
+        await looked_at(with_error_file(tmp_path / "error.json"))
+    ).exception == "RuntimeError: HCCL"
