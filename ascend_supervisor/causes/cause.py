@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 Layer = Literal["user", "framework", "cann", "device", "host", "network", "cluster", "unknown"]
 """Who can act: the author of the script, its data and settings, of the framework, and so on.
 
-``host`` is the server with its container, ``cluster`` another rank or what schedules them. No row
-is ``unknown``: an exception is whose type alone says nothing, raised inside an installed package.
+``host`` is the server with its container, ``cluster`` another rank or what schedules them. What is
+``unknown`` claims no cause: an exception of which only the type is known.
 """
 
 Where = Literal["exception", "output", "plog"]
@@ -52,7 +52,8 @@ class CauseRow(Struct, frozen=True, forbid_unknown_fields=True):
 
     CANN's codes are ids: who prints one needs no other ``signs``. ``leads_to`` are the ids of what
     follows from it. ``faults`` are its names in the diagnosis of MindCluster (ascend-fd). It
-    ``is_bare`` if only the type of an exception tells it: its file shows whose it is.
+    ``is_bare`` if the script or a package may have done so: the file that raised it shows whose
+    it is.
     """
 
     id: Id

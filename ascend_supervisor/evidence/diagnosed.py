@@ -15,7 +15,7 @@ from ascend_supervisor.causes.scan import matches
 from ascend_supervisor.causes.table import CAUSES, consequences
 from ascend_supervisor.evidence.cann_codes import is_cause, logged_code, spoken_code
 from ascend_supervisor.evidence.communication import LOST, loss, peer
-from ascend_supervisor.evidence.exceptions import is_installed
+from ascend_supervisor.evidence.exceptions import is_of_script
 from ascend_supervisor.evidence.last_words import LastWords, words_of
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
 from ascend_supervisor.evidence.suspect import Suspect
@@ -86,7 +86,7 @@ def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None
     else:
         worker = failure.worker.rank if failure.worker is not None else failure.rank
         told = diagnosis_by(known.row, words.rank if words.rank is not None else worker)
-        if known.row.is_bare and words.raised is not None and is_installed(words.raised.place):
+        if known.row.is_bare and not (words.raised and is_of_script(words.raised.place)):
             told = replace(told, layer="unknown")
     return ShownCause(told, known.line)
 

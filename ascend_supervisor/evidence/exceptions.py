@@ -65,7 +65,8 @@ _REPORT = re.compile(
     r"|(?:Base)?ExceptionGroup|_?RemoteTraceback|RayTaskError|RemoteError"
 )
 """What a launcher or a group raises because something of its own has failed."""
-_INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/")
+_INSTALLED = re.compile(r"(?:^|/)(?:(?:site|dist)-packages|lib(?:64)?/python3[\d.]*)/|^<frozen ")
+"""The standard library, too: it raises on behalf of whoever called it, script or package."""
 _REFUSAL = re.compile(
     r"(?:.*/)?python[\d.]*: "
     r"(?:can't (?:open file|find '__main__')|No module named|Error while finding)"
@@ -119,9 +120,9 @@ def refused_script(lines: Sequence[str]) -> str | None:
     return last if _REFUSAL.match(last) else None
 
 
-def is_installed(place: str) -> bool:
-    """Whether this file is of a package that was installed, and not of the script."""
-    return _INSTALLED.search(place) is not None
+def is_of_script(place: str) -> bool:
+    """Whether this file is neither of an installed package nor of Python; False without one."""
+    return bool(place) and _INSTALLED.search(place) is None
 
 
 def _told(chain: Chain, *, is_aside: bool) -> Raised | None:

@@ -122,7 +122,9 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def _is_wrong(one: Verdict) -> bool:
-    return one.diagnosis is not None and not one.right
+    """What is of the layer unknown claims no cause: it says that of an exception with its words."""
+    claims = one.diagnosis is not None and one.diagnosis.layer != "unknown"
+    return claims and not one.right
 
 
 def _case(path: Path) -> Case:

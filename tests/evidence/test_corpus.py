@@ -30,7 +30,7 @@ FLOORS = {
     "third": {"blames": 14, "names": 20, "right": 11, "of": 20},
 }
 """How many failures the program knew when this was written, by directory. They may only rise."""
-MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0, "third": 6}
+MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0, "third": 1}
 """How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 
 

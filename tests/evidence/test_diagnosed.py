@@ -130,7 +130,7 @@ def test_a_number_that_no_rank_has_is_none(number):
 
 def test_memory_that_ran_out_comes_after_words_that_tell_another_cause():
     raised = raising("ValueError: bad value")
-    assert told(failure(*raised, memory="memory ran out")).layer == "user"
+    assert told(failure(*raised, memory="memory ran out")).id == "refused-value"
     killed = raising("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.")
     assert told(failure(*killed, memory="memory ran out")).id == "oom-killed"
     assert diagnosis_of(failure("bye", memory="memory ran out", status=-15)) is None
@@ -160,22 +160,42 @@ def test_of_what_a_rank_has_started_itself_the_worker_is_named():
     ("file", "layer"),
     [
         ("/code/model.py", "user"),
+        ("<string>", "user"),
         ("/usr/lib/python3/dist-packages/yaml/reader.py", "unknown"),
         ("/opt/venv/lib/python3.11/site-packages/transformers/trainer.py", "unknown"),
-        ("/usr/lib/python3.11/json/decoder.py", "user"),
+        ("/usr/lib/python3.11/json/decoder.py", "unknown"),
+        ("<frozen importlib._bootstrap>", "unknown"),
     ],
 )
 @pytest.mark.parametrize(
     "line",
-    ["AssertionError", "AssertionError: tp must divide heads", "KeyError: 'a'", "ValueError: b",
-     "IndexError: list index out of range", "TypeError: f() takes 1 positional argument"],
+    ["TypeError: 'NoneType' object is not callable", "ZeroDivisionError: division by zero",
+     "TypeError: f() takes 1 positional argument but 2 were given"],
 )  # fmt: skip
-def test_an_exception_that_only_its_type_tells_is_whose_file_raised_it(line, file, layer):
+def test_an_error_of_the_script_or_a_package_is_whose_file_raised_it(line, file, layer):
     """The words blame nobody: a package may be wrong, or what the script gave it."""
     begin, script, raised = raising(line)
     found = told(failure(begin, script, f'  File "{file}", line 7, in work', raised))
     assert found.layer == layer
     assert "script" not in found.text
+
+
+def test_without_a_traceback_nobody_knows_whose_error_it_is():
+    one = failure("one line", status=3, exception="TypeError: 'NoneType' object is not callable")
+    assert (told(one).id, told(one).layer) == ("none-value", "unknown")
+
+
+@pytest.mark.parametrize("file", ["/code/model.py", "/v/lib/python3.11/site-packages/a/b.py"])
+@pytest.mark.parametrize(
+    "line",
+    ["AssertionError", "AssertionError: tp must divide heads", "KeyError: 'a'", "ValueError: b",
+     "IndexError: list index out of range", "AttributeError: 'A' object has no attribute 'b'",
+     "NameError: name 'a' is not defined", "NotImplementedError: Operator a.b"],
+)  # fmt: skip
+def test_the_type_of_an_exception_alone_claims_no_cause_wherever_it_was_raised(line, file):
+    begin, script, raised = raising(line)
+    found = told(failure(begin, script, f'  File "{file}", line 7, in work', raised))
+    assert found.layer == "unknown"
 
 
 def test_an_exception_whose_words_tell_its_cause_is_the_same_wherever_it_was_raised():
