@@ -31,6 +31,9 @@ _FROM_OUTSIDE = frozenset({Signals.SIGKILL, Signals.SIGTERM, Signals.SIGINT, Sig
 """Whoever sends one of these knows why; the words of the rank do not."""
 _CODE_WEIGHT = 40
 """A code says what has failed better than a few words that stand beside it."""
+_RAISED, _MEANT, _TYPE, _OUTPUT, _PLOG = range(5)
+"""Where a cause is shown, the nearest to the end first: the message of the exception that ended the
+rank, the messages of those raised from it, only its type, all that it wrote, CANN's log."""
 
 
 class _Known(Struct, frozen=True):
@@ -74,7 +77,7 @@ def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None
     """The cause that the words of ``failure`` show, whatever else is known of it."""
     words = words_of(failure)
     errors = [line[:LINE_CHARACTERS] for line in plog if _ERROR in line][-MOST_ERRORS:]
-    found = list(_candidates(words, _raised(words, failure), errors))
+    found = list(_candidates(words, failure, errors))
     found += _warned(words.lines[-_LAST_LINES:], {one.row.id for one in found})
     found = [one for one in found if _may_be(one.row, words, failure)]
     if not found:
@@ -99,27 +102,38 @@ def pointed_at(suspect: Suspect, diagnosis: Diagnosis) -> Diagnosis:
     return replace(diagnosis, remedy=remedy, remedy_zh=remedy_zh, rank=suspect.rank)
 
 
-def _raised(words: LastWords, failure: Failure) -> Sequence[str]:
-    """The text of the exception that has ended it: what it handled tells nothing of a signal."""
+def _raised(words: LastWords, failure: Failure) -> tuple[Sequence[str], Sequence[str]]:
+    """The text of the exception that has ended it, and of those that were raised from it.
+
+    What it handled tells nothing of a signal.
+    """
     raised = words.raised
     is_end = raised is not None and (failure.status.signal is None or raised.is_uncaught)
-    return raised.text if raised is not None and is_end else ()
+    return (raised.text, raised.meant) if raised is not None and is_end else ((), ())
 
 
-def _candidates(words: LastWords, raised: Sequence[str], plog: Sequence[str]) -> Iterator[_Known]:
-    """In an exception what weighs most comes first, in an output the last, in a plog the first."""
+def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iterator[_Known]:
+    """In an exception what weighs most comes first, in an output the last, in a plog the first.
+
+    What was raised from it counts where only its type is known: it was written to tell more.
+    """
+    raised, meant = _raised(words, failure)
     for match in matches(raised, "exception", CAUSES.values()):
-        yield _Known(match.cause, (0, -match.weight, match.line), raised[match.line])
+        place = _RAISED if match.cause.layer != "unknown" else _TYPE
+        yield _Known(match.cause, (place, -match.weight, match.line), raised[match.line])
+    for match in matches(meant, "exception", CAUSES.values()):
+        if match.cause.layer != "unknown":
+            yield _Known(match.cause, (_MEANT, -match.weight, match.line), meant[match.line])
     code = logged_code(plog)
     end = without_warnings(words.lines[-_LAST_LINES:])
     yield from _told(words, raised, end, code)
     for match in matches(end, "output", CAUSES.values()):
-        yield _Known(match.cause, (1, -match.line, -match.weight), end[match.line])
+        yield _Known(match.cause, (_OUTPUT, -match.line, -match.weight), end[match.line])
     for match in matches(plog, "plog", CAUSES.values()):
-        yield _Known(match.cause, (2, match.line, -match.weight), plog[match.line])
+        yield _Known(match.cause, (_PLOG, match.line, -match.weight), plog[match.line])
     if code is not None and code in CAUSES:
         shows = (line for line in plog if logged_code((line,)) == code)
-        yield _Known(CAUSES[code], (2, 0, 0), next(shows, ""))
+        yield _Known(CAUSES[code], (_PLOG, 0, 0), next(shows, ""))
 
 
 def _told(
@@ -152,9 +166,9 @@ def _said(
     """In an output it stands where it was said last, so that what is nearer to the end counts."""
     line = next(filter(shows, (*raised, *words.lines)), "")
     if raised:
-        return _Known(row, (0, -_CODE_WEIGHT, 0), line)
+        return _Known(row, (_RAISED, -_CODE_WEIGHT, 0), line)
     at = next((at for at in reversed(range(len(end))) if shows(end[at])), 0)
-    return _Known(row, (1, -at, -_CODE_WEIGHT), line)
+    return _Known(row, (_OUTPUT, -at, -_CODE_WEIGHT), line)
 
 
 def _first(found: Sequence[_Known]) -> _Known:
@@ -169,7 +183,7 @@ def _warned(lines: Sequence[str], ids: Collection[str]) -> Iterator[_Known]:
     """What a warning tells has not ended a rank, unless it has led to what did."""
     for match in matches(lines, "output", CAUSES.values()):
         if not consequences([match.cause.id]).isdisjoint(ids):
-            yield _Known(match.cause, (1, -match.line, -match.weight), lines[match.line])
+            yield _Known(match.cause, (_OUTPUT, -match.line, -match.weight), lines[match.line])
 
 
 def _may_be(row: CauseRow, words: LastWords, failure: Failure) -> bool:

@@ -31,8 +31,9 @@ class Raised(Struct, frozen=True):
 
     The first line of ``text`` begins with the type. ``place`` is its innermost frame, ``at`` the
     number of its line. It ``is_uncaught`` if it began in the script itself. It ``has_sequel`` if
-    others were raised while it was handled. In its group it ``follows_hidden`` ones if Python has
-    not printed what came before it, because it was nested too deep.
+    others were raised while it was handled; ``meant`` are the lines of those that were raised from
+    it. In its group it ``follows_hidden`` ones if Python has not printed what came before it,
+    because it was nested too deep.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Raised(Struct, frozen=True):
     is_report: bool = False
     has_sequel: bool = False
     follows_hidden: bool = False
+    meant: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -146,6 +148,7 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
         is_report=bool(_REPORT.search(named.kind)),
         has_sequel=chain.inner is not outer,
         follows_hidden=_follows_hidden(inner, chain.within),
+        meant=tuple(line for block in chain.blocks if block.is_meant for line in block.text),
     )
 
 

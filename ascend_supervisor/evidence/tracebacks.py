@@ -30,9 +30,8 @@ ASIDE = re.compile(
 _LEAD_LINES = 40
 _SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError)\b")
 _REPEATED = re.compile(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
-_LINK = re.compile(
-    r"During handling of the above exception|The above exception was the direct cause"
-)
+_MEANT = re.compile("The above exception was the direct cause")
+_LINK = re.compile(rf"During handling of the above exception|{_MEANT.pattern}")
 _DETAIL = re.compile(r"\s|[a-z_]{2,30}: ")
 """What asyncio prints between its sentence and the traceback."""
 _IN_GROUP = re.compile(
@@ -46,7 +45,8 @@ class Block(Struct, frozen=True):
     """A traceback: the lines before it, its frames, and what follows these, at line ``at``.
 
     It ``is_group`` if exceptions follow that have a greater ``depth``. It ``is_sequel`` if it was
-    raised while the one before of its depth was handled. One of a group may have no frames.
+    raised while the one before of its depth was handled, and ``is_meant`` if it was raised from
+    that. One of a group may have no frames.
     """
 
     lead: tuple[str, ...]
@@ -59,6 +59,7 @@ class Block(Struct, frozen=True):
     depth: int = 0
     is_group: bool = False
     is_sequel: bool = False
+    is_meant: bool = False
 
     @property
     def is_origin(self) -> bool:
@@ -162,14 +163,17 @@ def _blocks(lines: Sequence[Line]) -> Iterator[Block]:
                 rows[at].text.strip() if has_header else "",
                 depth,
                 is_group=stop < len(rows) and rows[stop].opens,
-                is_sequel=any(
-                    row.depth == depth and _LINK.match(row.text) for row in rows[before:at]
-                ),
+                is_sequel=_has_link(rows[before:at], depth, _LINK),
+                is_meant=_has_link(rows[before:at], depth, _MEANT),
             )
             before = end
             at = max(at + 1, stop)
         else:
             at = end
+
+
+def _has_link(rows: Iterable[_Row], depth: int, link: re.Pattern[str]) -> bool:
+    return any(row.depth == depth and link.match(row.text) for row in rows)
 
 
 def _end_of_frames(rows: Sequence[_Row], at: int) -> int | None:

@@ -198,6 +198,23 @@ def test_the_type_of_an_exception_alone_claims_no_cause_wherever_it_was_raised(l
     assert found.layer == "unknown"
 
 
+MEANT = "The above exception was the direct cause of the following exception:"
+HANDLED = "During handling of the above exception, another exception occurred:"
+DAMAGED = "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central dir"
+
+
+def test_of_an_exception_without_a_cause_what_was_raised_from_it_tells_one():
+    found = told(failure(*raising("ValueError: bad header"), "", MEANT, "", *raising(DAMAGED)))
+    assert found.id == "checkpoint-damaged"
+    handled = failure(*raising("ValueError: bad header"), "", HANDLED, "", *raising(DAMAGED))
+    assert told(handled).layer == "unknown"
+
+
+def test_of_two_exceptions_with_a_cause_the_first_tells_it():
+    full = raising("OSError: [Errno 28] No space left on device")
+    assert told(failure(*full, "", MEANT, "", *raising(DAMAGED))).id == "disk-full"
+
+
 def test_an_exception_whose_words_tell_its_cause_is_the_same_wherever_it_was_raised():
     place = '  File "/v/lib/python3.11/site-packages/torch/serialization.py", line 7, in save'
     begin, script, raised = raising("OSError: [Errno 28] No space left on device")
