@@ -219,3 +219,20 @@ def test_an_exception_whose_words_tell_its_cause_is_the_same_wherever_it_was_rai
     place = '  File "/v/lib/python3.11/site-packages/torch/serialization.py", line 7, in save'
     begin, script, raised = raising("OSError: [Errno 28] No space left on device")
     assert told(failure(begin, script, place, raised)).layer == "host"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "id_"),
+    [
+        (
+            "_ZNK3c1010TensorImpl16is_contiguous_customENS_12MemoryFormatE",
+            "torch-npu-torch-mismatch",
+        ),
+        ("_ZN3atb9OperationC2Ev", "nnal-mismatch"),
+        ("aclrtGetDeviceUtilizationRate", "torch-npu-cann-mismatch"),
+        ("_ZN2ge7Session8RunGraphEj", "symbol-missing"),
+    ],
+)
+def test_a_symbol_that_torch_npu_lacks_is_of_the_library_that_defines_it(symbol, id_):
+    library = "/v/lib/python3.10/site-packages/torch_npu/lib/libtorch_npu.so"
+    assert told(failure(*raising(f"ImportError: {library}: undefined symbol: {symbol}"))).id == id_
