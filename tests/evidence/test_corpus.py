@@ -28,9 +28,10 @@ FLOORS = {
     "unseen": {"blames": 11, "names": 25, "right": 33, "of": 34},
     "second": {"blames": 27, "names": 39, "right": 48, "of": 48},
     "third": {"blames": 14, "names": 20, "right": 11, "of": 20},
+    "fourth": {"blames": 7, "names": 9, "right": 4, "of": 12},
 }
 """How many failures the program knew when this was written, by directory. They may only rise."""
-MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0, "third": 1}
+MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0, "third": 1, "fourth": 2}
 """How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 
 
