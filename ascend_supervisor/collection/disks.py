@@ -60,9 +60,9 @@ class Disks:
     def ask(self, directory: Path, question: Callable[[], T]) -> T:
         """The answer; raises TimeoutError, which is an OSError, or what ``question`` raises.
 
-        After a late answer, ``directory`` is not asked again.
+        After a late answer, neither ``directory`` nor what is below it is asked again.
         """
-        if directory in self._silent:
+        if not self._silent.isdisjoint((directory, *directory.parents)):
             raise _late(self._seconds)
         try:
             call = Call(question)

@@ -24,7 +24,8 @@ def worker_logs(
     collector: Collector, directories: Iterable[Path], job_id: str, since: float
 ) -> list[Path]:
     """The files below the ``directories`` of a job's logs that were written after ``since``."""
-    places = [one / job_id / name for one in dict.fromkeys(directories) for name in LAUNCHERS]
+    answering = [one for one in dict.fromkeys(directories) if _answers(collector, one)]
+    places = [one / job_id / name for one in answering for name in LAUNCHERS]
     found: list[FileEntry] = []
     looked = 0
     while places and looked < MOST_DIRECTORIES:
@@ -42,6 +43,18 @@ def worker_logs(
     if len(wanted) > MOST_FILES or places:
         collector.leave_out("older logs of the launcher's workers", f"{MOST_FILES} are enough")
     return [one.path for one in wanted[:MOST_FILES]]
+
+
+def _answers(collector: Collector, directory: Path) -> bool:
+    """Where it does not, nothing below it is asked: each place would cost its time."""
+    try:
+        collector.disks.ask(directory, directory.stat)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        collector.leave_out(f"logs of a launcher's workers below {directory}", reason_of(error))
+        return False
+    return True
 
 
 def _newest_first(file: FileEntry) -> tuple[float, str]:

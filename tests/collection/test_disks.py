@@ -59,12 +59,13 @@ def test_a_file_of_somebody_else_is_refused(tmp_path):
         content(Disks(frozenset({os.geteuid()})), path)
 
 
-def test_what_is_late_once_is_not_asked_again(tmp_path):
+def test_what_is_late_once_is_not_asked_again_nor_what_is_below_it(tmp_path):
     disks = Disks(seconds=0.1)
     with pytest.raises(TimeoutError, match=r"has not answered within 0\.1 s"):
         disks.ask(tmp_path, lambda: time.sleep(1))
-    with pytest.raises(TimeoutError):
-        disks.ask(tmp_path, lambda: pytest.fail("it was asked again"))
+    for place in (tmp_path, tmp_path / "job" / "msrun"):
+        with pytest.raises(TimeoutError):
+            disks.ask(place, lambda: pytest.fail("it was asked again"))
     assert disks.ask(tmp_path.parent, lambda: 3) == 3
 
 
