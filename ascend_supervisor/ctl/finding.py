@@ -24,7 +24,6 @@ from ascend_supervisor.ctl.state import (
 )
 from ascend_supervisor.events.words import more
 from ascend_supervisor.files.regular_file import read_regular_file
-from ascend_supervisor.job_files import USUAL_LOG_DIR, mounted_log_dir
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.settings.user_variables import OWNER
@@ -151,6 +150,9 @@ def hints(
 
 
 def _directories(missing: Path, environ: Mapping[str, str]) -> list[Path]:
+    # Only mistakes pay for it.
+    from ascend_supervisor.job_files import USUAL_LOG_DIR, mounted_log_dir  # noqa: PLC0415
+
     named = [missing.parent, mounted_log_dir(environ), USUAL_LOG_DIR]
     return list(dict.fromkeys(Path(_here() / one) for one in named if one))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 DIRECTORY_MODE = 0o750
@@ -56,5 +55,7 @@ def _refuse_planted(directory: Path) -> None:
 
 def _ours(directory: Path) -> int:
     """Our user id on this file system: a server may map root to another user (root_squash)."""
+    import tempfile  # noqa: PLC0415  (probes only read)
+
     with tempfile.TemporaryFile(dir=directory) as file:
         return os.fstat(file.fileno()).st_uid

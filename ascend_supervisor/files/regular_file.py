@@ -11,7 +11,6 @@ import errno
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -202,6 +201,8 @@ def remove_remnants(path: Path) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
+    import tempfile  # noqa: PLC0415  (probes only read)
+
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -17,7 +17,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from ascend_supervisor.processes.process_memory import BytesOrError, ProcessMemory
-from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.untrusted_text import printable
 
@@ -351,6 +350,8 @@ def _command(pid: int, proc: Path) -> str:
         return "its command line cannot be read now"
     if isinstance(content, OSError):
         return ""
+    from ascend_supervisor.processes.secrets import masked_words  # noqa: PLC0415  (probes need none)
+
     words = content[:MASKED_BYTES].decode(errors="backslashreplace").split("\0")
     text = " ".join(masked_words(words)).strip()
     return printable(text, COMMAND_CHARACTERS)

@@ -83,7 +83,7 @@ def test_the_installed_program_is_the_module():
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("probe", ["health", "ready"])
-def test_a_probe_imports_no_event_loop(tmp_path, probe, named):
+def test_a_probe_imports_no_event_loop_and_nothing_that_it_does_not_use(tmp_path, probe, named):
     ranks = [rank_of(tmp_path / "log")]
     path = own_state(tmp_path / "job-supervisor-pod-0.json", ranks=ranks)
     environ = {"ASCEND_SUPERVISOR_LOG_DIR": str(tmp_path)}
@@ -96,9 +96,13 @@ def test_a_probe_imports_no_event_loop(tmp_path, probe, named):
         text=True,
     )
     assert found.returncode == 0
-    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in found.stderr.splitlines()}
+    modules = {line.rpartition("|")[2].strip() for line in found.stderr.splitlines()}
+    imported = {name.split(".")[0] for name in modules}
     assert "ascend_supervisor" in imported
-    assert not imported & {"anyio", "asyncio", "structlog", "watchfiles"}
+    assert not imported & {"anyio", "asyncio", "structlog", "tempfile", "watchfiles"}
+    assert "ascend_supervisor.processes.secrets" not in modules
+    only_to_find = {"ascend_supervisor.job_files", "ascend_supervisor.settings.precedence"}
+    assert modules & only_to_find == (set() if named else only_to_find)
 
 
 def test_a_table_may_come_over_stdin():
