@@ -48,6 +48,18 @@ def test_the_archive_is_for_its_owner_and_one_sentence_says_where_it_is(tmp_path
     assert "does not run any more" in why_not(manifest, "live figures, stacks of now")
 
 
+def test_the_logs_that_msrun_writes_of_its_workers_are_in_it(tmp_path):
+    state = ended(tmp_path)
+    for name in ("job/msrun/node_0/generation_0/worker_1.log", "other/msrun/node_0/worker_1.log"):
+        log = tmp_path / name
+        log.parent.mkdir(parents=True)
+        log.write_text(f"the traceback of {name}\n")
+    out = tmp_path / "x.tar.gz"
+    assert ctl("collect", "-o", str(out), "--state-file", str(state)).returncode == 0
+    tracebacks = [one for one in members(out.read_bytes()).values() if b"the traceback of" in one]
+    assert tracebacks == [b"the traceback of job/msrun/node_0/generation_0/worker_1.log\n"]
+
+
 def test_an_archive_has_a_name_of_its_own_and_what_was_there_is_replaced(tmp_path):
     state, here = ended(tmp_path), tmp_path / "here"
     here.mkdir()
