@@ -15,7 +15,6 @@ from __future__ import annotations
 import sys
 
 import torch
-from bench_diary import Diary
 from torch.utils.data import Dataset
 from transformers import (
     GPT2Config,
@@ -24,6 +23,10 @@ from transformers import (
     TrainerCallback,
     TrainingArguments,
 )
+
+# isort: split
+# Last: a standby leaves to the script what is imported behind the first of the script's modules.
+from bench_diary import Diary
 
 LENGTH = 64
 
