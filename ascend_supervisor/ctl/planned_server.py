@@ -14,9 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.ctl.table_files import read_table_file
-from ascend_supervisor.doctor.part_in_job import hosts_to_ask
-from ascend_supervisor.doctor.rows import fit, unknown
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import ThisServer, fit, hosts_to_ask, unknown
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import listed

@@ -9,8 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ascend_supervisor.doctor.rows import fit, unfit
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import ThisServer, fit, unfit
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.untrusted_text import plain

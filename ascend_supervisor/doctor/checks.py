@@ -1,8 +1,7 @@
 """All checks, in the order of their rows.
 
-To add rows: write a file in this room with a function from a ThisServer to its Results, name it
-here, and describe the rows in docs/servers.md. What it needs to know besides is a field of
-ThisServer.
+To add rows: write a function from a ThisServer to its Results in this room, name it here, and
+describe the rows in docs/servers.md. What it needs to know besides is a field of ThisServer.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from msgspec import Struct
 
 from ascend_supervisor.doctor.access import access
-from ascend_supervisor.doctor.asking import Ask
 from ascend_supervisor.doctor.cann_environment import cann_environment
+from ascend_supervisor.doctor.check import Ask, ThisServer
 from ascend_supervisor.doctor.devices import devices
 from ascend_supervisor.doctor.ecc import ecc
 from ascend_supervisor.doctor.etcd_and_clock import etcd_and_clock
@@ -27,7 +26,6 @@ from ascend_supervisor.doctor.old_plogs import old_plogs
 from ascend_supervisor.doctor.packages import packages
 from ascend_supervisor.doctor.ports import ports, reserved_ports
 from ascend_supervisor.doctor.room_on_disks import room_on_disks
-from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.doctor.shared_memory import shared_memory
 from ascend_supervisor.doctor.termination_file import termination_file
 from ascend_supervisor.doctor.versions import versions

@@ -7,10 +7,8 @@ from functools import partial
 
 import anyio
 
-from ascend_supervisor.doctor.asking import Ask
+from ascend_supervisor.doctor.check import Ask, ThisServer, unknown
 from ascend_supervisor.doctor.checks import Check, Checks, ProgramCheck
-from ascend_supervisor.doctor.rows import unknown
-from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.scarcity import NoThread

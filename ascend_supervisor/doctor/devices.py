@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ascend_supervisor.doctor.rows import fit, unfit, warning
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import ThisServer, fit, unfit, warning
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.untrusted_text import shown

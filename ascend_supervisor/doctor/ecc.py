@@ -7,11 +7,9 @@ from collections.abc import Iterable
 
 import anyio
 
-from ascend_supervisor.doctor.asking import Ask, found_program
+from ascend_supervisor.doctor.check import Ask, ThisServer, fit, found_program, warning
 from ascend_supervisor.doctor.devices import npus_of
 from ascend_supervisor.doctor.npu_health import NAME, USUAL, chips_in
-from ascend_supervisor.doctor.rows import fit, warning
-from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import counted, listed
 

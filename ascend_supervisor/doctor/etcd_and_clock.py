@@ -11,9 +11,7 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.coordination.agreement.records import EPOCH_KEY, job_prefix
-from ascend_supervisor.doctor.part_in_job import PartInJob
-from ascend_supervisor.doctor.rows import fit, warning
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import PartInJob, ThisServer, fit, warning
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.etcd.values import Get, Key

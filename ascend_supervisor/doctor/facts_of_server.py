@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from ascend_supervisor import __version__
-from ascend_supervisor.doctor.asking import Ask, found_program
+from ascend_supervisor.doctor.check import Ask, ThisServer, found_program
 from ascend_supervisor.doctor.packages import ASKED, WORDS
-from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.doctor.versions import packages_of_cann, read_info
 from ascend_supervisor.files.directory_digest import TooMuch, directory_digest
 from ascend_supervisor.files.regular_file import reason_of

@@ -6,8 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from ascend_supervisor.doctor.rows import warning
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import ThisServer, warning
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import listed
 from ascend_supervisor.processes import proc

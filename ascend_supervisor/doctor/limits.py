@@ -6,9 +6,8 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.doctor.devices import npus_of
-from ascend_supervisor.doctor.rows import fit, warning
-from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.processes.kernel import free_memory, free_processes
 

@@ -9,8 +9,7 @@ from ipaddress import ip_address
 
 import anyio
 
-from ascend_supervisor.doctor.rows import fit, warning
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.tasks.threads import Call

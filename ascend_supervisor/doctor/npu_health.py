@@ -14,10 +14,17 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.doctor.asking import Ask, found_program, why_not
+from ascend_supervisor.doctor.check import (
+    Ask,
+    ThisServer,
+    fit,
+    found_program,
+    unfit,
+    unknown,
+    warning,
+    why_not,
+)
 from ascend_supervisor.doctor.devices import npus_of
-from ascend_supervisor.doctor.rows import fit, unfit, unknown, warning
-from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.untrusted_text import printable

@@ -7,10 +7,8 @@ from collections.abc import Iterable
 
 import anyio
 
-from ascend_supervisor.doctor.asking import Ask, found_program
+from ascend_supervisor.doctor.check import Ask, ThisServer, fit, found_program, unknown, warning
 from ascend_supervisor.doctor.devices import npus_of
-from ascend_supervisor.doctor.rows import fit, unknown, warning
-from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import counted, listed
 

@@ -8,8 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from ascend_supervisor.doctor.rows import fit, warning
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.untrusted_text import plain
 

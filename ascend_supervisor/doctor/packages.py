@@ -13,10 +13,16 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from ascend_supervisor.doctor.asking import Ask, found_program, why_not
+from ascend_supervisor.doctor.check import (
+    Ask,
+    ThisServer,
+    fit,
+    found_program,
+    unknown,
+    warning,
+    why_not,
+)
 from ascend_supervisor.doctor.devices import npus_of
-from ascend_supervisor.doctor.rows import fit, unknown, warning
-from ascend_supervisor.doctor.server import ThisServer
 from ascend_supervisor.doctor.versions import packages_of_cann
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import read_regular_file

@@ -9,8 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from ascend_supervisor.doctor.rows import fit, unknown, warning
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import ThisServer, fit, unknown, warning
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.untrusted_text import plain

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ascend_supervisor.doctor.part_in_job import PartInJob
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import PartInJob, ThisServer
 from ascend_supervisor.etcd.access import Password
 from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.files.regular_file import read_regular_file

@@ -7,8 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ascend_supervisor.doctor.rows import fit, warning
-from ascend_supervisor.doctor.server import ThisServer
+from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.files.regular_file import kind_of

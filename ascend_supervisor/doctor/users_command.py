@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from ascend_supervisor.doctor.rows import Checked, fit, unfit, unknown
+from ascend_supervisor.doctor.check import Checked, fit, unfit, unknown
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import reason_of, write_atomically

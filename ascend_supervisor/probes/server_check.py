@@ -9,7 +9,7 @@ from typing import Protocol
 
 import anyio
 
-from ascend_supervisor.doctor.rows import Checked, sentences, unknown, verdict_of
+from ascend_supervisor.doctor.check import Checked, sentences, unknown, verdict_of
 from ascend_supervisor.errors import Unfit
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.server import ServerChecked

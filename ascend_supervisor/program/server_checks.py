@@ -23,8 +23,8 @@ from ascend_supervisor.settings.alert_options import EventProgram
 from ascend_supervisor.workers.runtime import Runtime
 
 if TYPE_CHECKING:
+    from ascend_supervisor.doctor.check import Checked
     from ascend_supervisor.doctor.own_checks import OwnChecks
-    from ascend_supervisor.doctor.rows import Checked
     from ascend_supervisor.doctor.users_command import UsersCommand
 
 SWEEP_SECONDS = 1.0

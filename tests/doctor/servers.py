@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ascend_supervisor.doctor.server import Roots, ThisServer
+from ascend_supervisor.doctor.check import Roots, ThisServer
 from ascend_supervisor.events.server import Result
 
 

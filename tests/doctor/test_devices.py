@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ascend_supervisor.doctor.check import ThisServer
 from ascend_supervisor.doctor.devices import OF_THE_DRIVER, VISIBLE, devices
-from ascend_supervisor.doctor.server import ThisServer
 from tests.doctor.servers import only, server
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ascend_supervisor.coordination.peers.meeting import PeersEtcd
+from ascend_supervisor.doctor.check import PartInJob
 from ascend_supervisor.doctor.etcd_and_clock import etcd_and_clock
-from ascend_supervisor.doctor.part_in_job import PartInJob
 from ascend_supervisor.etcd.access import Endpoint, Password
 from ascend_supervisor.events.server import Result
 from tests.doctor import other_clock

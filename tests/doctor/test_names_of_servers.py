@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from ascend_supervisor.doctor.check import PartInJob
 from ascend_supervisor.doctor.names_of_servers import names_of_servers
-from ascend_supervisor.doctor.part_in_job import PartInJob
 from tests.doctor.servers import only, server
 from tests.rank_tables import TEMPLATE_1, data
 from tests.running import python

@@ -7,7 +7,7 @@ import pytest
 from ascend_supervisor.cluster.from_environment.declared import even_table
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
-from ascend_supervisor.doctor.part_in_job import MOST_HOSTS_ASKED, hosts_to_ask
+from ascend_supervisor.doctor.check import MOST_HOSTS_ASKED, hosts_to_ask
 from tests.rank_tables import TEMPLATE_1, data
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.doctor.part_in_job import PartInJob
+from ascend_supervisor.doctor.check import PartInJob
 from ascend_supervisor.doctor.ports import ports, reserved_ports
 from tests.doctor.servers import only, server
 from tests.doctor.test_devices import with_npus

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ascend_supervisor.doctor.rows import Checked, fit, unfit, unknown, warning
+from ascend_supervisor.doctor.check import Checked, fit, unfit, unknown, warning
 from ascend_supervisor.errors import UNAVAILABLE, Unfit
 from ascend_supervisor.events.server import Result, ServerChecked
 from ascend_supervisor.life import Plan
