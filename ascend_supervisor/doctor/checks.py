@@ -14,14 +14,12 @@ from ascend_supervisor.doctor.access import access
 from ascend_supervisor.doctor.cann_environment import cann_environment
 from ascend_supervisor.doctor.check import Ask, ThisServer
 from ascend_supervisor.doctor.devices import devices
-from ascend_supervisor.doctor.ecc import ecc
 from ascend_supervisor.doctor.etcd_and_clock import etcd_and_clock
 from ascend_supervisor.doctor.held_devices import held_devices
 from ascend_supervisor.doctor.left_processes import left_processes
 from ascend_supervisor.doctor.limits import limits
 from ascend_supervisor.doctor.names_of_servers import names_of_servers
-from ascend_supervisor.doctor.npu_health import npu_health
-from ascend_supervisor.doctor.npu_links import npu_links
+from ascend_supervisor.doctor.npus import ecc, npu_health, npu_links
 from ascend_supervisor.doctor.old_plogs import old_plogs
 from ascend_supervisor.doctor.packages import packages
 from ascend_supervisor.doctor.ports import ports, reserved_ports

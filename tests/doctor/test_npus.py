@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.doctor.ecc import ecc
-from ascend_supervisor.doctor.npu_health import chips_in, npu_health, of_this_job
-from ascend_supervisor.doctor.npu_links import npu_links
+from ascend_supervisor.doctor.npus import chips_in, ecc, npu_health, npu_links, of_this_job
 from tests.doctor.programs import ask, npu_smi, path_with, program, table
 from tests.doctor.servers import only, server
 

@@ -1,6 +1,6 @@
-"""What npu-smi says of the health of each NPU.
+"""What npu-smi says of the health and the memory of each NPU, and hccn_tool of its network port.
 
-One call tells all of them (``npu-smi info``). Of those that are not OK it is asked why
+One call tells the health of all (``npu-smi info``). Of those that are not OK it is asked why
 (``-t health``).
 """
 
@@ -26,7 +26,7 @@ from ascend_supervisor.doctor.check import (
 )
 from ascend_supervisor.doctor.devices import npus_of
 from ascend_supervisor.events.server import Result
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.untrusted_text import printable
 
 SUBJECT = "health of NPUs"
@@ -111,3 +111,86 @@ def _row(chip: Chip, why: str) -> Result:
 def _facts(said: str) -> str:
     told = [printable(fact.strip(), FACT_CHARACTERS) for fact in _FACT.findall(said)]
     return ": ".join(fact for fact in told if fact != "NA")
+
+
+ECC = "memory errors of NPUs"
+_DOUBLE = re.compile(r"HBM Double Bit Error Count\s*:\s*([0-9]{1,9})")
+
+
+async def ecc(server: ThisServer, ask: Ask) -> Iterable[Result]:
+    """Errors of two bits, which cannot be corrected; nothing where npu-smi does not tell them."""
+    if not npus_of(server) or (program := await found_program(server.environ, NAME, USUAL)) is None:
+        return ()
+    listed_now = (await ask((program, "info"))).text.decode(errors="replace")
+    errors: dict[int, int] = {}
+
+    async def count(npu: int) -> None:
+        said = await ask((program, "info", "-t", "ecc", "-i", f"{npu}"))
+        if counts := _DOUBLE.findall(said.text.decode(errors="replace")):
+            errors[npu] = sum(map(int, counts))
+
+    async with anyio.create_task_group() as tasks:
+        for npu in sorted({chip.npu for chip in chips_in(listed_now)}):
+            tasks.start_soon(count, npu)
+    bad = [npu for npu in sorted(errors) if errors[npu]]
+    if bad:
+        found = f"{counted(errors[bad[0]], 'error')} of two bits in NPU {listed(bad)}"
+        remedy = "have the NPU reset, and replaced if they come again"
+        return (warning(ECC, found, "none", remedy),)
+    return (fit(ECC, f"none in {counted(len(errors), 'NPU')}"),) if errors else ()
+
+
+LINKS = "links of NPUs"
+TOOL, USUAL_TOOL = "hccn_tool", "/usr/local/Ascend/driver/tools/hccn_tool"
+UP = "UP"
+HARMLESS = frozenset({"Success", "Init"})
+"""``Init``: no address was set that is to be reached."""
+_STATUS = re.compile(r"(?:link|net health) status:\s*(\S[^\r\n]*)")
+
+
+async def npu_links(server: ThisServer, ask: Ask) -> Iterable[Result]:
+    """Nothing for a job of one server, or without hccn_tool.
+
+    It knows an NPU by its number in /dev.
+    """
+    numbers = npus_of(server)
+    if not numbers or server.is_alone:
+        return ()
+    program = await found_program(server.environ, TOOL, USUAL_TOOL)
+    if program is None:
+        return ()
+    links: dict[int, str] = {}
+    health: dict[int, str] = {}
+
+    async def note(found: dict[int, str], number: int, subject: str) -> None:
+        said = await ask((program, "-i", f"{number}", subject, "-g"))
+        status = _STATUS.search(said.text.decode(errors="replace"))
+        found[number] = status[1].strip() if status else ""
+
+    async with anyio.create_task_group() as tasks:
+        for number in numbers:
+            tasks.start_soon(note, links, number, "-link")
+            tasks.start_soon(note, health, number, "-net_health")
+    return tuple(_of_links(numbers, links, health))
+
+
+def _of_links(
+    numbers: Iterable[int], links: dict[int, str], health: dict[int, str]
+) -> Iterable[Result]:
+    down = [number for number in numbers if links[number] not in {UP, ""}]
+    if down:
+        found = f"the link of NPU {listed(down)} is {links[down[0]]}"
+        remedy = "see cable, optical module and switch port; hccn_tool -i N -link_stat -g"
+        yield warning(LINKS, found, UP, remedy)
+    sick = [number for number in numbers if health[number] not in {*HARMLESS, ""}]
+    if sick and not down:
+        found = f"the net health of NPU {listed(sick)} is {health[sick[0]]}"
+        remedy = (
+            "see its address and gateway (hccn_tool -i N -ip -g, -netdetect -g), and the switch"
+        )
+        yield warning(LINKS, found, "Success", remedy)
+    silent = [number for number in numbers if not links[number]]
+    if silent and not down:
+        yield unknown(LINKS, f"hccn_tool says nothing of NPU {listed(silent)}")
+    elif not down and not sick:
+        yield fit(LINKS, f"{counted(len(links), 'link')}, all {UP}")
