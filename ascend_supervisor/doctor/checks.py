@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from msgspec import Struct
 
 from ascend_supervisor.doctor.access import access
-from ascend_supervisor.doctor.cann_environment import cann_environment
+from ascend_supervisor.doctor.cann import cann_environment, versions
 from ascend_supervisor.doctor.check import Ask, ThisServer
 from ascend_supervisor.doctor.devices import devices
 from ascend_supervisor.doctor.etcd_and_clock import etcd_and_clock
@@ -26,7 +26,6 @@ from ascend_supervisor.doctor.ports import ports, reserved_ports
 from ascend_supervisor.doctor.room_on_disks import room_on_disks
 from ascend_supervisor.doctor.shared_memory import shared_memory
 from ascend_supervisor.doctor.termination_file import termination_file
-from ascend_supervisor.doctor.versions import versions
 from ascend_supervisor.events.server import Result
 
 

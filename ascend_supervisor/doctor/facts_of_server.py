@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from ascend_supervisor import __version__
+from ascend_supervisor.doctor.cann import installed
 from ascend_supervisor.doctor.check import Ask, ThisServer, found_program
 from ascend_supervisor.doctor.packages import ASKED, WORDS
-from ascend_supervisor.doctor.versions import packages_of_cann, read_info
 from ascend_supervisor.files.directory_digest import TooMuch, directory_digest
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.tasks.threads import aside
@@ -41,19 +41,8 @@ async def facts_of_server(server: ThisServer, ask: Ask, code: Path | None) -> di
 
 
 def _installed(server: ThisServer) -> dict[str, str]:
-    ascend = server.roots.ascend
-    driver, firmware = (
-        read_info(ascend / name / "version.info") for name in ("driver", "firmware")
-    )
-    cann = next(
-        (info["Version"] for info in packages_of_cann(server).values() if "Version" in info), ""
-    )
-    known = {
-        "driver": driver.get("package_version") or driver.get("Version", ""),
-        "firmware": firmware.get("Version", ""),
-        "CANN": cann,
-    }
-    return {name: printable(text, MOST_CHARACTERS) for name, text in known.items() if text}
+    versions = installed(server).versions
+    return {name: printable(text, MOST_CHARACTERS) for name, text in versions.items()}
 
 
 def _digest(code: Path) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from ascend_supervisor.doctor.cann import packages_of_cann
 from ascend_supervisor.doctor.check import (
     Ask,
     ThisServer,
@@ -23,7 +24,6 @@ from ascend_supervisor.doctor.check import (
     why_not,
 )
 from ascend_supervisor.doctor.devices import npus_of
-from ascend_supervisor.doctor.versions import packages_of_cann
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.tasks.threads import aside

@@ -1,4 +1,4 @@
-"""Versions of driver, firmware and CANN, against the ranges that their own files name.
+"""Driver, firmware and CANN: whether their versions go together, and whether ranks find CANN.
 
 ``version.info`` of the driver says which firmware it goes with (``compatible_version_fw``, closed
 intervals), and that of a package of CANN which other packages (``required_package_X_version``).
@@ -6,17 +6,20 @@ intervals), and that of a package of CANN which other packages (``required_packa
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from msgspec import Struct
+
 from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.doctor.devices import npus_of
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import read_regular_file
-from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.untrusted_text import plain, printable, shown
 
 MOST_CHARACTERS = 400
 MOST_BYTES = 64 * 1024
@@ -32,21 +35,39 @@ def versions(server: ThisServer) -> Iterator[Result]:
     """Nothing on a machine without NPUs."""
     if not npus_of(server):
         return
+    found = installed(server)
+    told = ", ".join(f"{name} {one}" for name, one in found.versions.items())
+    faults = [*_of_firmware(found.driver, found.firmware), *_between(found.packages)]
+    yield from faults
+    if told and not faults:
+        yield fit("versions", told)
+
+
+class Installed(Struct, frozen=True):
+    """What the files of driver, firmware and each package of CANN say of themselves."""
+
+    driver: Info
+    firmware: Info
+    packages: Mapping[str, Info]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """By name; what is not installed has none."""
+        of_cann = (info["Version"] for info in self.packages.values() if "Version" in info)
+        known = {
+            "driver": self.driver.get("package_version") or self.driver.get("Version"),
+            "firmware": self.firmware.get("Version"),
+            "CANN": next(of_cann, None),
+        }
+        return {name: version for name, version in known.items() if version}
+
+
+def installed(server: ThisServer) -> Installed:
     ascend = server.roots.ascend
     driver, firmware = (
         read_info(ascend / name / "version.info") for name in ("driver", "firmware")
     )
-    packages = packages_of_cann(server)
-    known = {
-        "driver": driver.get("package_version") or driver.get("Version"),
-        "firmware": firmware.get("Version"),
-        "CANN": next((info["Version"] for info in packages.values() if "Version" in info), None),
-    }
-    told = ", ".join(f"{name} {one}" for name, one in known.items() if one)
-    faults = [*_of_firmware(driver, firmware), *_between(packages)]
-    yield from faults
-    if told and not faults:
-        yield fit("versions", told)
+    return Installed(driver, firmware, packages_of_cann(server))
 
 
 def read_info(path: Path) -> Info:
@@ -126,3 +147,41 @@ def _number(text: str) -> Release:
             break
         found.append(int(part))
     return tuple(found)
+
+
+ENVIRONMENT = "environment of CANN"
+LIBRARY = "libascendcl.so"
+HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+CACHE_BYTES = 16 * 1024 * 1024
+REMEDY = (
+    "give --env-from with CANN's set_env.sh, such as /usr/local/Ascend/ascend-toolkit/set_env.sh"
+)
+
+
+def cann_environment(server: ThisServer) -> Iterator[Result]:
+    """Nothing on a machine without NPUs, or for a command that may source set_env.sh itself."""
+    if not npus_of(server) or server.python is None:
+        return
+    for name in HOMES:
+        home = server.environ.get(name)
+        if home and not Path(home).is_dir():
+            found = f"{name}={shown(home)}, which is no directory here"
+            yield warning(ENVIRONMENT, found, "the directory of CANN", REMEDY)
+            return
+    place = _place_of_library(server)
+    if place is None:
+        found = f"no {LIBRARY} in LD_LIBRARY_PATH, nor in the linker's cache"
+        yield warning(ENVIRONMENT, found, "the libraries of CANN", REMEDY)
+    else:
+        yield fit(ENVIRONMENT, f"{LIBRARY} in {plain(place)}")
+
+
+def _place_of_library(server: ThisServer) -> str | None:
+    for folder in server.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if folder and os.path.exists(f"{folder}/{LIBRARY}"):  # noqa: PTH110  (never raises)
+            return folder
+    try:
+        cache = read_regular_file(server.roots.linker_cache, CACHE_BYTES)
+    except OSError:
+        return None
+    return "the linker's cache" if LIBRARY.encode() in cache else None
