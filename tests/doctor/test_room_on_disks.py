@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from ascend_supervisor.doctor.room_on_disks import room_on_disks
+from ascend_supervisor.doctor.disks import room_on_disks
 from tests.doctor.servers import server, verdicts
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system needs root")
