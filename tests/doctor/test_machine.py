@@ -18,8 +18,7 @@ from ascend_supervisor.doctor.devices import OF_THE_DRIVER
 from ascend_supervisor.doctor.disks import access, old_plogs, termination_file
 from ascend_supervisor.doctor.held_devices import held_devices
 from ascend_supervisor.doctor.left_processes import left_processes
-from ascend_supervisor.doctor.limits import limits
-from ascend_supervisor.doctor.shared_memory import shared_memory
+from ascend_supervisor.doctor.limits import limits, shared_memory
 from ascend_supervisor.settings.user_variables import OWNER
 from tests.doctor.programs import ask
 from tests.doctor.servers import only, server, verdicts
