@@ -1,4 +1,6 @@
-"""Reads the topology of a machine from sysfs; what cannot be read is unknown.
+"""Reads the topology of a machine from sysfs, or from a table of npu-smi.
+
+What cannot be read is unknown.
 
 The driver of the NPUs gives each PCI device a file ``dev_id``: the number of its file in /dev.
 """
@@ -63,3 +65,21 @@ def _text(file: Path) -> str:
     with suppress(OSError):
         return file.read_text(errors="replace").strip().lower()
     return ""
+
+
+COMMAND = ("npu-smi", "info", "-t", "topo")
+_COLUMN = "CPU Affinity"
+"""Missing for Atlas A5, whose table is about links between NPUs only."""
+_ROW = re.compile(r"NPU([0-9]{1,3})\s.*\s(\S+)", re.ASCII)
+
+
+def read_affinity_table(text: str) -> dict[int, CpuSet]:
+    """By the number of the NPU; empty if the table does not tell it."""
+    lines = [line.strip() for line in text.splitlines()]
+    begins = next((at for at, line in enumerate(lines) if line.endswith(_COLUMN)), len(lines))
+    near: dict[int, CpuSet] = {}
+    for line in lines[begins + 1 :]:
+        if found := _ROW.fullmatch(line):
+            with suppress(ValueError):  # NA
+                near[int(found[1])] = read_cpu_list(found[2])
+    return near

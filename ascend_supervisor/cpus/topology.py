@@ -1,8 +1,11 @@
-"""The CPUs of a machine, and which of them are near which NPU; values."""
+"""The CPUs of a machine, which of them are near which NPU, and which each rank gets; pure.
+
+A rank gets CPUs near its NPU, whole cores, and none that another one has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -43,3 +46,51 @@ class Topology(Struct, frozen=True):
         """``cpus`` by core, those of a NUMA node side by side."""
         cores = {self.cores.get(cpu, frozenset({cpu})) & cpus | {cpu} for cpu in cpus}
         return sorted(cores, key=lambda core: (self.node_of(min(core)), min(core)))
+
+
+NONE: CpuSet = frozenset()
+
+
+def shares(devices: Sequence[int | None], topology: Topology) -> tuple[CpuSet, ...]:
+    """For each rank here, by the number of its NPU (None: unknown) in the order of local ranks.
+
+    All are empty if there are fewer CPUs than ranks. NPUs at one NUMA node share its CPUs in equal
+    parts, also with those of others, unless our CPUs are ours alone. What is not near any NPU is
+    shared by those for which no near CPU is known, or left.
+    """
+    asking = [
+        at - len(devices) if device is None or device in devices[:at] else device
+        for at, device in enumerate(devices)
+    ]
+    others = () if topology.is_ours else topology.near.keys()
+    found, taken = _near_each(sorted({*asking, *others}), topology)
+    far = [one for one, share in found.items() if not share]
+    found.update(zip(far, split(topology.usable - taken, len(far), topology), strict=True))
+    own = tuple(found[one] for one in asking)
+    return own if all(own) else tuple(split(topology.usable, len(own), topology))
+
+
+def _near_each(claiming: Sequence[int], topology: Topology) -> tuple[dict[int, CpuSet], CpuSet]:
+    """The part of each NPU in the CPUs near it, and all CPUs of these parts."""
+    groups: dict[CpuSet, list[int]] = {}
+    for one in claiming:
+        groups.setdefault(topology.near.get(one, NONE) & topology.usable, []).append(one)
+    found: dict[int, CpuSet] = {}
+    taken = NONE
+    for cpus in sorted(groups, key=lambda one: (len(one), sorted(one))):
+        parts = split(cpus - taken, len(groups[cpus]), topology)
+        found.update(zip(groups[cpus], parts, strict=True))
+        taken = taken.union(*parts)
+    return found, taken
+
+
+def split(cpus: CpuSet, number: int, topology: Topology) -> list[CpuSet]:
+    """``number`` equal parts, of whole cores if there are enough; empty ones if CPUs are too few.
+
+    What cannot be divided is in no part.
+    """
+    units = topology.cores_of(cpus)
+    if len(units) < number:
+        units = [frozenset({cpu}) for core in units for cpu in sorted(core)]
+    each = len(units) // number if number else 0
+    return [NONE.union(*units[at * each : (at + 1) * each]) for at in range(number)]

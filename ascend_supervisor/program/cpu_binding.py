@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from shutil import which
@@ -10,12 +11,9 @@ from shutil import which
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cpus.affinity_table import COMMAND, read_affinity_table
 from ascend_supervisor.cpus.cpu_list import cpu_list
-from ascend_supervisor.cpus.other_binders import other_binder
-from ascend_supervisor.cpus.shares import NONE, shares
-from ascend_supervisor.cpus.sysfs import SYS, topology_of
-from ascend_supervisor.cpus.topology import CpuSet, Topology
+from ascend_supervisor.cpus.sysfs import COMMAND, SYS, read_affinity_table, topology_of
+from ascend_supervisor.cpus.topology import NONE, CpuSet, Topology, shares
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
@@ -138,3 +136,26 @@ def npu_of(local_rank: int, visible: str, npus: Sequence[int]) -> int | None:
             return None
         index = int(word)
     return npus[index] if index < len(npus) else None
+
+
+TORCH_NPU = "CPU_AFFINITY_CONF"
+_OFF = frozenset({"", "0", "mode:0", "false", "none"})
+_OPTION = re.compile(r"--(bind[-_]core|numa[-_]binding)(?:=(.*))?", re.DOTALL)
+"""msrun's, whose value may be a word, and torchrun's."""
+_PROGRAM = re.compile(r"(?:^|[\s;&|(/'\"])(taskset|numactl)(?=\s|$)")
+
+
+def other_binder(argv: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """Half a sentence: what binds the ranks already; None if nothing does, as far as we see."""
+    mode = environ.get(TORCH_NPU, "").partition(",")[0].strip().lower()
+    if mode not in _OFF:
+        return f"{TORCH_NPU} is set, and torch_npu binds by it"
+    for number, word in enumerate(argv):
+        if found := _OPTION.fullmatch(word):
+            following = argv[number + 1] if number + 1 < len(argv) else ""
+            value = following if found[2] is None else found[2]
+            if value.strip().lower() not in _OFF:
+                return f"the launcher binds by {word.partition('=')[0]}"
+        if program := _PROGRAM.search(word):
+            return f"the command calls {program[1]}"
+    return None

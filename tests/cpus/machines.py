@@ -11,9 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.cpus.affinity_table import read_affinity_table
 from ascend_supervisor.cpus.cpu_list import cpu_list, read_cpu_list
-from ascend_supervisor.cpus.sysfs import topology_of
+from ascend_supervisor.cpus.sysfs import read_affinity_table, topology_of
 from ascend_supervisor.cpus.topology import Topology
 
 A2_TABLE = """
