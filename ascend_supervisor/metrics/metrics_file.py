@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from math import floor
+from pathlib import Path
 from typing import NoReturn
 
 import anyio
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
+from ascend_supervisor.files.regular_file import opened, read_up_to
+from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.files.writer_thread import LatestFile
-from ascend_supervisor.metrics.figures import Snapshot
+from ascend_supervisor.metrics.figures import PREFIX, Snapshot, labels_text
 from ascend_supervisor.metrics.registry import Registry
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.threads import aside
+from ascend_supervisor.untrusted_text import plain
 
 SOURCE = "the metrics file"
 WRITE_SECONDS = 15
@@ -71,3 +77,62 @@ class MetricsFile:
 
     def _write(self) -> None:
         self._file.put(self._registry.snapshot())
+
+
+RECENT_SECONDS = 4.0 * WRITE_SECONDS
+"""Who has not written for so long does not write any more."""
+MOST_BYTES = 1024 * 1024
+_HAS_NOT_ENDED = re.compile(rf'^{PREFIX}phase{{(.*),phase="ended"}} 0$'.encode(), re.MULTILINE)
+
+
+def complaint_of_sharing(path: Path, labels: str, now: float) -> str:
+    """What to tell if one with other ``labels`` seems to write ``path``, else nothing. May block.
+
+    To be called before ``path`` is written; ``now`` is in seconds since the epoch.
+    """
+    found = _HAS_NOT_ENDED.search(_recent_text(path, now))
+    other = "" if found is None else found[1].decode("utf-8", "replace")
+    if other in {"", labels}:
+        return ""
+    return f"{_written(path, other)}, each of them needs a --metrics-file of its own"
+
+
+def complaint_of_shared_directory(directory: Path, labels: str, now: float) -> str:
+    """The same of the files for npu-exporter in ``directory``."""
+    text = _recent_text(directory / f"{PREFIX}phase.json", now)
+    try:
+        values = parse_json(text).elements("data_list") if text else []
+        other = next(filter(None, map(_not_ended, values)), "")
+    except (NotJson, Misfit):
+        return ""
+    if other in {"", labels}:
+        return ""
+    return (
+        f"{_written(directory, other)}, npu-exporter gets now the figures of the one, now of the "
+        "other: only one supervisor on a server can use it"
+    )
+
+
+def _recent_text(path: Path, now: float) -> bytes:
+    """What was written there a short while ago; empty without such a file."""
+    try:
+        with opened(path) as descriptor:
+            is_recent = now - os.fstat(descriptor).st_mtime <= RECENT_SECONDS
+            return read_up_to(descriptor, MOST_BYTES) if is_recent else b""
+    except OSError:
+        return b""
+
+
+def _not_ended(value: Cursor) -> str:
+    """The labels of a supervisor if this value says that it has not ended; raises Misfit."""
+    label = value.child("label")
+    if label.get("phase") != "ended" or value.get("value") != 0:
+        return ""
+    return labels_text({name: label.text(name) for name in ("job_id", "pod_name")})
+
+
+def _written(path: Path, other: str) -> str:
+    return (
+        f"{path} was written less than a minute ago by another supervisor ({plain(other)}); if "
+        "that one still runs"
+    )

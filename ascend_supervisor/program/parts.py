@@ -154,12 +154,13 @@ def _metrics(
         return ()
     from ascend_supervisor.files.directories import PUBLIC_DIRECTORY_MODE  # noqa: PLC0415
     from ascend_supervisor.metrics.figures import labels_text, text_of  # noqa: PLC0415  (seldom)
-    from ascend_supervisor.metrics.metrics_file import SOURCE, MetricsFile  # noqa: PLC0415
-    from ascend_supervisor.metrics.registry import Registry  # noqa: PLC0415
-    from ascend_supervisor.metrics.shared_file import (  # noqa: PLC0415
+    from ascend_supervisor.metrics.metrics_file import (  # noqa: PLC0415  # noqa: PLC0415
+        SOURCE,
+        MetricsFile,
         complaint_of_shared_directory,
         complaint_of_sharing,
     )
+    from ascend_supervisor.metrics.registry import Registry  # noqa: PLC0415
 
     names = {"job_id": place.job_id, "pod_name": place.pod}
     text = partial(text_of, names=names)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_supervisor.metrics.http_answer import MOST_BYTES, TEXT, Page, answer, is_whole
+from ascend_supervisor.metrics.metrics_address import MOST_BYTES, TEXT, Page, answer, is_whole
 
 PAGES = {
     "/a": lambda: Page(b"page a\n", "text/special"),

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.metrics.figures import PREFIX, Snapshot, labels_text, text_of
-from ascend_supervisor.metrics.npu_exporter import npu_exporter_files
-from ascend_supervisor.metrics.shared_file import (
+from ascend_supervisor.metrics.metrics_file import (
     complaint_of_shared_directory,
     complaint_of_sharing,
 )
+from ascend_supervisor.metrics.npu_exporter import npu_exporter_files
 from ascend_supervisor.reporters.job_status import StatusPhase
 from tests.metrics.snapshots import full_snapshot
 
