@@ -13,7 +13,7 @@ from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.doctor.devices import npus_of
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import run_text, runs
-from ascend_supervisor.files.tcp_ports import can_bind, held_ports
+from ascend_supervisor.processes.tcp_ports import can_bind, held_ports
 from ascend_supervisor.untrusted_text import shown
 
 RANK_0 = "port of rank 0"

@@ -11,9 +11,9 @@ from contextlib import ExitStack, suppress
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import PortWaiting, WaitEnded
-from ascend_supervisor.files.tcp_ports import can_bind
 from ascend_supervisor.life import Plan
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.processes.tcp_ports import can_bind
 from ascend_supervisor.tasks.clock import Clock
 
 LOOK_AGAIN_SECONDS = 0.2

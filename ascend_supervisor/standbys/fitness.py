@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.descriptors import open_files
-from ascend_supervisor.processes.port_holder import listening_ports
+from ascend_supervisor.processes.tcp_ports import listening_ports
 
 CANN = re.compile(rb"/lib(?:ascend\w*|a?log|slog|runtime|hccl\w*)\.so")
 HARMLESS_DEVICES = frozenset(

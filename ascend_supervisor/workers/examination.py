@@ -28,7 +28,7 @@ from ascend_supervisor.evidence.taken_port import taken_port
 from ascend_supervisor.files.regular_file import end_of, opened
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, port_of
 from ascend_supervisor.outcome import Failure
-from ascend_supervisor.processes.port_holder import port_holder
+from ascend_supervisor.processes.tcp_ports import port_holder
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.workers.failure import Death, examined

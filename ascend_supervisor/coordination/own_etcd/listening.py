@@ -20,7 +20,7 @@ from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.launchers.rank_environment import is_ip, master_address
-from ascend_supervisor.processes.port_holder import port_holder
+from ascend_supervisor.processes.tcp_ports import port_holder
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.untrusted_text import shown
 

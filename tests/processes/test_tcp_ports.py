@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.tcp_ports import held_ports
+from ascend_supervisor.processes.tcp_ports import held_ports
 
 NET = Path("/proc/net")
 
