@@ -20,9 +20,9 @@ from types import MappingProxyType
 import anyio
 
 from ascend_supervisor.files.reserved_descriptor import Reserve
-from ascend_supervisor.processes.death_order import DeathOrder
 from ascend_supervisor.processes.kernel import inherited
 from ascend_supervisor.processes.ownership import Mark
+from ascend_supervisor.processes.pid import DeathOrder
 from ascend_supervisor.tasks.clock import whole_second
 
 PTRACE_DETACH = 17

@@ -1,11 +1,13 @@
 """Identifies processes for certain, although the kernel soon reuses the numbers of dead ones.
 
-Every signal to a process that is not our unreaped child is sent here.
+Every signal to a process that is not our unreaped child is sent here. The order in which our
+children die is told here, too.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,8 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.death_order import PIDFD_OPEN
 
+PIDFD_OPEN: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+"""None where Python was built for an older kernel."""
 PIDFD_SEND: Callable[[int, int], None] | None = getattr(signal, "pidfd_send_signal", None)
 """None if Python was built for a kernel before 5.1."""
 
@@ -81,3 +84,44 @@ class Pid(Struct, frozen=True, order=True):
         except (ProcessLookupError, PermissionError):
             return False
         return True
+
+
+class DeathOrder:
+    """The order in which our children died, which waitpid does not report.
+
+    Told if the kernel has pidfds (5.3) and we have file descriptors to spare.
+
+    A pidfd becomes readable when its process dies, and epoll lists descriptors in the order in
+    which they became readable. Without pidfds the list is empty.
+    """
+
+    def __init__(self, pidfd_open: Callable[[int], int] | None = PIDFD_OPEN) -> None:
+        self._pidfd_open = pidfd_open
+        self._epoll = select.epoll()
+        self._watched: dict[int, int] = {}
+
+    def watch(self, pid: int) -> None:
+        """Watch this process too: a child of ours that was not reaped yet.
+
+        Never raises, because the process runs already. If it cannot be watched, it has no order.
+        """
+        if self._pidfd_open is None:
+            return
+        with suppress(OSError):
+            pidfd = self._pidfd_open(pid)
+            try:
+                self._epoll.register(pidfd, select.EPOLLIN)
+            except OSError:  # fs.epoll.max_user_watches, or memory
+                os.close(pidfd)
+                raise
+            self._watched[pidfd] = pid
+
+    def so_far(self) -> list[int]:
+        """The pids of those that died since the last call, the earliest first."""
+        if not self._watched:
+            return []
+        dead = []
+        for pidfd, _ in self._epoll.poll(0, len(self._watched)):
+            os.close(pidfd)  # this also removes it from the epoll
+            dead.append(self._watched.pop(pidfd))
+        return dead

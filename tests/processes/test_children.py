@@ -15,8 +15,8 @@ import anyio
 import pytest
 
 from ascend_supervisor.processes.children import Child, Children, library_changes
-from ascend_supervisor.processes.death_order import DeathOrder
 from ascend_supervisor.processes.kernel import parent_death_prefix
+from ascend_supervisor.processes.pid import DeathOrder
 from ascend_supervisor.processes.proc import descendants, is_zombie
 
 
