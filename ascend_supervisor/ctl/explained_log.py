@@ -19,7 +19,7 @@ from ascend_supervisor.evidence.statement import statement
 from ascend_supervisor.outcome import ExitStatus, Failure
 from ascend_supervisor.output.earlier_logs import OURS
 from ascend_supervisor.output.last_lines import TAIL_BYTES, lines_in
-from ascend_supervisor.workers.failure import by_launchers_word
+from ascend_supervisor.workers.examination import by_launchers_word
 
 _BEGINS = re.compile(rf"{re.escape(OURS)} \S+ generation \d+ of .* begins$", re.ASCII)
 _RANK = re.compile(r"(?<![a-z])rank[-_](\d{1,7})(?!\d)", re.ASCII)

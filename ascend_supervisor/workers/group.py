@@ -21,7 +21,6 @@ from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.clock import whole_second
 from ascend_supervisor.workers.descendants import Kin, LaunchedWorkers, left_by_command, remaining
-from ascend_supervisor.workers.failure import unheeded_death
 from ascend_supervisor.workers.late_imports import import_late
 from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.nested_ranks import NestedRanks
@@ -270,9 +269,10 @@ class WorkerGroup:
 
     def tell_unheeded(self) -> None:
         """After a success: report a death that the status of a process, 0, does not show."""
+        from ascend_supervisor.workers.examination import unheeded_death  # noqa: PLC0415  (see late_imports)
+
         for process in self._ranks:
-            told = unheeded_death(process.spec, process.output.last_lines)
-            if told is not None:
+            if told := unheeded_death(process.spec, process.output.last_lines):
                 self._runtime.report(Diagnostic("exit status", told, None))
 
     async def failure(self) -> Failure | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
@@ -22,6 +22,7 @@ from ascend_supervisor.files.regular_file import (
     write_atomically,
 )
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
+from ascend_supervisor.launchers.testimony import Testimony
 from ascend_supervisor.life import Plan
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.tasks.race import first
@@ -33,7 +34,6 @@ from ascend_supervisor.workers.command import (
     check_script,
     left_behind,
 )
-from ascend_supervisor.workers.failure import exhibit_files
 from ascend_supervisor.workers.runtime import Runtime
 
 PRIVATE = 0o600
@@ -148,6 +148,12 @@ def _set_aside_earlier(spec: ProcessSpec) -> None:
     for path in earlier:
         with suppress(OSError):
             move_to(path, Path(f"{path}.1"))
+
+
+def exhibit_files(testimony: Testimony) -> Iterator[Path]:
+    """The files that it may ask for, in no order. Raises OSError."""
+    directory, pattern = testimony.exhibits
+    return Path(directory).glob(pattern) if pattern else iter(())
 
 
 def _write_files(spec: ProcessSpec) -> None:

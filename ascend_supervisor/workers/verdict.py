@@ -6,15 +6,51 @@ import signal
 from collections.abc import Callable, Sequence
 
 import anyio
+from msgspec import Struct
 
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events.generations import ProcessExited
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.workers.failure import Death
 from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.process import Process
+
+
+class Death(Struct, frozen=True):
+    """The end of the process that failed first.
+
+    ``at`` is in seconds of the clock; ``runtime_seconds`` includes time while we were stopped.
+    """
+
+    process: Process
+    generation: int
+    status: ExitStatus
+    at: float
+    runtime_seconds: float
+    oom_killed: bool | None
+    oom_kills: tuple[int, int] | None = None
+    memory: str | None = None
+
+    @property
+    def failure(self) -> Failure:
+        """What can be told at once, without a look at a file."""
+        spec, lines = self.process.spec, self.process.output.last_lines
+        return Failure(
+            name=spec.name,
+            rank=spec.rank,
+            generation=self.generation,
+            status=self.status,
+            runtime_seconds=self.runtime_seconds,
+            ended_at=self.at,
+            oom_killed=self.oom_killed,
+            oom_kills=self.oom_kills,
+            memory=self.memory,
+            log=str(spec.log),
+            last_lines=lines,
+            reason=spec.explanation.reason(lines, lines) if spec.explanation else None,
+            is_shared=spec.rank is None and spec.speaks_for_ranks,
+        )
 
 
 class Verdict:

@@ -20,8 +20,9 @@ from ascend_supervisor.output.pump import Sink
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.tasks.clock import MonotonicClock
-from ascend_supervisor.workers.failure import HEAD_BYTES, Death, examined
+from ascend_supervisor.workers.examination import HEAD_BYTES, examined
 from ascend_supervisor.workers.process import start
+from ascend_supervisor.workers.verdict import Death
 from tests.running import DEADLINE_SECONDS
 
 
