@@ -654,7 +654,7 @@ def test_a_part_that_takes_all_settings_is_told(source):
         program__wiring=source,
         settings=SAYS_SO,
         settings__precedence="",
-        settings__idle_options=source,
+        settings__sources=source,
     )
     (complaint,) = know_all_settings(modules)
     assert complaint.startswith("launchers.choice imports settings.precedence: ")

@@ -36,11 +36,11 @@ from ascend_supervisor.program.sourced_files import without_cann
 from ascend_supervisor.program.wiring import job_of
 from ascend_supervisor.reporters.python_warnings import defect, report_diagnostics
 from ascend_supervisor.scarcity import NoThread
-from ascend_supervisor.settings.idle_options import idle_options
 from ascend_supervisor.settings.precedence import (
     Help,
     Telling,
     Version,
+    idle_options,
     read_settings,
     telling_of,
 )

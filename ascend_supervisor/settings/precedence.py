@@ -15,7 +15,7 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.settings.alert_options import AlertFormat, AlertKind, EventProgram, Webhook
 from ascend_supervisor.settings.command_words import command_fault
-from ascend_supervisor.settings.kinds import Source
+from ascend_supervisor.settings.kinds import Option, Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
 from ascend_supervisor.settings.peers_checks import contradictions
 from ascend_supervisor.settings.peers_options import OwnEtcd
@@ -280,3 +280,29 @@ def _settled(given: Mapping[str, Given], command: tuple[str, ...]) -> Settings:
     sources = {name: word.source for name, word in given.items()}
     variables = {name: word.where for name, word in given.items() if word.source == "environment"}
     return Settings(**values, command=command, sources=sources, variables=variables)
+
+
+def idle_options(settings: Settings) -> str | None:
+    """A sentence that names those of the command line and the environment; None without any.
+
+    A file may serve many jobs, so what stands there and does nothing is not told.
+    """
+    told = [
+        f"{_given_as(option, settings)} does nothing without "
+        + " or ".join(f"--{name}" for name in option.needs)
+        for option in OPTIONS
+        if _is_idle(option, settings)
+    ]
+    return f"{'; '.join(told)}: add that option, or leave this one out" if told else None
+
+
+def _is_idle(option: Option, settings: Settings) -> bool:
+    if not option.needs or settings.sources.get(option.name, "file") == "file":
+        return False
+    values = (getattr(settings, name.replace("-", "_")) for name in option.needs)
+    return not any(value and value != "none" for value in values)
+
+
+def _given_as(option: Option, settings: Settings) -> str:
+    is_variable = settings.sources[option.name] == "environment"
+    return option.variable if is_variable else option.flag

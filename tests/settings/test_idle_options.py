@@ -6,8 +6,8 @@ from itertools import chain
 
 import pytest
 
-from ascend_supervisor.settings.idle_options import idle_options
 from ascend_supervisor.settings.options import OPTIONS
+from ascend_supervisor.settings.precedence import idle_options
 from tests.job_settings import settings
 
 RESET_FILE = {"ASCEND_SUPERVISOR_RESET_FILE": "/r/reset.json"}
