@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import anyio
 
-from ascend_supervisor.alerts.incidents import kind_of
+from ascend_supervisor.alerts.messages import kind_of
 from ascend_supervisor.alerts.outbox import Outbox
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import Diagnostic

@@ -1,4 +1,4 @@
-"""One message for one incident of the whole job: when there is one, and what it says; pure.
+"""Which events are incidents, and the one message for each of the whole job; pure.
 
 A hang that ends its generation is told by what follows it, the restart or the end of the job, and
 so only once. Where servers agree (--peers), the one with the root cause tells.
@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ascend_supervisor.alerts.incidents import kind_of
 from ascend_supervisor.coordination.whole_job import JobSeen, loss_of
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import (
@@ -160,3 +159,18 @@ def tells(seen: JobSeen | None, event: Event) -> bool:
     if culprit is not None and loss_of(culprit) in event.msg:
         able -= {culprit}
     return seen.server == (culprit if culprit in able else min(able))
+
+
+def kind_of(event: Event) -> AlertKind | None:
+    """The word of --notify-on for it; None if there is none."""
+    match event:
+        case SupervisorExited(exit_code=0):
+            return "ended"
+        case SupervisorExited():
+            return "failed"
+        case RestartScheduled():
+            return "restarted"
+        case HangNoticed() | TrainingStalled():
+            return "hang"
+        case _:
+            return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.alerts.incidents import kind_of
+from ascend_supervisor.alerts.messages import kind_of
 from ascend_supervisor.events.generations import GenerationEnded, RestartScheduled
 from ascend_supervisor.events.hangs import HangNoticed
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
