@@ -19,7 +19,7 @@ import yaml
 from ascend_supervisor import errors
 from ascend_supervisor.cluster.table_file import USUAL_PLACES
 from ascend_supervisor.outcome import Patience
-from ascend_supervisor.program.end_of_run import LAST_WORDS_SECONDS
+from ascend_supervisor.program.run import LAST_WORDS_SECONDS
 from ascend_supervisor.settings.precedence import Settings, read_settings
 from tests.rank_tables import TEMPLATE_1, data
 from tests.test_docs import INSTALL_PAGES, PROBE_SECONDS, page

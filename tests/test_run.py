@@ -18,7 +18,7 @@ from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.ownership import Mark, Ownership
-from ascend_supervisor.program.end_of_run import exited
+from ascend_supervisor.program.run import exited
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.tasks.clock import MonotonicClock

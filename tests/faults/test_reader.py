@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.program.end_of_run import LAST_WORDS_SECONDS
+from ascend_supervisor.program.run import LAST_WORDS_SECONDS
 from tests.faults.facilities import small_disk
 from tests.faults.test_signals import state_file, state_of
 from tests.running import DEADLINE_SECONDS, Event, begins_in_python, python, wait_until
