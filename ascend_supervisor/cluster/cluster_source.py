@@ -25,10 +25,14 @@ from ascend_supervisor.cluster.from_environment.operator import check_leader, is
 from ascend_supervisor.cluster.from_environment.volcano import own_task
 from ascend_supervisor.cluster.identity import Identity, JobSize, doubts, identity_of
 from ascend_supervisor.cluster.made_table import ServerDevice
-from ascend_supervisor.cluster.no_table import other_sources
 from ascend_supervisor.cluster.own_devices import THIS_MACHINE, Machine, own_devices
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
-from ascend_supervisor.cluster.table_file import naming_variable, table_path, table_places
+from ascend_supervisor.cluster.table_file import (
+    naming_variable,
+    other_sources,
+    table_path,
+    table_places,
+)
 from ascend_supervisor.cluster.wait_for_table import DECLARED, TableFile, found_in, standalone_table
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events import Report

@@ -14,7 +14,6 @@ import anyio
 import orjson
 import pytest
 
-from ascend_supervisor.cluster.no_table import no_table, other_sources
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.cluster.table_file import (
@@ -23,6 +22,8 @@ from ascend_supervisor.cluster.table_file import (
     IS_NO_FILE,
     SeenFile,
     keep_copy,
+    no_table,
+    other_sources,
     read_table,
     table_places,
 )
