@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
-from ascend_supervisor.cluster.from_environment.declared import Chief, TorchStore
-from ascend_supervisor.cluster.from_environment.torchelastic import USES_STORE, agent_store
+from ascend_supervisor.cluster.from_environment.declared import (
+    USES_STORE,
+    Chief,
+    TorchStore,
+    agent_store,
+)
 from ascend_supervisor.cluster.from_environment.volcano import has_tasks, host_of, hosts
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment.torchelastic import USES_STORE
+from ascend_supervisor.cluster.from_environment.declared import USES_STORE
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Boot, Here

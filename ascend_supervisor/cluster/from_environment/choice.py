@@ -8,9 +8,14 @@ from math import ceil
 from typing import Literal
 
 from ascend_supervisor.cluster.from_environment import kubeflow, model_arts, operator, volcano
-from ascend_supervisor.cluster.from_environment.declared import MOST_HOSTS, Declared, Meeting, whole
+from ascend_supervisor.cluster.from_environment.declared import (
+    MOST_HOSTS,
+    UNDER_TORCHRUN,
+    Declared,
+    Meeting,
+    whole,
+)
 from ascend_supervisor.cluster.from_environment.model_arts import host_names
-from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
 from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused

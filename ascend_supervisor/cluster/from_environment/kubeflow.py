@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ascend_supervisor.cluster.from_environment.declared import (
     MOST_HOSTS,
+    UNDER_TORCHRUN,
     Declared,
     TorchStore,
     even_table,
@@ -18,7 +19,6 @@ from ascend_supervisor.cluster.from_environment.declared import (
     port,
     whole,
 )
-from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.readers import MOST_DEVICES
 from ascend_supervisor.untrusted_text import shown

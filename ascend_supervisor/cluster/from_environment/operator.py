@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment.declared import (
     MOST_HOSTS,
+    UNDER_TORCHRUN,
     Chief,
     Declared,
     Framework,
@@ -26,7 +27,6 @@ from ascend_supervisor.cluster.from_environment.declared import (
     port,
     whole,
 )
-from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
 from ascend_supervisor.cluster.identity import JobSize
 from ascend_supervisor.cluster.rank_table import Entry
 from ascend_supervisor.errors import SettingsRefused

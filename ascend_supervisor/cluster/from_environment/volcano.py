@@ -12,8 +12,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.from_environment.declared import node_rank_among, whole
-from ascend_supervisor.cluster.from_environment.torchelastic import UNDER_TORCHRUN
+from ascend_supervisor.cluster.from_environment.declared import (
+    UNDER_TORCHRUN,
+    node_rank_among,
+    whole,
+)
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.readers import Method
 
