@@ -13,7 +13,7 @@ from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Equip, Start
 from ascend_supervisor.notify_socket.bound_socket import LONGEST, file_beside, planned_address
-from ascend_supervisor.notify_socket.environment import notify_variables
+from ascend_supervisor.program.planner import notify_variables
 from ascend_supervisor.program.premises import limits_of
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.precedence import Settings
