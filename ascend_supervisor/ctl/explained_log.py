@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.ctl.log_ends import LogEnd
 from ascend_supervisor.evidence.diagnosed import shown_cause
-from ascend_supervisor.evidence.fatal_error import fatal_error
 from ascend_supervisor.evidence.last_words import UNCAUGHT, words_of
 from ascend_supervisor.evidence.speakers import lines_of
-from ascend_supervisor.evidence.statement import statement
+from ascend_supervisor.evidence.statement import fatal_error, statement
 from ascend_supervisor.outcome import ExitStatus, Failure
 from ascend_supervisor.output.earlier_logs import OURS
 from ascend_supervisor.output.last_lines import TAIL_BYTES, lines_in
