@@ -14,9 +14,9 @@ import anyio
 
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.regular_file import reason_of
-from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve, free_descriptors
 from ascend_supervisor.files.socket_file import ListeningSocket
+from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call, aside
 

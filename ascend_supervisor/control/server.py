@@ -27,7 +27,7 @@ from ascend_supervisor.control.protocol import (
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.clients import MOST_AT_ONCE, Client, Clients
-from ascend_supervisor.files.removals import Removals
+from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread

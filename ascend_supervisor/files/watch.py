@@ -1,4 +1,4 @@
-"""Tell when a file may have changed, on file systems with and without events.
+"""Tell when a file may have changed, on file systems with and without events, or was removed.
 
 A check of (device, inode, size, mtime, ctime) every second is what counts; events on the parent
 directory (a ConfigMap swaps a symlink there) only make the check come earlier.
@@ -6,8 +6,10 @@ directory (a ConfigMap swaps a symlink there) only make the check come earlier.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -135,3 +137,29 @@ class FileWatch:
         if not self._told:
             self._told = True
             self._unwatched(reason)
+
+
+class Removals:
+    """The files that are not to be missing.
+
+    One thread looks for all of them: every look of its own would wake up two threads.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Path, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
+
+    async def of(self, path: Path) -> None:
+        """Return when a ``look`` finds nothing at ``path``."""
+        gone = asyncio.Event()
+        self._waiting[path] = (asyncio.get_running_loop(), gone)
+        try:
+            await gone.wait()
+        finally:
+            del self._waiting[path]
+
+    def look(self) -> None:
+        """To be called in a thread, because it may block."""
+        for path, (loop, gone) in tuple(self._waiting.items()):
+            if not os.path.lexists(path):
+                with suppress(RuntimeError):  # the event loop is closed
+                    loop.call_soon_threadsafe(gone.set)

@@ -15,9 +15,8 @@ from anyio.abc import TaskGroup
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import reason_of
-from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.socket_file import SocketFile
-from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
+from ascend_supervisor.files.watch import FileSystemTimeout, Removals, SlowFiles
 from ascend_supervisor.life import Life
 from ascend_supervisor.notify_socket.bound_socket import (
     BoundSocket,

@@ -17,8 +17,8 @@ from ascend_supervisor.control.operations import Operations
 from ascend_supervisor.control.protocol import socket_beside
 from ascend_supervisor.control.server import ControlSocket
 from ascend_supervisor.events import Report
-from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.notify_socket.listener import Listener
 from ascend_supervisor.notify_socket.senders import Senders, rank_names

@@ -20,8 +20,8 @@ from ascend_supervisor.files.regular_file import (
     remove_remnants,
     write_atomically,
 )
-from ascend_supervisor.files.removals import Removals
 from ascend_supervisor.files.reserved_descriptor import Reserve
+from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.files.writer_thread import LatestFile
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.reporters.job_status import SoFar, Status, as_json, status_file

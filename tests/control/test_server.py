@@ -29,7 +29,7 @@ from ascend_supervisor.events.generations import GenerationStarted, ProcessStart
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorExited
 from ascend_supervisor.files.clients import MOST_AT_ONCE
-from ascend_supervisor.files.removals import Removals
+from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
 from ascend_supervisor.progress.record import TrainingRecord

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE
-from ascend_supervisor.files.removals import Removals
+from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.notify_socket.listener import Listener
