@@ -23,8 +23,7 @@ from ascend_supervisor.ctl.columns import facts, table
 from ascend_supervisor.ctl.planned_server import planned_server
 from ascend_supervisor.ctl.state import State
 from ascend_supervisor.doctor.check import ThisServer, verdict_of
-from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED
-from ascend_supervisor.doctor.checkup import checkup
+from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED, checkup
 from ascend_supervisor.doctor.npus import of_this_job
 from ascend_supervisor.doctor.server_of_job import server_here
 from ascend_supervisor.errors import UNAVAILABLE

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import Format
 from ascend_supervisor.doctor.check import Checked, ThisServer, hosts_to_ask
-from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER
-from ascend_supervisor.doctor.checkup import checkup
+from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, checkup
 from ascend_supervisor.doctor.npus import of_this_job
 from ascend_supervisor.events.rank_table import STANDALONE_PATH
 from ascend_supervisor.life import Plan

@@ -10,8 +10,7 @@ import anyio
 import pytest
 
 from ascend_supervisor.doctor.check import ThisServer, fit, unfit, unknown, verdict_of, warning
-from ascend_supervisor.doctor.checks import Check, ProgramCheck
-from ascend_supervisor.doctor.checkup import checkup
+from ascend_supervisor.doctor.checks import Check, ProgramCheck, checkup
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.processes.program_output import ProgramOutput
 from tests.doctor.servers import server

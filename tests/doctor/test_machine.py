@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.doctor.check import ThisServer
-from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED
-from ascend_supervisor.doctor.checkup import checkup
+from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED, checkup
 from ascend_supervisor.doctor.devices import OF_THE_DRIVER
 from ascend_supervisor.doctor.disks import access, old_plogs, termination_file
 from ascend_supervisor.doctor.limits import limits, shared_memory
