@@ -20,13 +20,18 @@ from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.clock import whole_second
-from ascend_supervisor.workers.descendants import Kin, LaunchedWorkers, left_by_command, remaining
+from ascend_supervisor.workers.descendants import (
+    Kin,
+    LaunchedWorkers,
+    NestedRanks,
+    left_by_command,
+    remaining,
+)
 from ascend_supervisor.workers.late_imports import import_late
 from ascend_supervisor.workers.memory_watch import MemoryWatch
-from ascend_supervisor.workers.nested_ranks import NestedRanks
-from ascend_supervisor.workers.process import FOR_THE_GROUP, Process, start
+from ascend_supervisor.workers.process import Process, start
 from ascend_supervisor.workers.runtime import Runtime
-from ascend_supervisor.workers.telling import OrderedSignal, kill_first
+from ascend_supervisor.workers.telling import OrderedSignal, has_order, kill_first
 from ascend_supervisor.workers.verdict import Verdict
 
 SILENT_SECONDS = 0.25
@@ -121,7 +126,7 @@ class WorkerGroup:
         self._verdict.stop()
         self._kin.note()
         self._kin.take_in_ranks()
-        ordered = [one for one in self._ranks if _has_order(one.spec, number)]
+        ordered = [one for one in self._ranks if has_order(one.spec, number)]
         runtime = self._runtime
         outputs, children = self._kin.known.pipes, runtime.children
         self._telling = OrderedSignal(number, ordered, head_start, outputs, children, runtime.clock)
@@ -351,10 +356,3 @@ def _started(process: Process, generation: int) -> ProcessStarted:
     spec, cpus = process.spec, None if process.cpus is None else cpu_list(process.cpus)
     place = spec.rank, spec.local_rank, generation, process.pid, str(spec.log), spec.program
     return ProcessStarted(*place, process.is_warm, cpus)
-
-
-def _has_order(spec: ProcessSpec, number: int) -> bool:
-    """A launcher's workers get what is not for a group, and mpirun_head has an order of its own."""
-    if spec.workers:
-        return number in FOR_THE_GROUP
-    return spec.rank is not None or spec.leads_ranks

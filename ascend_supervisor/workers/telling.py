@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.descriptors import (
@@ -126,6 +127,13 @@ class OrderedSignal:
                 pid.send(numbers[pid])
             pid.send(signal.SIGCONT)
         return due.isdisjoint(pids)
+
+
+def has_order(spec: ProcessSpec, number: int) -> bool:
+    """A launcher's workers get what is not for a group, and mpirun_head has an order of its own."""
+    if spec.workers:
+        return number in FOR_THE_GROUP
+    return spec.rank is not None or spec.leads_ranks
 
 
 class _Around(Struct, frozen=True):

@@ -19,7 +19,7 @@ import pytest
 from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.metrics.metrics_file import WRITE_SECONDS
 from ascend_supervisor.metrics.npu_exporter import CHOSEN
-from ascend_supervisor.workers.nested_ranks import EARLY_LOOKS
+from ascend_supervisor.workers.descendants import EARLY_LOOKS
 from tests.ports import free_port
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.workers.nested_ranks import starting_ranks
+from ascend_supervisor.workers.descendants import starting_ranks
 from tests.processes import fake_proc
 
 RANK, CHILDREN = 10, tuple(range(11, 23))
