@@ -46,8 +46,7 @@ from ascend_supervisor.progress.pattern_format import format_of_pattern
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, LastLook, run_generation
-from ascend_supervisor.workers.host_addresses import addresses_of
-from ascend_supervisor.workers.preparation import prepare
+from ascend_supervisor.workers.preparation import addresses_of, prepare
 from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.shutdown import waiting_for
 

@@ -9,8 +9,8 @@ from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.launchers.process_spec import HostName
 from ascend_supervisor.tasks.clock import MonotonicClock
-from ascend_supervisor.workers import host_addresses
-from ascend_supervisor.workers.host_addresses import addresses_of, best, is_local, look_up
+from ascend_supervisor.workers import preparation
+from ascend_supervisor.workers.preparation import addresses_of, best, is_local, look_up
 from tests.clocks import LeapingClock
 
 ELSEWHERE = "192.0.2.1"
@@ -83,4 +83,4 @@ async def test_what_is_no_host_name_is_refused_at_once():
 
 
 def test_a_wait_for_a_name_is_bounded():
-    assert 0 < host_addresses.RESOLVE_SECONDS <= 1800
+    assert 0 < preparation.RESOLVE_SECONDS <= 1800
