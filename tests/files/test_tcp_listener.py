@@ -9,7 +9,7 @@ import socket
 import anyio
 import pytest
 
-from ascend_supervisor.files.tcp_listener import TcpListener
+from ascend_supervisor.files.clients import TcpListener
 from tests.ports import free_port
 from tests.running import DEADLINE_SECONDS
 
