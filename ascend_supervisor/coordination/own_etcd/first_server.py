@@ -21,13 +21,14 @@ from ascend_supervisor.coordination.agreement.acts import RecordChange
 from ascend_supervisor.coordination.agreement.records import Cause, Phase
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.agreement.writing import put
-from ascend_supervisor.coordination.own_etcd.keeping import keep, start_first
 from ascend_supervisor.coordination.own_etcd.listening import own_addresses, serves_at
 from ascend_supervisor.coordination.own_etcd.process import (
     MISSING,
     PROGRAM,
     EtcdProcess,
     Surroundings,
+    keep,
+    start_first,
 )
 from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.store import Store

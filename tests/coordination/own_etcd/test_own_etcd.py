@@ -10,9 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment.declared import TorchStore
-from ascend_supervisor.coordination.own_etcd.keeping import Pauses
 from ascend_supervisor.coordination.own_etcd.listening import endpoint_of, own_addresses, serves_at
-from ascend_supervisor.coordination.own_etcd.process import command, environment
+from ascend_supervisor.coordination.own_etcd.process import Pauses, command, environment
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
 from tests.coordination.followed_cluster.test_three_servers import FOUND
