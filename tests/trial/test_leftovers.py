@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.trial.leftovers import SHARED_MEMORY, Traces
+from ascend_supervisor.trial.sequence import SHARED_MEMORY, Traces
 
 MARK = f"TRIAL_TEST_{os.getpid()}"
 SHARES = """
