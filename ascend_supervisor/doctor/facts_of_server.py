@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from ascend_supervisor import __version__
-from ascend_supervisor.doctor.cann import installed
+from ascend_supervisor.doctor.cann import ASKED, WORDS, installed
 from ascend_supervisor.doctor.check import Ask, ThisServer, found_program
-from ascend_supervisor.doctor.packages import ASKED, WORDS
 from ascend_supervisor.files.directory_digest import TooMuch, directory_digest
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.tasks.threads import aside

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.doctor.cann import cann_environment, versions
+from ascend_supervisor.doctor.cann import cann_environment, packages, versions
 from ascend_supervisor.doctor.check import ThisServer
-from ascend_supervisor.doctor.packages import packages
 from tests.doctor.programs import ask, bare_python, path_with, program
 from tests.doctor.servers import only, server
 
