@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -442,6 +443,30 @@ def _types(tree: ast.Module) -> Iterator[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = (target.id for target in targets if isinstance(target, ast.Name))
             yield from (one for one in names if re.fullmatch("[A-Z][a-z][A-Za-z]*", one))
+
+
+def given_anew(modules: Trees) -> list[str]:
+    """Names that a file gives twice: what was meant by the first one reads the second one."""
+    return [
+        f"{name} gives {one} anew"
+        for name, tree in modules.items()
+        for one, count in Counter(_names(tree)).items()
+        if count > 1
+    ]
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_no_file_gives_a_name_anew():
+    assert given_anew(OURS) == []
+    assert given_anew(snippets(a="X = 1\nX = 2", b="X = 1")) == ["a gives X anew"]
 
 
 def test_no_file_and_no_function_is_too_long():

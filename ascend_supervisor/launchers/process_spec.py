@@ -10,7 +10,8 @@ from msgspec import Struct, field
 from ascend_supervisor.launchers.testimony import Explanation, Testimony
 
 MOST_PORT = 65535
-MOST_DIGITS = 5
+MOST_DIGITS = 7
+"""Of a port or a rank; a longer number is none."""
 
 
 class WorkerLog(Struct, frozen=True):
@@ -127,10 +128,6 @@ def changed(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     """``environ`` with ``changes``; None removes a variable."""
     merged: dict[str, str | None] = {**environ, **changes}
     return {name: value for name, value in merged.items() if value is not None}
-
-
-MOST_DIGITS = 7
-"""Of a rank; a longer number is none."""
 
 
 def rank_in(environ: Mapping[bytes, bytes]) -> int | None:
