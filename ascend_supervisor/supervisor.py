@@ -42,7 +42,7 @@ from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import beside, every, first
 from ascend_supervisor.untrusted_text import printable
-from ascend_supervisor.workers.generation import Company, LastLook
+from ascend_supervisor.workers.generation import Company, LastLook, Run
 from ascend_supervisor.workers.root_cause import (
     cause_first,
     cause_in_short,
@@ -136,7 +136,7 @@ class Job(Struct, frozen=True):
     sweep: Callable[[], Awaitable[None]]
     plan: Callable[[Start], Plan]
     prepare: Callable[[Plan], Awaitable[Plan]]
-    run: Callable[[Life, Company], Awaitable[Ended]]
+    run: Run
     look: LastLook
     release: float
     interrupts: Interrupts

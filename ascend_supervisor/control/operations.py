@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import anyio
 from msgspec import Struct
@@ -32,16 +33,14 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.words import have
-from ascend_supervisor.life import Life, Start
-from ascend_supervisor.outcome import Ended, Requester
+from ascend_supervisor.life import Life
+from ascend_supervisor.outcome import Requester
 from ascend_supervisor.probes.requests import RestartRequests
 from ascend_supervisor.reporters.job_status import Status
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.workers.generation import Company
 
-Run = Callable[[Life, Company], Awaitable[Ended]]
 Dump = Callable[[Life], Awaitable[StacksTaken | NothingSeen]]
 """Takes the stacks of a generation, and reports that."""
 
@@ -61,18 +60,14 @@ class Current:
         self.running: Running | None = None
         self.latest: Life | None = None
 
-    def watching(self, run: Run, dump: Dump, reaches_all: Callable[[Start], bool]) -> Run:
-        """``run``, seen from here; ``reaches_all``: whether a restart here restarts every rank."""
-
-        async def watched(life: Life, company: Company) -> Ended:
-            self.running = Running(life, dump, reaches_all(life.plan.start))
-            self.latest = life
-            try:
-                return await run(life, company)
-            finally:
-                self.running = None
-
-        return watched
+    @contextmanager
+    def watching(self, running: Running) -> Iterator[None]:
+        """It runs until the end of the block."""
+        self.running, self.latest = running, running.life
+        try:
+            yield
+        finally:
+            self.running = None
 
 
 def readiness(status: Status, life: Life | None, *, must_notify: bool) -> Readiness:

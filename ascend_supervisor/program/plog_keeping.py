@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
 
-from ascend_supervisor.control.operations import Run
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import PlogsRemoved
 from ascend_supervisor.events.supervisor import Diagnostic
@@ -25,7 +24,7 @@ from ascend_supervisor.outcome import Ended
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.workers.examination import log_root
-from ascend_supervisor.workers.generation import Company
+from ascend_supervisor.workers.generation import Company, Run
 from ascend_supervisor.workers.plog_removal import LogTree, Removed, Writers, remove_plogs
 
 REMOVAL_SECONDS = 60.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.wait_for_table import standalone_table
-from ascend_supervisor.control.operations import Dump, Run
+from ascend_supervisor.control.operations import Dump, Running
 from ascend_supervisor.errors import Refusal, Unavailable
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
@@ -23,7 +23,7 @@ from ascend_supervisor.launchers.choice import USUAL_PORTS
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.life import Life, Plan, Start
-from ascend_supervisor.outcome import Ended, Patience
+from ascend_supervisor.outcome import Ended
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
@@ -45,7 +45,7 @@ from ascend_supervisor.program.sourced_files import sourced_files
 from ascend_supervisor.progress.pattern_format import format_of_pattern
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job
-from ascend_supervisor.workers.generation import Company, LastLook, run_generation
+from ascend_supervisor.workers.generation import Company, LastLook, Run, run_generation
 from ascend_supervisor.workers.preparation import addresses_of, prepare
 from ascend_supervisor.workers.runtime import Runtime
 from ascend_supervisor.workers.shutdown import waiting_for
@@ -90,11 +90,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
     look, dump = _looks(given, parts)
     is_alone = _alone(given.joins_others)
     training = _training(given, parts, look)
-    run = operations.current.watching(
-        _with_plogs_removed(given, runtime, _runner(given.patience, parts, is_alone, training)),
-        dump,
-        (lambda _: True) if settings.peers else is_alone,
-    )
+    run = _with_plogs_removed(given, runtime, _runner(given, parts, is_alone, training, dump))
     operations.coordinator = coordinator_of(
         given, runtime, training, facts_here(given, changes, runtime)
     )
@@ -161,20 +157,28 @@ def _training(given: Premises, parts: Parts, look: LastLook) -> Training:
 
 
 def _runner(
-    patience: Patience, parts: Parts, is_alone: Callable[[Start], bool], training: Training
+    given: Premises,
+    parts: Parts,
+    is_alone: Callable[[Start], bool],
+    training: Training,
+    dump: Dump,
 ) -> Run:
     """Runs a generation; what its ranks say is heard from before the first of them."""
+    interrupts, patience = parts.interrupts, given.patience
 
     async def run(life: Life, company: Company) -> Ended:
+        start = life.plan.start
+        running = Running(life, dump, bool(given.settings.peers) or is_alone(start))
         parts.notify.attend(life)
         training.begin(life)
         company = replace(company, announce=training.announcing(company.announce))
         try:
-            ended = await run_generation(life, parts.runtime, parts.interrupts, patience, company)
+            with parts.control.operations.current.watching(running):
+                ended = await run_generation(life, parts.runtime, interrupts, patience, company)
         finally:  # after a defect, too: a later start goes on with the account
             reached = training.end(life)
         ended = replace(ended, reached=reached)
-        return ended.of_all_ranks if is_alone(life.plan.start) else ended
+        return ended.of_all_ranks if is_alone(start) else ended
 
     return run
 

@@ -105,6 +105,10 @@ class Company(Struct, frozen=True):
     look: LastLook
 
 
+Run = Callable[[Life, Company], Awaitable[Ended]]
+"""Runs a generation to its end."""
+
+
 async def run_generation(
     life: Life,
     runtime: Runtime,

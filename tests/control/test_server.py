@@ -21,7 +21,7 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.control.chronicle import Chronicle
-from ascend_supervisor.control.operations import Operations
+from ascend_supervisor.control.operations import Operations, Running
 from ascend_supervisor.control.server import PATIENCE_SECONDS, ControlSocket
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.control import ControlRequested
@@ -31,13 +31,12 @@ from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorEx
 from ascend_supervisor.files.clients import MOST_AT_ONCE
 from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.life import Life
-from ascend_supervisor.outcome import Ended, Outcome, Requester, StopSignal
+from ascend_supervisor.outcome import Requester, StopSignal
 from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters.job_status import Status
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import MonotonicClock
-from ascend_supervisor.workers.generation import Company
 from tests.control.asking import Answered, ask, connected, read_line, told
 from tests.control.lives import life, living
 from tests.faults.facilities import hanging
@@ -84,21 +83,10 @@ class Stage:
         self.report(GenerationStarted(of.generation, 1))
         for one in of.processes:
             self.report(ProcessStarted(one.spec.rank, 0, of.generation, one.pid, "/log"))
-        watching = self.operations.current.watching
-        run = watching(self._run, self._dump, lambda _: not joins_others)
-        await run(of, Company((), self._announce, self._look))
-
-    async def _run(self, of: Life, _: Company) -> Ended:
-        await self.ended.wait()
-        of.is_ending = True
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    async def _announce(self, verdict: Outcome, uptime: float) -> None:
-        pass
-
-    async def _look(self, of: Life) -> str:
-        raise AssertionError
+        with self.operations.current.watching(Running(of, self._dump, not joins_others)):
+            await self.ended.wait()
+            of.is_ending = True
+            await anyio.sleep_forever()
 
     async def _dump(self, of: Life) -> StacksTaken | NothingSeen:
         return self.taken
