@@ -48,6 +48,12 @@ def clipped(text: str, most: int = _LONGEST) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
+def within(text: str, most: int) -> str:
+    """The same in so many bytes of UTF-8."""
+    data = text.encode(errors="backslashreplace")
+    return text if len(data) <= most else data[: max(most - 3, 0)].decode(errors="ignore") + "..."
+
+
 def printable(text: str, most: int | None = None) -> str:
     """``text`` on one line, cut after ``most`` characters: unprintable ones are escaped."""
     text = text[:most]

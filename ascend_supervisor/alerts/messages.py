@@ -24,6 +24,7 @@ from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.events.training import TrainingStalled
 from ascend_supervisor.events.words import who
 from ascend_supervisor.settings.alert_options import AlertKind
+from ascend_supervisor.untrusted_text import within
 
 TEXT_BYTES = 2000
 """WeCom takes 2048."""
@@ -114,7 +115,7 @@ def alert_of(
         job_id=sender.job_id,
         host=sender.host,
         log=log,
-        text=f"{head}{_within(said, room)}{look}",
+        text=f"{head}{within(said, room)}{look}",
     )
 
 
@@ -131,12 +132,6 @@ def _kinds(kind: AlertKind, course: Course) -> set[AlertKind]:
     if kind == "hang" and course.hangs:
         return {"hang", "restarted"}
     return {"hang", kind} if kind == "failed" and course.hangs else {kind}
-
-
-def _within(text: str, most: int) -> str:
-    """At most so many bytes of it."""
-    data = text.encode(errors="backslashreplace")
-    return text if len(data) <= most else data[: max(most - 3, 0)].decode(errors="ignore") + "..."
 
 
 def culprit_of(event: Event) -> int | None:

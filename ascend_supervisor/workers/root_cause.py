@@ -14,7 +14,7 @@ from ascend_supervisor.outcome import (
     Remedy,
 )
 from ascend_supervisor.output.terminal_escapes import harmless_text
-from ascend_supervisor.untrusted_text import clipped, printable
+from ascend_supervisor.untrusted_text import clipped, printable, within
 
 MOST_BYTES = 3800
 """A termination log holds 4096."""
@@ -36,10 +36,10 @@ def root_cause(ended: Ended) -> Failure | str | None:
         case Crashed(failure=failure) | Interrupted(failure=Failure() as failure):
             return failure
         case Fault(reason=reason) | NotStarted(reason=reason):
-            return _within(printable(reason), MOST_BYTES)
+            return within(printable(reason), MOST_BYTES)
         case Interrupted():
             charged = [one.reason for one in ended.faults if one.remedy is not Remedy.FREE]
-            return _within(printable(charged[0]), MOST_BYTES) if charged else None
+            return within(printable(charged[0]), MOST_BYTES) if charged else None
         case _:
             return None
 
@@ -126,11 +126,11 @@ def failure_text(failure: Failure, server: int | None = None) -> str:
     lines = [clipped(line, LINE_CHARACTERS) for line in shown if line.strip()]
     log = printable(failure.log)
     if not lines:
-        return _within(f"{head}\nit wrote nothing to its log, {log}", MOST_BYTES)
+        return within(f"{head}\nit wrote nothing to its log, {log}", MOST_BYTES)
     title = f"\n{QUOTED} {log}:"
     while lines and _size("\n  ".join((head, title, *lines))) > MOST_BYTES:
         lines = lines[1:]
-    return _within("\n  ".join((head + title, *lines)), MOST_BYTES)
+    return within("\n  ".join((head + title, *lines)), MOST_BYTES)
 
 
 def _head(failure: Failure, server: int | None = None) -> str:
@@ -167,8 +167,3 @@ def _head(failure: Failure, server: int | None = None) -> str:
 
 def _size(text: str) -> int:
     return len(text.encode(errors="backslashreplace"))
-
-
-def _within(text: str, most: int) -> str:
-    data = text.encode(errors="backslashreplace")
-    return text if len(data) <= most else data[: most - 3].decode(errors="ignore") + "..."
