@@ -22,6 +22,8 @@ from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import Failure
 
 OUT_OF_MEMORY = "oom-killed"
+BUS_ERROR = "bus-error"
+"""A signal that says by itself what happened."""
 _LAST_LINES = 200
 """Of an output. What a rank has printed long before its end it has survived."""
 MOST_ERRORS = 500
@@ -33,7 +35,8 @@ _CODE_WEIGHT = 40
 """A code says what has failed better than a few words that stand beside it."""
 _RAISED, _MEANT, _TYPE, _OUTPUT, _PLOG = range(5)
 """Where a cause is shown, the nearest to the end first: the message of the exception that ended the
-rank, the messages of those raised from it, only its type, all that it wrote, CANN's log."""
+rank, the messages of those raised from it, what in the first claims no cause (only its type, or
+only the step that failed on the NPU), all that it wrote, CANN's log."""
 
 
 class _Known(Struct, frozen=True):
@@ -64,8 +67,10 @@ def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None
         return diagnosis_by(CAUSES[OUT_OF_MEMORY], failure.rank)
     if failure.reason is not None:
         return diagnosis_by(CAUSES[LOST], None)
-    number = failure.status.signal
+    number = (failure.status if failure.worker is None else failure.worker.status).signal
     shown = None if number in _FROM_OUTSIDE else shown_cause(failure, plog)
+    if shown is None and number == Signals.SIGBUS:
+        return diagnosis_by(CAUSES[BUS_ERROR], failure.rank)
     # Memory ran out in this generation, perhaps long before: words come first.
     may_be_memory = failure.memory is not None and number in {None, Signals.SIGKILL}
     if may_be_memory and (shown is None or shown.diagnosis.id in consequences([OUT_OF_MEMORY])):
@@ -89,7 +94,7 @@ def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None
     else:
         worker = failure.worker.rank if failure.worker is not None else failure.rank
         told = diagnosis_by(known.row, words.rank if words.rank is not None else worker)
-        if known.row.is_bare and not (words.raised and is_of_script(words.raised.place)):
+        if known.row.is_bare and not (words.raised and is_of_script(words.raised)):
             told = replace(told, layer="unknown")
     return ShownCause(told, known.line)
 
@@ -119,8 +124,8 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
     """
     raised, meant = _raised(words, failure)
     for match in matches(raised, "exception", CAUSES.values()):
-        place = _RAISED if match.cause.layer != "unknown" else _TYPE
-        yield _Known(match.cause, (place, -match.weight, match.line), raised[match.line])
+        order = (_in_exception(match.cause), -match.weight, match.line)
+        yield _Known(match.cause, order, raised[match.line])
     for match in matches(meant, "exception", CAUSES.values()):
         if match.cause.layer != "unknown":
             yield _Known(match.cause, (_MEANT, -match.weight, match.line), meant[match.line])
@@ -164,11 +169,16 @@ def _said(
     end: Sequence[str],
 ) -> _Known:
     """In an output it stands where it was said last, so that what is nearer to the end counts."""
-    line = next(filter(shows, (*raised, *words.lines)), "")
-    if raised:
-        return _Known(row, (_RAISED, -_CODE_WEIGHT, 0), line)
+    for line in filter(shows, raised):
+        return _Known(row, (_in_exception(row), -_CODE_WEIGHT, 0), line)
     at = next((at for at in reversed(range(len(end))) if shows(end[at])), 0)
+    line = next(filter(shows, words.lines), "")
     return _Known(row, (_OUTPUT, -at, -_CODE_WEIGHT), line)
+
+
+def _in_exception(row: CauseRow) -> int:
+    """What claims no cause comes after what does."""
+    return _RAISED if row.layer != "unknown" else _TYPE
 
 
 def _first(found: Sequence[_Known]) -> _Known:

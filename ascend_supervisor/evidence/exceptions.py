@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from posixpath import dirname
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,7 +31,8 @@ class Raised(Struct, frozen=True):
     """An exception: its type, and its message with what was written after it.
 
     The first line of ``text`` begins with the type. ``place`` is its innermost frame, ``at`` the
-    number of its line. It ``is_uncaught`` if it began in the script itself. It ``has_sequel`` if
+    number of its line, ``script`` the file that it began in, if a module was run there. It
+    ``is_uncaught`` if it began in the script itself. It ``has_sequel`` if
     others were raised while it was handled; ``meant`` are the lines of those that were raised from
     it. In its group it ``follows_hidden`` ones if Python has not printed what came before it,
     because it was nested too deep.
@@ -39,6 +41,7 @@ class Raised(Struct, frozen=True):
     kind: str
     text: tuple[str, ...]
     place: str = ""
+    script: str = ""
     at: int = 0
     is_uncaught: bool = True
     is_aside: bool = False
@@ -67,6 +70,11 @@ _REPORT = re.compile(
     r"|(?:Base)?ExceptionGroup|_?RemoteTraceback|RayTaskError|RemoteError"
 )
 """What a launcher or a group raises because something of its own has failed."""
+_ELSEWHERE = re.compile(
+    r"\b[Ss]ee (?:the )?(?:root cause above|stack trace\b.{0,20}\broot cause)"
+    r"|check the stack trace above for the root cause"
+)
+"""A message that says itself that the cause stands elsewhere, as vLLM's do of its processes."""
 _INSTALLED = re.compile(r"(?:^|/)(?:(?:site|dist)-packages|lib(?:64)?/python3[\d.]*)/|^<frozen ")
 """The standard library, too: it raises on behalf of whoever called it, script or package."""
 _REFUSAL = re.compile(
@@ -122,9 +130,14 @@ def refused_script(lines: Sequence[str]) -> str | None:
     return last if _REFUSAL.match(last) else None
 
 
-def is_of_script(place: str) -> bool:
-    """Whether this file is neither of an installed package nor of Python; False without one."""
-    return bool(place) and _INSTALLED.search(place) is None
+def is_of_script(raised: Raised) -> bool:
+    """Whether the script's own file raised it, or one beside it; False if that is not known.
+
+    A package may also be imported from its sources, so that no other file is surely the script's.
+    """
+    place, script = raised.place, raised.script
+    is_beside = bool(script) and dirname(place) == dirname(script)
+    return is_beside and _INSTALLED.search(place) is None
 
 
 def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
@@ -135,17 +148,19 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
         return None
     # A group that is made of what except* leaves has no frames of its own.
     begun = next((block for block in (outer, *chain.within) if block.frames), outer)
-    outermost = FRAME.match(begun.frames[0]) if begun.frames else None
-    begins = outermost[2] if outermost else None
+    frames = [frame for frame in map(FRAME.match, begun.frames) if frame]
+    begins = frames[0][2] if frames else None
+    run = (frame[1] for frame in frames if frame[2] == "<module>")
     place = FRAME.match(inner.frames[-1]) if inner.frames else None
     return Raised(
         named.kind,
         named.text,
         place[1] if place else "",
+        next(run, ""),
         inner.at,
         is_uncaught=bool(_IN_SCRIPT.search(begins) if begins else begun.head or begun.frames),
         is_aside=is_aside,
-        is_report=bool(_REPORT.search(named.kind)),
+        is_report=bool(_REPORT.search(named.kind) or _ELSEWHERE.search(named.headline)),
         has_sequel=chain.inner is not outer,
         follows_hidden=_follows_hidden(inner, chain.within),
         meant=tuple(line for block in chain.blocks if block.is_meant for line in block.text),

@@ -129,12 +129,13 @@ def _heard(lines: Sequence[Line]) -> _Spoken:
 def _chosen(spoken: Sequence[_Spoken], failure: Failure) -> tuple[_Spoken, Raised | None]:
     """Whose words count, and its exception.
 
-    Of a rank the last exception, a launcher's report of a failed process only without another. Of
-    many ranks the first that is no loss: the others lost the rank that had it.
+    Of a rank the last exception, a launcher's report of a failed process only without another: that
+    of a child before it is then the one. Of many ranks the first that is no loss: the others lost
+    the rank that had it.
     """
     if not failure.is_shared:
         told = spoken[0].told
-        own = [each for each in told if not each.is_report] or list(told)
+        own = [each for each in told if not each.is_report] or _reported(spoken[0])
         return spoken[0], own[-1] if own else None
     found = [(each, raised) for each in spoken for raised in each.told[-_MOST_RAISED:]]
     found.sort(key=lambda pair: (_follows(pair[1]), pair[1].at))
@@ -145,6 +146,13 @@ def _chosen(spoken: Sequence[_Spoken], failure: Failure) -> tuple[_Spoken, Raise
         mine = [each for each in spoken if each.rank in {None, named}]
         return max(mine, key=lambda each: each.rank is not None, default=_heard(())), None
     return max(spoken, key=_telling), None
+
+
+def _reported(spoken: _Spoken) -> Sequence[Raised]:
+    """The asides that a report may mean, without any the reports."""
+    until = max((each.at for each in spoken.told), default=0)
+    before = [each for each in spoken.asides if each.at < until and not each.is_report]
+    return before or spoken.told
 
 
 def _telling(spoken: _Spoken) -> tuple[bool, bool, int]:

@@ -8,7 +8,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.causes.cause import CauseRow, Sign
+from ascend_supervisor.causes.cause import Blame, CauseRow, Sign
 from ascend_supervisor.causes.scan import matches
 from ascend_supervisor.causes.table import CAUSES, consequences
 from ascend_supervisor.evidence.acl_codes import acl_codes, is_generic
@@ -18,6 +18,8 @@ from tests.causes.written import FOLDER, written
 PAGES = sorted(FOLDER.glob("*.json"))
 SIGNS = [(row, sign) for row in CAUSES.values() for sign in row.signs]
 CODES = [row for row in CAUSES.values() if row.id[-4:].isdecimal()]
+OF_THE_DEVICE = {"507001", "507012"}
+"""Its own task scheduler has failed."""
 CHINESE = range(0x4E00, 0xA000)
 OTHER_TERMS = re.compile(r"堆栈|张量|(?<![a-z_./'])checkpoint(?![a-z_./='])")
 """The pages say 调用栈, tensor and CheckPoint."""
@@ -62,7 +64,7 @@ def test_a_row_says_what_happened_and_what_to_do_in_two_languages(row):
 
 def test_a_row_that_only_the_type_of_an_exception_tells_claims_nothing():
     """Of 21 wrong causes of failures in public threads 14 were such rows."""
-    unknown = [row for row in CAUSES.values() if row.layer == "unknown"]
+    unknown = [row for row in CAUSES.values() if row.layer == "unknown" if row.blame is Blame.OWN]
     types = {sign.seen.strip("^: ") for row in unknown for sign in row.signs}
     assert types >= {"KeyError", "TypeError", "ValueError", "AssertionError", "AttributeError"}
     assert all(sign.where == "exception" for row in unknown for sign in row.signs)
@@ -70,6 +72,15 @@ def test_a_row_that_only_the_type_of_an_exception_tells_claims_nothing():
     for row in unknown:
         assert "whose code it is" in row.remedy
         assert "属于脚本还是软件包" in row.remedy_zh
+
+
+def test_a_row_that_only_tells_where_the_npu_failed_claims_nothing():
+    """The operator, what it was given, CANN or the device: its words do not tell."""
+    rows = [row for row in CAUSES.values() if "in the rank's plog" in row.remedy]
+    assert {"161002", "507015", "507018", "561002"} <= {row.id for row in rows}
+    assert {row.id for row in rows if row.blame is Blame.UNKNOWN} == {
+        row.id for row in rows if row.layer == "unknown" or row.id in OF_THE_DEVICE
+    }
 
 
 def test_a_row_of_the_script_or_a_package_blames_neither():

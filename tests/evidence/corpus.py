@@ -23,6 +23,7 @@ from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.outcome import ExitStatus, Failure
+from ascend_supervisor.workers.failure import by_launchers_word
 
 FAILURES = Path(__file__).parents[1] / "data" / "failures"
 _RANK = re.compile(r"\[rank([0-9]+)\]")
@@ -69,7 +70,8 @@ class Case(Struct, frozen=True):
         spoken = _RANK.search("\n".join(self.lines))
         rank = int(spoken[1]) if spoken else 0
         status = ExitStatus.of(self.header.status)
-        return Failure(f"rank {rank}", rank, 0, status, 1.0, last_lines=self.lines)
+        failure = Failure(f"rank {rank}", rank, 0, status, 1.0, last_lines=self.lines)
+        return by_launchers_word(failure)
 
 
 class Verdict(Struct, frozen=True):

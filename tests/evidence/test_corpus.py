@@ -29,9 +29,10 @@ FLOORS = {
     "second": {"blames": 27, "names": 39, "right": 48, "of": 48},
     "third": {"blames": 14, "names": 20, "right": 11, "of": 20},
     "fourth": {"blames": 7, "names": 9, "right": 4, "of": 12},
+    "fifth": {"blames": 15, "names": 22, "right": 13, "of": 37},
 }
 """How many failures the program knew when this was written, by directory. They may only rise."""
-MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0, "third": 1, "fourth": 2}
+MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0, "third": 1, "fourth": 1, "fifth": 0}
 """How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 
 

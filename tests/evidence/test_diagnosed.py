@@ -157,25 +157,34 @@ def test_of_what_a_rank_has_started_itself_the_worker_is_named():
 
 
 @pytest.mark.parametrize(
-    ("file", "layer"),
+    ("script", "file", "layer"),
     [
-        ("/code/model.py", "user"),
-        ("<string>", "user"),
-        ("/usr/lib/python3/dist-packages/yaml/reader.py", "unknown"),
-        ("/opt/venv/lib/python3.11/site-packages/transformers/trainer.py", "unknown"),
-        ("/usr/lib/python3.11/json/decoder.py", "unknown"),
-        ("<frozen importlib._bootstrap>", "unknown"),
+        ("/code/train.py", "/code/train.py", "user"),
+        ("/code/train.py", "/code/model.py", "user"),
+        ("/code/train.py", "/code/megatron/model.py", "unknown"),
+        ("/code/train.py", "/vllm-workspace/vllm-ascend/vllm_ascend/ops.py", "unknown"),
+        ("<string>", "<string>", "user"),
+        ("<string>", "/code/model.py", "unknown"),
+        ("/code/train.py", "/usr/lib/python3/dist-packages/yaml/reader.py", "unknown"),
+        ("/opt/venv/lib/python3.11/site-packages/llm/train.py",
+         "/opt/venv/lib/python3.11/site-packages/llm/model.py", "unknown"),
+        ("/code/train.py", "/usr/lib/python3.11/json/decoder.py", "unknown"),
+        ("/code/train.py", "<frozen importlib._bootstrap>", "unknown"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     "line",
     ["TypeError: 'NoneType' object is not callable", "ZeroDivisionError: division by zero",
      "TypeError: f() takes 1 positional argument but 2 were given"],
 )  # fmt: skip
-def test_an_error_of_the_script_or_a_package_is_whose_file_raised_it(line, file, layer):
-    """The words blame nobody: a package may be wrong, or what the script gave it."""
-    begin, script, raised = raising(line)
-    found = told(failure(begin, script, f'  File "{file}", line 7, in work', raised))
+def test_an_error_of_the_script_or_a_package_is_whose_file_raised_it(script, line, file, layer):
+    """The words blame nobody: a package may be wrong, or what the script gave it.
+
+    A package may be imported from its sources: only what stands beside the script is surely its.
+    """
+    begin, _, raised = raising(line)
+    run = f'  File "{script}", line 1, in <module>'
+    found = told(failure(begin, run, f'  File "{file}", line 7, in work', raised))
     assert found.layer == layer
     assert "script" not in found.text
 
@@ -236,3 +245,80 @@ def test_an_exception_whose_words_tell_its_cause_is_the_same_wherever_it_was_rai
 def test_a_symbol_that_torch_npu_lacks_is_of_the_library_that_defines_it(symbol, id_):
     library = "/v/lib/python3.10/site-packages/torch_npu/lib/libtorch_npu.so"
     assert told(failure(*raising(f"ImportError: {library}: undefined symbol: {symbol}"))).id == id_
+
+
+@pytest.mark.parametrize(
+    ("module", "id_"),
+    [
+        ("megatron.core", "module-missing"),
+        ("megatron", "package-missing"),
+        ("profile.run'; 'profile' is not a package", "package-hidden"),
+        ("acl", "cann-package-missing"),
+        ("cann_ops_transformer", "cann-package-missing"),
+        ("tbe.dsl", "operator-compiler-packages"),
+        ("torch_npu._C", "torch-npu-source-tree"),
+    ],
+)
+def test_a_module_of_an_installed_package_is_not_mended_by_installing_it(module, id_):
+    line = f"ModuleNotFoundError: No module named '{module}{chr(39) * (chr(39) not in module)}"
+    assert told(failure(*raising(line))).id == id_
+    hint = "ImportError: No module named 'apex'. Build it: see 'https://github.com/NVIDIA/apex'"
+    assert told(failure(*raising(hint))).id == "package-missing"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["NPU function error: call aclnnAdd failed, error code is 161002",
+     "ACL stream synchronize failed, error code:507015", "[vector core exception]"],
+)  # fmt: skip
+@pytest.mark.parametrize("status", [1, -6])
+def test_what_tells_only_where_the_npu_failed_claims_no_cause(line, status):
+    """It may be the script, a package, CANN or the device: a restart elsewhere may help."""
+    lines = raising(f"RuntimeError: {line}") if status == 1 else (line,)
+    assert told(failure(*lines, status=status)).layer == "unknown"
+
+
+def test_words_that_name_a_cause_come_before_the_step_that_failed():
+    raised = raising("RuntimeError: call aclnnAdd failed, error code is 161002")
+    assert told(failure(*raised, "HBM MULTI BIT ECC ERROR")).id == "npu-memory-ecc"
+
+
+def test_a_code_that_was_printed_before_an_exception_yields_to_its_own_words():
+    assert told(failure("EJ0001: busy", *raising(DAMAGED))).id == "checkpoint-damaged"
+    assert told(failure("EJ0001: busy", *raising("RuntimeError: init failed"))).id == "EJ0001"
+    assert told(failure(*raising(DAMAGED), "EJ0001: busy")).id == "EJ0001"
+
+
+CHILD = (
+    "(EngineCore pid=7) Process EngineCore:",
+    "(EngineCore pid=7) Traceback (most recent call last):",
+    '(EngineCore pid=7)   File "/usr/lib/python3.11/multiprocessing/process.py", line 314, in '
+    "_bootstrap",
+    "(EngineCore pid=7)     self.run()",
+    "(EngineCore pid=7) OSError: [Errno 28] No space left on device",
+)
+REPORTS = (
+    "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+    "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace "
+    "(above) for the root cause.",
+    "Exception: WorkerProc initialization failed due to an exception in a background process. See "
+    "stack trace for root cause.",
+    "RuntimeError: Worker failed with error 'no', please check the stack trace above for the root "
+    "cause",
+)
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_who_reports_the_failure_of_its_child_leaves_the_cause_to_it(report):
+    found = told(failure(*CHILD, *raising(report)))
+    assert (found.id, found.layer) == ("disk-full", "host")
+    logged = (f"ERROR 08-27 01:44:46 [core.py:842] {line}" for line in raising("KeyError: 'yarn'"))
+    assert told(failure(*logged, *raising(report))).id == "key-missing"
+
+
+@pytest.mark.parametrize("worker", [None, Worker(0, ExitStatus.of(-7))])
+def test_a_signal_may_tell_the_cause_without_a_word(worker):
+    one = failure("step 7", status=-7 if worker is None else 1, worker=worker)
+    assert told(one).id == "bus-error"
+    assert told(failure("No space left on device", status=-7)).id == "disk-full"
+    assert diagnosis_of(failure("step 7", status=-11)) is None

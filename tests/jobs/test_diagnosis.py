@@ -75,6 +75,13 @@ def test_what_the_table_does_not_know_is_null(supervised):
     assert job.wait_for("generation.ended")["diagnosis"] is None
 
 
+def test_a_rank_that_ends_with_0_has_no_cause_whatever_it_has_printed(supervised):
+    job = failing(supervised, source=f"print({BUSY!r}); print('NPU out of memory. Tried to')")
+    end = job.wait_for("supervisor.exited")
+    assert (job.process.returncode, end["diagnosis"], end["explained"]) == (0, None, None)
+    assert job.wait_for("generation.ended")["diagnosis"] is None
+
+
 @pytest.mark.parametrize("named", ["EJ0001", "user,device", "ej0001"])
 def test_a_cause_that_no_restart_can_mend_ends_the_job_at_once(supervised, named):
     job = failing(supervised, "--restarts", "3", "--no-restart-on-cause", named)
