@@ -292,19 +292,15 @@ def test_a_code_that_was_printed_before_an_exception_yields_to_its_own_words():
 CHILD = (
     "(EngineCore pid=7) Process EngineCore:",
     "(EngineCore pid=7) Traceback (most recent call last):",
-    '(EngineCore pid=7)   File "/usr/lib/python3.11/multiprocessing/process.py", line 314, in '
-    "_bootstrap",
+    '(EngineCore pid=7)   File "/usr/lib/python3.11/multiprocessing/process.py", line 314',
     "(EngineCore pid=7)     self.run()",
     "(EngineCore pid=7) OSError: [Errno 28] No space left on device",
 )
 REPORTS = (
-    "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
-    "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace "
-    "(above) for the root cause.",
-    "Exception: WorkerProc initialization failed due to an exception in a background process. See "
-    "stack trace for root cause.",
-    "RuntimeError: Worker failed with error 'no', please check the stack trace above for the root "
-    "cause",
+    "RuntimeError: Engine core initialization failed. See root cause above. Failed: {}",
+    "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+    "Exception: WorkerProc initialization failed. See stack trace for root cause.",
+    "RuntimeError: Worker failed, please check the stack trace above for the root cause",
 )
 
 
