@@ -30,9 +30,18 @@ FLOORS = {
     "third": {"blames": 14, "names": 20, "right": 11, "of": 20},
     "fourth": {"blames": 7, "names": 9, "right": 4, "of": 12},
     "fifth": {"blames": 15, "names": 22, "right": 13, "of": 37},
+    "sixth": {"blames": 9, "names": 14, "right": 5, "of": 19},
 }
 """How many failures the program knew when this was written, by directory. They may only rise."""
-MOST_WRONG = {"seen": 0, "unseen": 0, "second": 0, "third": 1, "fourth": 1, "fifth": 0}
+MOST_WRONG = {
+    "seen": 0,
+    "unseen": 0,
+    "second": 0,
+    "third": 1,
+    "fourth": 1,
+    "fifth": 0,
+    "sixth": 3,
+}
 """How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 
 
