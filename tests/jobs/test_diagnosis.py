@@ -82,6 +82,14 @@ def test_a_rank_that_ends_with_0_has_no_cause_whatever_it_has_printed(supervised
     assert job.wait_for("generation.ended")["diagnosis"] is None
 
 
+@pytest.mark.parametrize(("lines", "known"), [(60, "EJ0001"), (300, None)])
+def test_the_last_64_kib_are_searched(supervised, lines, known):
+    after = rf"print({lines} * ('step: ' + 900 * 'x' + '\n'))"
+    job = failing(supervised, source=f"import sys; print({BUSY!r}); {after}; sys.exit(1)")
+    found = job.wait_for("supervisor.exited")["diagnosis"]
+    assert (found and found["id"]) == known
+
+
 @pytest.mark.parametrize("named", ["EJ0001", "user,device", "ej0001"])
 def test_a_cause_that_no_restart_can_mend_ends_the_job_at_once(supervised, named):
     job = failing(supervised, "--restarts", "3", "--no-restart-on-cause", named)
