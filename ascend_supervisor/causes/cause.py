@@ -11,8 +11,8 @@ Layer = Literal["user", "framework", "cann", "device", "host", "network", "clust
 """Who can act: the author of the script, its data and settings, of the framework, and so on.
 
 ``host`` is the server with its container, ``cluster`` another rank or what schedules them. What is
-``unknown`` claims no cause: only the type of an exception is known, or only where it failed on the
-NPU.
+``unknown`` claims no cause: only the type of an exception is known, or only what failed and not
+why, such as an operator on the NPU or a worker of a data loader.
 """
 
 Where = Literal["exception", "output", "plog"]
