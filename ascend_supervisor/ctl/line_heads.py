@@ -16,8 +16,6 @@ from ascend_supervisor.output.earlier_logs import OURS
 
 HEAD = 256
 """In bytes: time and level stand in them."""
-CLOCK = re.compile(rb":\d\d:\d\d")
-"""What every time has."""
 FAR_SECONDS = 86400.0
 """A stamp that is this far from the times of its file is no time of its line."""
 _OURS = f"{OURS} ".encode()
@@ -38,6 +36,11 @@ _CLOCK = (
     rb" ?(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
 _STAMP = re.compile(_BEFORE + _DAY + _CLOCK, re.ASCII)
+_STAMPS = re.compile(b"^" + _STAMP.pattern, re.ASCII | re.MULTILINE)
+_IN_A_STAMP = re.compile(
+    rb":(?:(?<=[-/]\d\d[T -]\d\d:)|(?<=[/\dDIWEF]\d{4} \d\d:))\d\d:\d\d", re.ASCII
+)
+"""What every stamp has, and no duration; it begins with a letter because such a search is fast."""
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _RANK = re.compile(r"(?:\x1b\[[0-9;]{0,16}m|\[rank ?[0-9]{1,9}\]: ?){1,4}")
 _TRACEBACK = ("Traceback (most recent call last):", "  + Exception Group Traceback")
@@ -57,6 +60,14 @@ class Span(Struct, frozen=True):
 def is_ours(line: bytes) -> bool:
     """Whether the supervisor wrote it."""
     return line.startswith(_OURS)
+
+
+def next_stamp(lines: bytes, start: int = 0) -> int:
+    """Where the next line begins that may have a time, from ``start`` on; -1 if none does."""
+    if _IN_A_STAMP.search(lines, start) is None:
+        return -1
+    found = _STAMPS.search(lines, start)
+    return -1 if found is None else found.start()
 
 
 def time_of(line: bytes, span: Span) -> float | None:

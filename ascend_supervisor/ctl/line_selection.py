@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ascend_supervisor.ctl.line_heads import CLOCK, Span, severity_of, time_of
+from ascend_supervisor.ctl.line_heads import Span, severity_of, time_of
 from ascend_supervisor.ctl.line_patterns import LinePattern
 from ascend_supervisor.ctl.line_search import Hit, search
 from ascend_supervisor.ctl.log_parts import LogPart
@@ -86,7 +86,7 @@ def select(
 
 def _by_time(part: LogPart, criteria: Criteria, bearing: Bearing) -> Iterator[LineGroup]:
     """Lines that cannot have a time of their own go together: a log without times may be long."""
-    for lines in part.runs(CLOCK):
+    for lines in part.runs():
         bearing.read(lines, part.span, criteria)
         if bearing.is_wanted(criteria):
             yield LineGroup(bearing.time, lines)
@@ -143,7 +143,7 @@ def _look_back(part: LogPart, done: int, hit: Hit, criteria: Criteria, bearing: 
     lines = [hit.line]
     wants_time = criteria.needs_times and time_of(hit.line, part.span) is None
     wants_level = criteria.severity is not None and severity_of(hit.line) is None
-    before = part.lines_before(hit.offset, done, None if wants_level else CLOCK)
+    before = part.lines_before(hit.offset, done, only_stamped=not wants_level)
     while (wants_time or wants_level) and (earlier := next(before, None)):
         has_time = wants_time and time_of(earlier[1], part.span) is not None
         has_level = wants_level and severity_of(earlier[1]) is not None

@@ -10,11 +10,10 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from re import Pattern
 
 from msgspec import Struct
 
-from ascend_supervisor.ctl.line_heads import CLOCK, Span, is_ours, time_of
+from ascend_supervisor.ctl.line_heads import Span, is_ours, next_stamp, time_of
 from ascend_supervisor.files.regular_file import close_quietly, open_regular_file, opened
 from ascend_supervisor.output.earlier_logs import HEAD_BYTES, files_set_aside
 from ascend_supervisor.output.growing_logs import RotatedLog, open_at_last_lines
@@ -68,12 +67,11 @@ class LogPart(Struct):
                 yield at + start, lines[start:end]
                 start = end
 
-    def runs(self, mark: Pattern[bytes]) -> Iterator[bytes]:
-        """The lines with the ``mark`` one by one, and what is between them at once."""
+    def runs(self) -> Iterator[bytes]:
+        """The lines that may have a time one by one, and what is between them at once."""
         for _, lines in self.whole_lines():
             start = 0
-            while found := mark.search(lines, start):
-                line = max(lines.rfind(b"\n", start, found.start()) + 1, start)
+            while (line := next_stamp(lines, start)) >= 0:
                 if line > start:
                     yield lines[start:line]
                 start = lines.find(b"\n", line) + 1 or len(lines)
@@ -82,11 +80,11 @@ class LogPart(Struct):
                 yield lines[start:]
 
     def lines_before(
-        self, offset: int, floor: int = 0, mark: Pattern[bytes] | None = None
+        self, offset: int, floor: int = 0, *, only_stamped: bool = False
     ) -> Iterator[tuple[int, bytes]]:
         """The lines from ``floor`` to ``offset``, where a line begins; the last one first.
 
-        Pieces without the ``mark`` may be left out.
+        ``only_stamped``: pieces in which no line has a time may be left out.
         """
         floor = max(floor, self.begin)
         end, rest, size = offset, b"", FIRST_BYTES
@@ -96,7 +94,7 @@ class LogPart(Struct):
             first = data.find(b"\n") + 1 if start > floor else 0
             if start > floor and not first and len(data) <= PIECE_BYTES:
                 first = len(data)  # no line begins here
-            if mark is None or mark.search(data, first):
+            if not only_stamped or next_stamp(data, first) >= 0:
                 yield from _backwards(data, first, start)
             end, rest, size = start, data[:first], min(size * 4, PIECE_BYTES)
 
@@ -113,7 +111,7 @@ class LogPart(Struct):
         it without a time may be as late as ``since``.
         """
         recent, begin = self.end, self.begin
-        for offset, line in self.lines_before(self.end, mark=CLOCK):
+        for offset, line in self.lines_before(self.end, only_stamped=True):
             moment = time_of(line, self.span)
             if moment is None:
                 continue

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from ascend_supervisor.ctl.line_heads import Span, is_ours, severity_of, time_of
+from ascend_supervisor.ctl.line_heads import Span, is_ours, next_stamp, severity_of, time_of
 from ascend_supervisor.evidence.log_records import LEVELS
 
 NOON = datetime(2026, 11, 26, 12, 0, 0).timestamp()  # noqa: DTZ001  (local, as loggers write it)
@@ -44,6 +44,7 @@ LINES = [
 def test_time_and_level_are_where_loggers_put_them(line, after, level):
     expected = None if after is None else pytest.approx(NOON + after, abs=1e-3)
     assert time_of(line.encode(), SPAN) == expected
+    assert next_stamp(f"1:00:00\n{line}\n".encode()) == (-1 if after is None else 8)
     severity = severity_of(line.encode())
     assert (None if severity is None else LEVELS[severity]) == level
 
