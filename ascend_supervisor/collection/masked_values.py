@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ascend_supervisor.processes.secrets import MASK, masked, masked_variable, masked_words
+from ascend_supervisor.processes.secrets import MASK, masked, masked_words, names_a_secret
 from ascend_supervisor.untrusted_text import printable
 
 DIRECTORY = "PWD"
@@ -32,14 +32,14 @@ def _masked(name: str, value: str) -> str:
     if name == DIRECTORY:
         return value
     is_secret = _PEM in value or not _SECRET_WORDS.isdisjoint(name.upper().split("_"))
-    return MASK if is_secret else masked_variable(name, value)
+    return MASK if is_secret or names_a_secret(name) else masked(value)
 
 
 def masked_document(value: Any) -> Any:
     """A JSON document: texts by the names of their keys, lists of texts as command lines."""
     if isinstance(value, dict):
         return {
-            key: masked_variable(str(key), one) if isinstance(one, str) else masked_document(one)
+            key: MASK if one and names_a_secret(str(key)) else masked_document(one)
             for key, one in value.items()
         }
     if isinstance(value, list):

@@ -13,6 +13,7 @@ from ascend_supervisor.collection.masked_values import masked_document
 from ascend_supervisor.collection.running import RunningProcess
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.processes.program_output import output_of
+from ascend_supervisor.processes.secrets import masked
 
 NAME = "supervisor/check.json"
 SUBJECT = "the plan (--check)"
@@ -38,7 +39,9 @@ def add_check(collector: Collector, supervisor: RunningProcess) -> None:
     said = output_of(command, SECONDS, MOST_BYTES, supervisor.environ, directory)
     plan = _plan(said.text)
     if plan is None:
-        collector.leave_out(SUBJECT, f"{said.trouble or 'no plan'}: {first_line(said.text)}")
+        collector.leave_out(
+            SUBJECT, f"{said.trouble or 'no plan'}: {masked(first_line(said.text))}"
+        )
     else:
         text = to_json(masked_document(plan), indent=True) + b"\n"
         collector.add_text(NAME, "--check --json", text, "masked by names and forms")

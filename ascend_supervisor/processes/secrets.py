@@ -1,7 +1,10 @@
-"""Masks secrets in a command line before it is shown; anything that looks like a secret counts.
+"""Masks secrets in a command line or a text before it is shown; what looks like a secret counts.
 
 Either the name shows it (``--token=...``, ``PASSWORD=...``, ``?key=...`` in a URL), or the value
 has the format of an issuer's keys. The names of files and tokenizers are left unchanged.
+
+Where a value ends is certain in words and in quotes. Elsewhere a password after a colon, or after
+an equals sign with spaces, ends with its line; every other value ends with its word.
 """
 
 from __future__ import annotations
@@ -12,49 +15,86 @@ from collections.abc import Sequence
 MASK = "***"
 
 # How a name of a secret ends; --on-event and --server-check are commands, which may hold one.
-# The short ones count only as a word of their own: --obs-sk, AK=.
+# The values of _OF_WORDS may have spaces. The short names count only as a word of their own:
+# --obs-sk, AK=.
+_OF_WORDS = r"(?:pass(?:word|wd|phrase)s?|notify[_-]url|on[_-]event|server[_-]check|密码|口令)"
+_HEADER = r"(?:authorization|(?<![a-z0-9])cookie)"
 _ENDS = (
-    r"(?:pass(?:word|wd|phrase)s?|secrets?|token|credentials?|signature|authorization"
-    r"|notify[_-]url|on[_-]event|server[_-]check"
+    rf"(?:{_OF_WORDS}|{_HEADER}|secrets?|token|credentials?|signature|密钥|令牌"
     r"|(?:api|access|secret|private|auth|encryption|account)[_.-]?key(?:[_-]?id)?"
-    r"|(?<![a-z0-9])(?:pwd|pass|auth|ak|sk|sig|cookie))"
+    r"|(?<![a-z0-9])(?:pwd|pass|auth|ak|sk|sig))"
 )
-_QUOTED = r"\"(?:[^\"\\]|\\.)*\"?|'[^']*'?"
-_VALUE = rf"(?:{_QUOTED}|[^\s\"'&;,]+)"
-_SCHEME = r"(?:(?:bearer|basic)\s+)?"
+_SCHEME = (
+    r"(?:(?:bearer|basic|digest|negotiate|token|apikey|aws4-hmac-sha256|sdk-hmac-sha256)"
+    r"[^\S\n]+(?=\S))?"
+)
+_FRESH = rf"(?![=>\s]{{0,10}}{_SCHEME}\*{{3}})"
+_NEXT_NAME = r"[\w.-]{1,64}\s{0,8}[=:]"
 
-# What is kept is a group of its own, before and after what is masked.
-_ASSIGNED = re.compile(
-    rf"({_ENDS}\\?[\"']?\s{{0,8}}[=:]\s{{0,8}}{_SCHEME})(?!\s){_VALUE}()", re.IGNORECASE
+# JSON in JSON, quotes, and lists or objects; what is not closed goes on to the end.
+_ENCLOSED = (
+    r"(?:\\{1,7}\"[^\n]*?\\{1,7}\"|\\{1,7}'[^\n]*?\\{1,7}'"
+    r"|\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|\[[^\]\n]*\]?|\{[^{}\n]*\}?)"
 )
-_FOLLOWING = re.compile(
-    rf"((?:^|(?<=\s))--?[\w.-]{{0,64}}?{_ENDS}\s+)(?!-){_VALUE}()", re.IGNORECASE
+_BARE = rf"(?:[^\s\"'&;,\\]|\\[^\"'\n]|,(?![\s\"'\\}}\])]|$|{_NEXT_NAME}))"
+# A quote within a word: b'...', ab"c d". Before a space or a bracket it is the end of another one.
+_WITHIN = r"(?:\"(?=[^\s\"'&;,:|)\]}])[^\"\n]*\"|'(?=[^\s\"'&;,:|)\]}])[^'\n]*')"
+_VALUE = rf"(?:{_ENCLOSED}(?:{_WITHIN}|(?![}}\])]){_BARE})*|{_BARE}(?:{_WITHIN}|{_BARE})*)"
+
+
+def _pattern(kept: str, secret: str, after: str = "") -> re.Pattern[str]:
+    """What is kept, before and after what is masked, unless it is masked already."""
+    return re.compile(rf"(?P<kept>{kept}){_FRESH}{secret}(?P<after>{after})", re.IGNORECASE)
+
+
+_PATTERNS = (
+    _pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----", r"(?s:.*?)", r"-----END|\Z"),
+    _pattern(r"\b[a-z][a-z0-9+.-]{0,31}://", r"[^\s/\"'?#]+", "@"),
+    _pattern(
+        r"\bhttps://(?:hooks\.slack\.com/|open\.(?:feishu\.cn|larksuite\.com)/"
+        r"|[\w.-]{1,64}/api/webhooks/)",
+        r"[^\s\"'<>]+",
+    ),
+    _pattern(r"[?&](?:key|code|x-[a-z]+-(?:credential|security-token))=", r"[^\s\"'&#]+"),
+    # A word in quotes, such as '--password=a b' or 'Cookie: a=b; c=d'.
+    _pattern(
+        rf"(?P<quote>[\"'])[\w.=-]{{0,64}}?{_ENDS}\s{{0,8}}[=:]\s{{0,8}}{_SCHEME}",
+        r"(?![\s\"'])(?:(?!(?P=quote))(?:\\.|[^\n\\]))+",
+    ),
+    _pattern(rf"{_HEADER}[^\S\n]{{0,8}}:[^\S\n]{{0,8}}{_SCHEME}", r"(?![\s\"'])[^\n]+"),
+    _pattern(
+        rf"{_OF_WORDS}(?:[^\S\n]{{0,8}}:[^\S\n]{{1,8}}|[^\S\n]{{1,8}}=[^\S\n]{{1,8}}|：\s?)",
+        rf"(?![\s\"'\[{{])(?:(?![,;&]\s{{0,8}}{_NEXT_NAME})[^\n])+",
+    ),
+    _pattern(rf"<[\w.:-]{{0,64}}?{_ENDS}>", r"[^<\n]+", "</"),
+    _pattern(rf"{_ENDS}\\{{0,7}}[\"']?\s{{0,8}}[=:：]=?>?\s{{0,8}}{_SCHEME}", rf"(?!\s){_VALUE}"),
+    # In a list of words, too: ["--token", "abc"].
+    _pattern(
+        rf"(?:^|(?<=[\s\"'\[(,]))--?[\w.-]{{0,64}}?{_ENDS}(?:[\"'],\s{{0,8}}|\s+)",
+        rf"(?![\"']?-){_VALUE}",
+    ),
+    _pattern(r"\bbearer\s+", r"[\w.~+/=-]{8,}"),
+    _pattern(
+        "",
+        r"(?-i:(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|gh[a-z]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+        r"|glpat-[\w-]{16,}|sk-[\w-]{20,}|xox[a-z]-[\w-]{16,}|AKIA[A-Z0-9]{16}"
+        r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*))",
+    ),
 )
-_IN_QUERY = re.compile(
-    r"([?&](?:key|code|x-[a-z]+-(?:credential|security-token))=)[^\s\"'&#]+()", re.IGNORECASE
-)
-_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]{0,31}://)[^\s/@\"']+(@)", re.IGNORECASE)
-_BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]{8,}()", re.IGNORECASE)
-_SHAPES = re.compile(
-    r"()(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|gh[a-z]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
-    r"|glpat-[\w-]{16,}|sk-[\w-]{20,}|AKIA[A-Z0-9]{16}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)()"
-)
-_PATTERNS = (_IN_ADDRESS, _IN_QUERY, _ASSIGNED, _FOLLOWING, _BEARER, _SHAPES)
 
 _NAMES_THE_NEXT = re.compile(rf"--?[\w.-]{{0,64}}?{_ENDS}", re.IGNORECASE)
 
 
 def masked(text: str) -> str:
-    """``text``, a command line or a part of one, without the secrets in it."""
+    """``text``, a command line or a part of one, or the words of a program, without its secrets."""
     for pattern in _PATTERNS:
-        text = pattern.sub(rf"\g<1>{MASK}\g<2>", text)
+        text = pattern.sub(rf"\g<kept>{MASK}\g<after>", text)
     return text
 
 
-def masked_variable(name: str, value: str) -> str:
-    """The value of a variable, a key or an option with this name."""
-    return MASK if _NAMES_THE_NEXT.fullmatch(f"--{name}") else masked(value)
+def names_a_secret(name: str) -> bool:
+    """Whether the value of a variable, a key or an option with this name is masked as a whole."""
+    return _NAMES_THE_NEXT.fullmatch(f"--{name}") is not None
 
 
 def masked_words(words: Sequence[str]) -> tuple[str, ...]:

@@ -43,9 +43,13 @@ def test_a_plan_is_masked_by_its_keys_and_command_lines():
         "argv": ["run", "--token", "abc", "--lr", "1"],
         "environment": {"HF_TOKEN": "abc", "RANK": "0", "P": "http://me:abc@h/"},
         "more": [{"url": "https://h/?key=abc"}, 3, None, True],
+        "credentials": {"user": "me", "passwords": ["a b", "c"]},
+        "sections": [{"password": 1234, "on_event": None, "server_check": ["check", "abc"]}],
     }
     assert masked_document(plan) == {
         "argv": ["run", "--token", "***", "--lr", "1"],
         "environment": {"HF_TOKEN": "***", "RANK": "0", "P": "http://***@h/"},
         "more": [{"url": "https://h/?key=***"}, 3, None, True],
+        "credentials": "***",
+        "sections": [{"password": "***", "on_event": None, "server_check": "***"}],
     }

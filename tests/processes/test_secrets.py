@@ -64,10 +64,84 @@ def test_words(words, shown):
         ('{"token": "abc", "lr": 1}', '{"token": ***, "lr": 1}'),
         (r"{\"token\": 1234, \"a\": 1}", r"{\"token\": ***, \"a\": 1}"),
         ("token=a token=b", "token=*** token=***"),
+        ("export PASSWORD=a,b HF_TOKEN='a b'; run", "export PASSWORD=*** HF_TOKEN=***; run"),
+        (r"export PASSWORD=a\ b; run", "export PASSWORD=***; run"),
+        ('PASSWORD=a"b c"d run', "PASSWORD=*** run"),
+        ("curl -d 'token=abc' -d 'x' u", "curl -d 'token=***' -d 'x' u"),
+        ("'--password=a b' --lr 1", "'--password=***' --lr 1"),
+        ('sh -c "--on-event=curl -u me:abc h" x', 'sh -c "--on-event=***" x'),
+        ('["--token", "abc", "--lr", "1"]', '["--token", ***, "--lr", "1"]'),
     ],
 )
 def test_in_the_middle_of_a_script(text, shown):
     assert masked(text) == shown
+    assert masked(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Password: a b c", "Password: ***"),
+        ("password = a b\nlr = 1", "password = ***\nlr = 1"),
+        ("user: me, password: a b, host: h", "user: me, password: ***, host: h"),
+        ("Pwd=a;Database=x", "Pwd=***;Database=x"),
+        ("用户 me，密码：a b", "用户 me，密码：***"),
+        ("token := abc, step 3", "token := ***, step 3"),
+        ("{'token': b'abc', 'lr': 1}", "{'token': ***, 'lr': 1}"),
+        ('{"token":1234,"lr":1}', '{"token":***,"lr":1}'),
+        ('{"a": {"token": "abc"}}', '{"a": {"token": ***}}'),
+        ('{"passwords": ["a b", "c"], "lr": 1}', '{"passwords": ***, "lr": 1}'),
+        ('{"credentials": {"user": "me", "x": "abc"}, "lr": 1}', '{"credentials": ***, "lr": 1}'),
+        (r'"{\"password\": \"a b\", \"lr\": 1}"', r'"{\"password\": ***, \"lr\": 1}"'),
+        ("<secretKey>abc</secretKey>", "<secretKey>***</secretKey>"),
+        ("connect(token=SecretStr('a b'))", "connect(token=***"),
+    ],
+)
+def test_in_what_a_program_says(text, shown):
+    assert masked(text) == shown
+    assert masked(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Authorization: Token abc def", "Authorization: Token ***"),
+        ('Authorization: Digest username="me", response="abc"', "Authorization: Digest ***"),
+        (
+            "x-sdk-date: 1\nAuthorization: SDK-HMAC-SHA256 Access=AB, Signature=cd\nHost: h",
+            "x-sdk-date: 1\nAuthorization: SDK-HMAC-SHA256 ***\nHost: h",
+        ),
+        ("-H 'Proxy-Authorization: Basic abc' u", "-H 'Proxy-Authorization: Basic ***' u"),
+        ('--header="Cookie: a=b; c=d" u', '--header="Cookie: ***" u'),
+        ("Set-Cookie: session=abc; Path=/; Secure", "Set-Cookie: ***"),
+        ('{"Authorization": "Bearer abc", "lr": 1}', '{"Authorization": ***, "lr": 1}'),
+    ],
+)
+def test_in_headers_of_http(text, shown):
+    assert masked(text) == shown
+    assert masked(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "GET https://me:a@b@h/x?key=a&token=b&lr=1#access_token=c failed",
+            "GET https://***@h/x?key=***&token=***&lr=1#access_token=*** failed",
+        ),
+        ("from http://a:b@h/ to http://c:d@i/", "from http://***@h/ to http://***@i/"),
+        ("(22) https://hooks.slack.com/services/T0/B0/abc", "(22) https://hooks.slack.com/***"),
+        ("https://open.feishu.cn/open-apis/bot/v2/hook/abc", "https://open.feishu.cn/***"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nab\ncd\n-----END RSA PRIVATE KEY-----\nmore",
+            "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----\nmore",
+        ),
+        ("xoxb-123456789012-abcdef", "***"),
+    ],
+)
+def test_in_urls_and_by_their_form(text, shown):
+    assert masked(text) == shown
+    assert masked(shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -80,6 +154,9 @@ def test_in_the_middle_of_a_script(text, shown):
         "--author=me --compass=north --bypass=1 --task=1 --mask=2 --disk=3",
         "tcp://10.0.0.1:29500 file:///tmp/x@y http://h:80/a@b",
         "--sort-key=name --keys a,b",
+        "iteration 77/100, tokens: 4096, tokens per second: 12.5",
+        "expected: a, found: b; see http://h/a:b@c?x=1",
+        "bypass: yes, secretary: me, keyboard = us",
         "",
     ],
 )
@@ -104,7 +181,12 @@ def test_a_named_secret_never_comes_through(name, secret, others):
 
 
 @pytest.mark.parametrize(
-    "piece", ["token", "-", "token=", "://", '"', "a", "eyJ.", "--a ", "bearer "]
+    "piece",
+    [
+        *("token", "-", "token=", "://", '"', "a", "eyJ.", "--a ", "bearer ", "'", "\\", '\\"'),
+        *("token=[", "password: ", "a://b@", "'token=", '\\"token\\":\\"', "token=a'b", ",", "a,"),
+        *("-----BEGIN PRIVATE KEY-----", "<token>", "cookie:", "authorization: basic ", "&key="),
+    ],
 )
 def test_a_long_command_line_costs_no_more_than_its_length(piece):
     """A quarter of a megabyte each: what is quadratic in it runs into the test's deadline."""
