@@ -22,7 +22,7 @@ from ascend_supervisor.program.earlier_start import (
 from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.record import TrainingRecord
-from ascend_supervisor.reporters.job_status import Status, as_json
+from ascend_supervisor.reporters.status_document import Status, as_json
 
 CAUSE = "rank 1 failed first, in generation 0: it exited with status 7 after 0.1 s\n  the last line"
 ENDED = Status(

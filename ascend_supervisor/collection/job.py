@@ -21,7 +21,7 @@ from ascend_supervisor.collection.story import Story, story_of
 from ascend_supervisor.collection.worker_logs import worker_logs
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.job_files import TABLE_FILE
-from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.reporters.termination_log import USUAL
 from ascend_supervisor.workers.examination import log_root
 

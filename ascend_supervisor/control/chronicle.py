@@ -10,7 +10,8 @@ from ascend_supervisor.control.history import History, noted
 from ascend_supervisor.events import Event
 from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.progress.record import TrainingRecord
-from ascend_supervisor.reporters.job_status import SoFar, Status, time_of_day
+from ascend_supervisor.reporters.job_status import SoFar, time_of_day
+from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.tasks.clock import Clock
 
 

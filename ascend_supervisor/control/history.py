@@ -16,7 +16,8 @@ from ascend_supervisor.events.generations import (
     RestartScheduled,
 )
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.job_status import Status, after
+from ascend_supervisor.reporters.job_status import after
+from ascend_supervisor.reporters.status_document import Status
 
 MOST_RESTARTS = 20
 """How many of the latest restarts are remembered."""

@@ -36,7 +36,7 @@ from ascend_supervisor.events.words import have
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Requester
 from ascend_supervisor.probes.requests import RestartRequests
-from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock

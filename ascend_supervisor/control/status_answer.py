@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.status_document import Status
 
 RankState = Literal["running", "ready", "stopping", "ended"]
 MOST_TEXT = 200

@@ -18,7 +18,7 @@ from ascend_supervisor.output.labelled_log import LabelledLog
 from ascend_supervisor.output.terminal import Label, named_label, rank_label
 from ascend_supervisor.output.terminal_escapes import Shown
 from ascend_supervisor.output.text_lines import TextLines
-from ascend_supervisor.reporters.job_status import RankStatus, Status
+from ascend_supervisor.reporters.status_document import RankStatus, Status
 from ascend_supervisor.settings.readers import RankSet
 from ascend_supervisor.untrusted_text import plain
 

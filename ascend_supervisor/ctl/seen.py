@@ -23,7 +23,7 @@ from ascend_supervisor.ctl.connection import (
 from ascend_supervisor.ctl.state import State, read_state_file
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.untrusted_json import parse_json
-from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.untrusted_text import plain
 
 

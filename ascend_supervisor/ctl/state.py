@@ -18,7 +18,12 @@ from ascend_supervisor.files.regular_file import content_of
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.processes import proc
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.job_status import PastGeneration, RankStatus, Status, StatusPhase
+from ascend_supervisor.reporters.status_document import (
+    PastGeneration,
+    RankStatus,
+    Status,
+    StatusPhase,
+)
 from ascend_supervisor.settings.user_variables import OWNER
 from ascend_supervisor.untrusted_text import plain
 

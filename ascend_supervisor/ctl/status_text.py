@@ -20,7 +20,7 @@ from ascend_supervisor.events.words import duration
 from ascend_supervisor.output.terminal import painted
 from ascend_supervisor.progress.progress import ProgressStatus, rfc3339
 from ascend_supervisor.progress.words import training_line
-from ascend_supervisor.reporters.job_status import RankStatus, Status
+from ascend_supervisor.reporters.status_document import RankStatus, Status
 from ascend_supervisor.untrusted_text import plain, printable
 
 HEADS = ("SERVER", "HOST", "PHASE", "SINCE", "LAST WORD")

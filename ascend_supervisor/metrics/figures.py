@@ -18,7 +18,7 @@ from ascend_supervisor.control.status_answer import LiveStatus, RankState
 from ascend_supervisor.coordination.whole_job import ServerPhase
 from ascend_supervisor.metrics.tally import ByLabel, Tally, teller
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.job_status import StatusPhase
+from ascend_supervisor.reporters.status_document import StatusPhase
 from ascend_supervisor.untrusted_text import printable
 
 PREFIX = "ascend_supervisor_"

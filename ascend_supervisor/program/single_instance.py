@@ -30,7 +30,7 @@ from ascend_supervisor.files.untrusted_json import Misfit, NotJson, parse_json
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
 from ascend_supervisor.job_files import HOST_NAME_BYTES
 from ascend_supervisor.processes import proc
-from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first

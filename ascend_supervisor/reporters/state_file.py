@@ -24,7 +24,8 @@ from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.files.writer_thread import LatestFile
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.reporters.job_status import SoFar, Status, as_json, status_file
+from ascend_supervisor.reporters.job_status import SoFar, status_file
+from ascend_supervisor.reporters.status_document import Status, as_json
 from ascend_supervisor.reporters.stdout import Outlets
 from ascend_supervisor.reporters.termination_log import (
     hold,

@@ -18,7 +18,8 @@ from ascend_supervisor.events.generations import (
 )
 from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.reporters.job_status import Status, after
+from ascend_supervisor.reporters.job_status import after
+from ascend_supervisor.reporters.status_document import Status
 
 INITIAL = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
 NOTHING = History(INITIAL, "2026-11-22T03:00:00.000Z", 10.0)

@@ -11,7 +11,7 @@ from ascend_supervisor.control.protocol import MOST_ANSWER_BYTES, answer_line
 from ascend_supervisor.control.status_answer import PastRestart, PeersStatus, RankRow, ServerRow
 from ascend_supervisor.coordination.whole_job import JobSeen, ServerSeen
 from ascend_supervisor.life import Life, Notified
-from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.status_document import Status
 from tests.control.lives import launcher, life, living
 
 HISTORY = History(

@@ -33,7 +33,7 @@ from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Requester, StopSignal
 from ascend_supervisor.progress.record import TrainingRecord
-from ascend_supervisor.reporters.job_status import Status
+from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import MonotonicClock

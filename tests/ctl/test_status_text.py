@@ -30,7 +30,7 @@ from ascend_supervisor.ctl.status_text import (
     of_file,
 )
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.job_status import RankStatus, StandbyStatus, Status
+from ascend_supervisor.reporters.status_document import RankStatus, StandbyStatus, Status
 from tests.terminals import FORGED, WORDS, steering
 
 STATUS = Status(

@@ -10,7 +10,7 @@ from ascend_supervisor.coordination.whole_job import JobSeen, ServerSeen
 from ascend_supervisor.metrics.figures import Snapshot
 from ascend_supervisor.metrics.tally import Tally
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.job_status import PastGeneration, Status
+from ascend_supervisor.reporters.status_document import PastGeneration, Status
 from tests.control.lives import launcher, life, living
 
 STATUS = Status("job-7", "pod-0", 4711, 123456, "0.1.0")

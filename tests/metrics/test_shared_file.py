@@ -13,7 +13,7 @@ from ascend_supervisor.metrics.metrics_file import (
     complaint_of_sharing,
 )
 from ascend_supervisor.metrics.npu_exporter import npu_exporter_files
-from ascend_supervisor.reporters.job_status import StatusPhase
+from ascend_supervisor.reporters.status_document import StatusPhase
 from tests.metrics.snapshots import full_snapshot
 
 OURS = {"job_id": "job-7", "pod_name": "pod-0"}

@@ -35,16 +35,14 @@ from ascend_supervisor.events.supervisor import (
     SupervisorStarted,
 )
 from ascend_supervisor.progress.progress import ProgressStatus
-from ascend_supervisor.reporters.job_status import (
+from ascend_supervisor.reporters.job_status import SoFar, after, status_file
+from ascend_supervisor.reporters.status_document import (
     MOST_GENERATIONS,
     PastGeneration,
     RankStatus,
-    SoFar,
     StandbyStatus,
     Status,
-    after,
     as_json,
-    status_file,
 )
 
 INITIAL = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
