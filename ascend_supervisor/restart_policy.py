@@ -104,6 +104,7 @@ class Restart(Struct, frozen=True):
     ``is_free``: the budget was not charged. ``cause`` is a sentence, if it is not what ended the
     generation here. ``cluster`` counts this restart, too; None if the cluster is not followed.
     ``server`` is the index of the server that the cause is on; None if this one decides alone.
+    ``failure`` is that cause, if it is one.
     """
 
     delay: float
@@ -112,6 +113,7 @@ class Restart(Struct, frozen=True):
     cause: str = ""
     cluster: ClusterRestarts | None = None
     server: int | None = None
+    failure: Failure | None = None
 
 
 class Stop(Struct, frozen=True):

@@ -106,7 +106,7 @@ def refused(refusal: Refusal, generations: int = 0) -> End:
 def exit_by(stop: Stop, generations: int, ended: Ended | None, start: Start | None) -> End:
     """The end by a decision; ``ended`` and ``start`` are those of the last generation."""
     cause = stop.cause or (None if ended is None else root_cause(ended))
-    text = failure_text(cause, stop.server) if isinstance(cause, Failure) else cause
+    text = _in_full(cause, stop.server)
     reason = cause_first(cause, stop.reason)
     event = SupervisorExited(
         stop.exit_code,
@@ -118,6 +118,11 @@ def exit_by(stop: Stop, generations: int, ended: Ended | None, start: Start | No
     )
     is_told = isinstance(cause, Failure) or not stop.exit_code
     return End(event, None if is_told else text, stop.is_retryable, start)
+
+
+def _in_full(cause: Failure | str | None, server: int | None) -> str | None:
+    """With the last lines of a rank that failed."""
+    return failure_text(cause, server) if isinstance(cause, Failure) else cause
 
 
 T = TypeVar("T")
@@ -240,7 +245,8 @@ async def _back_off(job: Job, restart: Restart, ended: Ended) -> None:
     left = restart.budget.left(job.clock.now())
     counted = _by_cluster(restart.cluster)
     told = RestartScheduled(round(seconds, 3), left, cause, restart.is_free, *counted)
-    job.report(replace(told, peers_server=restart.server, diagnosis=known))
+    text = _in_full(restart.failure or restart.cause or root_cause(ended), restart.server)
+    job.report(replace(told, peers_server=restart.server, diagnosis=known, root_cause=text))
     if not seconds:
         return
     began = job.clock.elapsed()

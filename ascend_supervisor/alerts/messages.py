@@ -46,7 +46,10 @@ class Course(Struct, frozen=True):
 
 
 class Alert(Struct, frozen=True):
-    """``text`` is one sentence; ``log`` is empty if the cause has none, ``level`` the event's."""
+    """``text`` is one sentence; ``log`` is empty if the cause has none, ``level`` the event's.
+
+    ``root_cause`` has the last lines of the rank that failed, too; it is empty without a failure.
+    """
 
     kind: AlertKind
     event: str
@@ -56,6 +59,7 @@ class Alert(Struct, frozen=True):
     host: str
     log: str
     text: str
+    root_cause: str = ""
 
 
 class Sender(Struct, frozen=True):
@@ -116,7 +120,14 @@ def alert_of(
         host=sender.host,
         log=log,
         text=f"{head}{within(said, room)}{look}",
+        root_cause=_root_cause(event),
     )
+
+
+def _root_cause(event: Event) -> str:
+    if isinstance(event, RestartScheduled | SupervisorExited):
+        return event.root_cause or ""
+    return ""
 
 
 def _kind(event: Event, course: Course) -> AlertKind | None:

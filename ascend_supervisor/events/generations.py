@@ -162,7 +162,8 @@ class RestartScheduled(Event, frozen=True):
 
     The restarts of the cluster are None if it is not followed; this one counts, too.
     ``peers_server`` is the index of the server that the cause is on, with --peers. ``diagnosis`` is
-    that cause, where the table of causes knows it.
+    that cause, where the table of causes knows it. ``root_cause`` is that of ``supervisor.exited``,
+    with the last lines of the rank.
     """
 
     name: ClassVar[str] = "restart.scheduled"
@@ -174,6 +175,7 @@ class RestartScheduled(Event, frozen=True):
     cluster_restarts_limit: int | None = None
     peers_server: int | None = None
     diagnosis: Diagnosis | None = None
+    root_cause: str | None = None
 
     @property
     def sentence(self) -> str:

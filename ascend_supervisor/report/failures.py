@@ -145,9 +145,9 @@ def _explained(end: GenerationEnd, event: ToldEvent, name: str) -> GenerationEnd
     if name == "supervisor.exited" and end.next == "restart":  # it ended later, while it waited
         return end
     end = replace(end, known=known_cause(event) or end.known)
-    if name == "restart.scheduled":
-        return replace(end, cause=text(event, "cause") or end.cause)
     cause, *quoted = lines(event, "root_cause") or (text(event, "reason"),)
+    if name == "restart.scheduled":
+        cause = text(event, "cause")
     return replace(end, cause=cause or end.cause, quoted=tuple(quoted) or end.quoted)
 
 

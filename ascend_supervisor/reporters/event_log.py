@@ -42,7 +42,9 @@ class TextEvents:
         if self._in_colour and level in COLOURS:
             text = painted(text, COLOURS[level])
         lines = [f"{self._moment(str(keys['ts']))} {text}"]
-        headline, _, details = (keys.get("root_cause") or "").partition("\n")
+        # Only at the end: before a restart, the lines of the rank stand just above.
+        cause = keys.get("root_cause") if level == "error" else None
+        headline, _, details = (cause or "").partition("\n")
         if headline not in keys["msg"]:
             lines.append(headline)
         if details:

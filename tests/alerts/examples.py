@@ -28,9 +28,10 @@ STARTS = (
 FAILS = ProcessExited(1, 1, 0, 101, 3, None, 12.0, first_failure=True, oom_killed=None)
 HANG = HangNoticed(0, "silence", 60.0, (1, 0), 61.0, ("step 3", "step 3"), "rank 1 is silent")
 STALL = TrainingStalled(0, 3, 50.0, 40.0)
-RESTART = RestartScheduled(0.5, 2, CAUSE)
+LINES = f"{CAUSE}\nthe last lines of /logs/1.txt:\n  loss is nan"
+RESTART = RestartScheduled(0.5, 2, CAUSE, root_cause=LINES)
 FAILED = SupervisorExited(
-    3, f"{CAUSE}; no restarts are left", 1, CAUSE, trained="trained 40 % of 2 min"
+    3, f"{CAUSE}; no restarts are left", 1, LINES, trained="trained 40 % of 2 min"
 )
 ENDED = SupervisorExited(0, "all ranks ended with 0", 1, None, trained="trained 98 % of 2 h")
 

@@ -20,6 +20,7 @@ BODIES: dict[AlertFormat, object] = {
         "host": "pod-1",
         "log": "/logs/1.txt",
         "text": TEXT,
+        "root_cause": "",
     },
     "slack": {"text": TEXT.replace("<&>", "&lt;&amp;&gt;")},
     "feishu": {"msg_type": "text", "content": {"text": TEXT}},

@@ -17,6 +17,7 @@ from tests.alerts.examples import (
     FAILED,
     FAILS,
     HANG,
+    LINES,
     RESTART,
     SENDER,
     STALL,
@@ -44,6 +45,10 @@ def test_a_restart_names_cause_host_log_and_what_the_time_was_spent_on():
         f"ascend_supervisor: job train-7: {CAUSE}; all ranks restart in 0.5 s; restarts left after "
         "that: 2; trained 90 % of 1 h; look at /logs/1.txt on pod-1"
     )
+
+
+def test_the_last_lines_of_the_rank_are_in_the_root_cause():
+    assert [alert.root_cause for alert in told(FAILS, RESTART, FAILED, ENDED)] == [LINES, LINES, ""]
 
 
 def test_a_failure_has_the_account_once():

@@ -44,6 +44,7 @@ def test_each_incident_is_one_message_with_cause_log_and_host(supervised):
         "exited with status 3 after "
     )
     assert restarted["text"].endswith(f"; look at {job.log(0)} on job-test-0")
+    assert restarted["root_cause"] == job.all("restart.scheduled")[0]["root_cause"] != ""
     assert [path for path, _ in one.requests] == ["/hook/secret?token=abc"] * 2
     assert complaints(job) == []
     for secret in SECRETS:

@@ -49,6 +49,17 @@ def test_each_event_is_a_line_on_its_stdin(supervised, tmp_path):
     assert complaints(job) == []
 
 
+def test_a_restart_has_the_last_lines_of_the_rank_that_failed(supervised, tmp_path):
+    out = tmp_path / "told"
+    job = supervised(
+        *AGAIN, "--on-event", appending(out), *LIFE, *python("print('loss is nan')" + FAILS_ONCE)
+    )
+    assert job.end() == 0
+    cause, *lines = told(out)[0]["root_cause"].splitlines()
+    assert cause.startswith("rank 0 failed first, in generation 0: it exited with status 3 after ")
+    assert lines == [f"the last lines of {job.log(0)}:", "  loss is nan"]
+
+
 def test_only_the_chosen_events_are_told(supervised, tmp_path):
     out = tmp_path / "told"
     chosen = ("--notify-on", "failed,hang", "--on-event", appending(out))

@@ -21,6 +21,10 @@ def test_a_rank_that_is_killed_restarts_the_ranks_of_all_servers_once(job):
         (restart,) = server.all("restart.scheduled")
         assert restart["cause"].startswith("server 1: rank 1 was killed by SIGKILL")
         assert restart["restarts_left"] == 2
+        assert restart["root_cause"].startswith(
+            "rank 1 failed first, in generation 0: it was killed"
+        )
+        assert "  rank 1 runs" in restart["root_cause"]
     job.succeed(1)
     for server in job.servers:
         assert not server.survivors()

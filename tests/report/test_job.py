@@ -37,6 +37,7 @@ def test_each_failure_has_its_cause_its_last_lines_and_its_files():
     assert (crash.first.rank, crash.first.cause) == (1, f"{FIRST_CAUSE}: {NAN}")
     assert (crash.first.files, crash.first.steps_lost) == (("/log/rank-1.txt",), 1)
     assert (hang.first.rank, hang.first.cause, hang.first.is_hang) == (2, HANGS, True)
+    assert crash.first.quoted == ("the last lines of /log/rank-1.txt:", "  step 11", f"  {NAN}")
     assert hang.first.quoted == ("rank 2: reading shard 17", "rank 0: step 21")
     assert hang.first.places == "rank 2 is in next_batch (data.py:41)"
     assert hang.first.files == ("/log/rank-2.txt", "/log/hang")

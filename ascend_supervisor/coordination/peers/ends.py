@@ -115,8 +115,9 @@ def restart_at(memory: PeerMemory, full: RestartBudget, now: float) -> Restart:
     budget, about = budget_at(memory, full, now), memory.about
     if about is None or about.cause is None:
         return Restart(0.0, budget)
-    delay = max(0.0, memory.phase_seen + about.delay - now)
-    return Restart(delay, budget, about.is_free, told(about.cause), server=about.cause.server)
+    delay, cause = max(0.0, memory.phase_seen + about.delay - now), about.cause
+    restart = Restart(delay, budget, about.is_free, told(cause), server=cause.server)
+    return replace(restart, failure=cause.failure)
 
 
 def pending_failure(memory: PeerMemory) -> str | None:
