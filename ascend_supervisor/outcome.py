@@ -232,6 +232,8 @@ class Ended(Struct, frozen=True):
     ``uptime`` is in seconds, from its start to its first reason to end. ``faults`` came while it
     was being ended; ``left`` describes the processes that even SIGKILL did not end. ``success``:
     whatever the outcome is, all ranks here had ended with 0 before they were told to stop.
+    ``drain`` is in seconds, too: from that reason until the ranks were told to stop; ``grace`` from
+    then until nothing was left.
     """
 
     outcome: Outcome
@@ -240,6 +242,8 @@ class Ended(Struct, frozen=True):
     left: tuple[str, ...] = ()
     success: Completed | None = None
     reached: Reached = Reached()
+    drain: Seconds = 0.0
+    grace: Seconds = 0.0
 
     @property
     def of_all_ranks(self) -> Ended:

@@ -289,6 +289,8 @@ def _generation_ended(
         step=ended.reached.step,
         steps_lost=None if isinstance(outcome, Completed) else ended.reached.lost,
         diagnosis=diagnosis(root_cause(ended), ended),
+        drain_seconds=round(ended.drain, 3),
+        grace_seconds=round(ended.grace, 3),
     )
 
 

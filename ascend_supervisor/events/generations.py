@@ -111,7 +111,8 @@ class GenerationEnded(Event, frozen=True):
 
     ``step`` is the last one that was told in it, ``steps_lost`` how many are in no checkpoint; null
     where that is unknown. ``diagnosis`` is the cause of the first failure, where the table of
-    causes knows it.
+    causes knows it. ``drain_seconds`` passed from the first reason to end until the ranks were told
+    to stop, ``grace_seconds`` from then until nothing of the generation was left.
     """
 
     name: ClassVar[str] = "generation.ended"
@@ -124,6 +125,8 @@ class GenerationEnded(Event, frozen=True):
     step: int | None = None
     steps_lost: int | None = None
     diagnosis: Diagnosis | None = None
+    drain_seconds: float = 0.0
+    grace_seconds: float = 0.0
 
     @property
     def sentence(self) -> str:

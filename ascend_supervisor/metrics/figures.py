@@ -213,6 +213,13 @@ FIGURES = (
         "wait",
     ),
     Figure(
+        "ending_seconds_total",
+        "Seconds of the ends of generations: drain until the ranks are told to stop, grace until "
+        "nothing of them is left, release until the next generation starts.",
+        lambda seen: seen.tally.endings(seen.now),
+        "part",
+    ),
+    Figure(
         "leftovers_killed_total",
         "Processes that ranks, or an earlier start, had left behind, and that were killed.",
         lambda seen: seen.tally.killed,

@@ -48,6 +48,8 @@ Waiting = (
 )
 WAITS = tuple(one.name.partition(".")[0] for one in get_args(Waiting))
 """What is waited for, by the names of the events."""
+EndingPart = Literal["drain", "grace", "release"]
+PARTS: tuple[EndingPart, ...] = get_args(EndingPart)
 WAIT_ENDS = (WaitEnded, RankTableReady, GenerationStarted, GenerationEnded, SupervisorExited)
 
 ByLabel = Mapping[str, float]
@@ -57,8 +59,9 @@ class Tally(Struct, frozen=True):
     """``restarts_allowed`` is the whole budget; ``lost`` are bytes of logs, by rank or program.
 
     ``waited`` are the seconds of the waits that are over; ``wait`` goes on since ``wait_since``
-    (seconds of ``Clock.elapsed``), or is empty. ``cause`` is that of the next restart, as far as
-    it is known.
+    (seconds of ``Clock.elapsed``), or is empty. ``ending`` are the seconds of generations that
+    end, by part; the release goes on since ``released_since``. ``cause`` is that of the next
+    restart, as far as it is known.
     """
 
     restarts_allowed: int = 0
@@ -71,16 +74,24 @@ class Tally(Struct, frozen=True):
     waited: ByLabel = field(default_factory=lambda: dict.fromkeys(WAITS, 0.0))
     wait: str = ""
     wait_since: float = 0.0
+    ending: ByLabel = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+    released_since: float | None = None
     cause: RestartCause = "other"
 
     def waits(self, now: float) -> ByLabel:
         """Seconds by what was waited for, with the wait that goes on."""
         return _more(self.waited, self.wait, now - self.wait_since) if self.wait else self.waited
 
+    def endings(self, now: float) -> ByLabel:
+        """Seconds of generations that end by part, with the release that goes on."""
+        since = self.released_since
+        return self.ending if since is None else _more(self.ending, "release", now - since)
+
 
 def counted(tally: Tally, event: Event, now: float) -> Tally:
     """The tally after ``event``, which came ``now``."""
-    tally = replace(_with_wait(tally, event, now), cause=_cause_after(tally.cause, event))
+    tally = _with_ending(_with_wait(tally, event, now), event, now)
+    tally = replace(tally, cause=_cause_after(tally.cause, event))
     match event:
         case SupervisorStarted():
             return replace(tally, restarts_allowed=event.restarts)
@@ -131,6 +142,20 @@ def _with_wait(tally: Tally, event: Event, now: float) -> Tally:
     if isinstance(event, WAIT_ENDS):
         return replace(tally, waited=tally.waits(now), wait="")
     return tally
+
+
+def _with_ending(tally: Tally, event: Event, now: float) -> Tally:
+    """The release lasts until another generation starts, or none can any more."""
+    match event:
+        case GenerationEnded():
+            drained = _more(tally.ending, "drain", event.drain_seconds)
+            since = now if event.next == "restart" else None
+            ending = _more(drained, "grace", event.grace_seconds)
+            return replace(tally, ending=ending, released_since=since)
+        case GenerationStarted() | SupervisorExited():
+            return replace(tally, ending=tally.endings(now), released_since=None)
+        case _:
+            return tally
 
 
 def _more(numbers: ByLabel, name: str, more: float) -> ByLabel:

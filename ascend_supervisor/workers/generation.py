@@ -190,6 +190,7 @@ class _Generation:
     async def _end(self, outcome: Outcome) -> Ended:
         """Announce the end, then end all processes."""
         self._life.is_ending = True
+        reason_at = self._clock.elapsed()
         if self._standbys is not None and not isinstance(outcome, Crashed | Fault):
             self._standbys.dismiss()  # no restart follows
         uptime = self._clock.now() - self._began
@@ -199,7 +200,10 @@ class _Generation:
             self._group.look_for_nested_ranks()
         look = partial(_bounded, self._look, LOOK_SECONDS, self._report)
         left = await self._shutdown.run(outcome, look)
-        return Ended(outcome, uptime, left=left, success=self._group.success)
+        over_at = self._clock.elapsed()
+        told_at = over_at if self._shutdown.told_at is None else self._shutdown.told_at
+        ended = Ended(outcome, uptime, left=left, success=self._group.success)
+        return replace(ended, drain=told_at - reason_at, grace=over_at - told_at)
 
     async def _look(self) -> None:
         self._seen = await self._company.look(self._life)

@@ -70,6 +70,8 @@ class Shutdown:
         self._patience = patience
         self._runtime = runtime
         self._until = 0.0
+        self.told_at: float | None = None
+        """When the ranks were told to stop (seconds of ``Clock.elapsed``)."""
 
     async def run(self, outcome: Outcome, look: Callable[[], Awaitable[None]]) -> tuple[str, ...]:
         """End everything; returns descriptions of processes that could not be ended.
@@ -89,7 +91,7 @@ class Shutdown:
                 await look()
             stop = await self._interrupts.stop_within(0)
             number = signal.SIGTERM if stop is None else stop.number
-            began = self._runtime.clock.elapsed()
+            self.told_at = began = self._runtime.clock.elapsed()
             self._until = self._end_of_grace(patience.grace)
             self._group.stop_with(number, (self._until - self._now) * HEAD_START)
             await self._wait(self._group_is_empty, self._interrupts.hurry, _grace, "SIGKILL")

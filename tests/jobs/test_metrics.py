@@ -57,6 +57,39 @@ def test_the_file_tells_of_the_whole_job_after_its_end(supervised, tmp_path):
     assert [stat.S_IMODE(one.stat().st_mode) for one in made] == [0o755, 0o755, 0o644]
 
 
+STOPS_LATE = """
+import os, signal, sys, time
+def late(*_):
+    time.sleep(0.6)
+    os._exit(0)
+signal.signal(signal.SIGTERM, late)
+if os.environ["LIFE"] != "0":
+    sys.exit()
+if os.environ["RANK"] == "0":
+    open("READY", "w")
+    while True: time.sleep(0.1)
+while not os.path.exists("READY"): time.sleep(0.005)
+sys.exit(3)
+"""
+
+
+def test_the_end_of_a_generation_is_told_and_counted_by_its_parts(supervised, tmp_path):
+    path = tmp_path / "a.prom"
+    source = STOPS_LATE.replace("READY", str(tmp_path / "ready"))
+    words = ("--drain", "0.5", "--metrics-file", str(path), "--rank-env", "LIFE={generation}")
+    job = supervised(*AGAIN, *words, *python(source))
+    assert job.end() == 0
+    ends = job.all("generation.ended")
+    assert [one["outcome"] for one in ends] == ["crashed", "completed"]
+    assert (ends[0]["drain_seconds"] >= 0.5, ends[0]["grace_seconds"] >= 0.6) == (True, True)
+    assert ends[1]["grace_seconds"] == 0
+    found = samples_of(path.read_bytes())
+    for part in ("drain", "grace"):
+        total = sum(one[f"{part}_seconds"] for one in ends)
+        assert found["ending_seconds_total", part] == pytest.approx(total)
+    assert found["ending_seconds_total", "release"] > 0
+
+
 def test_a_file_that_cannot_be_written_is_told_and_stops_nothing(supervised, tmp_path):
     path = tmp_path / "a.prom"
     path.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import pytest
 
@@ -77,6 +78,7 @@ def test_what_may_be_counted_begins_with_zero():
     assert set(tally.restarts) == {"crash", "hang", "requested", "other"}
     assert {"steps", "watchdog", "silence"} < set(tally.hangs)
     assert {"rank_table", "peers", "release", "stop"} < set(tally.waited)
+    assert set(tally.ending) == {"drain", "grace", "release"}
 
 
 def test_each_event_counts_what_it_tells_of():
@@ -137,3 +139,28 @@ def table(waited: float) -> Event:
 )
 def test_a_wait_counts_until_its_end_and_while_it_goes_on(events, now, waits):
     assert above_zero(tally_of(*events).waits(now)) == waits
+
+
+def over(then: Literal["restart", "stop"]) -> Event:
+    return GenerationEnded(0, "crashed", 0, 60.0, then, drain_seconds=4.0, grace_seconds=2.5)
+
+
+@pytest.mark.parametrize(
+    ("events", "now", "endings"),
+    [
+        ([(10.0, BEGUN)], 99.0, {}),
+        ([(10.0, over("restart"))], 13.0, {"drain": 4.0, "grace": 2.5, "release": 3.0}),
+        (
+            [(10.0, over("restart")), (10.0, RESTART), (12.0, BEGUN), (90.0, over("stop"))],
+            99.0,
+            {"drain": 8.0, "grace": 5.0, "release": 2.0},
+        ),
+        (
+            [(10.0, over("restart")), (15.0, SupervisorExited(143, "", 1, None))],
+            99.0,
+            {"drain": 4.0, "grace": 2.5, "release": 5.0},
+        ),
+    ],
+)
+def test_the_end_of_a_generation_counts_by_its_parts(events, now, endings):
+    assert above_zero(tally_of(*events).endings(now)) == endings
