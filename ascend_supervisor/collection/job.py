@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ from ascend_supervisor.collection.story import Story, story_of
 from ascend_supervisor.collection.worker_logs import worker_logs
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.job_files import TABLE_FILE
+from ascend_supervisor.report.told import ToldEvent
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.reporters.termination_log import USUAL
 from ascend_supervisor.workers.examination import log_root
@@ -60,13 +61,13 @@ def event_files(newest: Path) -> list[Path]:
     return [newest.with_name(f"{newest.name}.1"), newest]
 
 
-def add_events(collector: Collector, newest: Path) -> Story:
-    """Take the events; returns what they tell."""
+def add_events(collector: Collector, newest: Path, is_own: Callable[[ToldEvent], bool]) -> Story:
+    """Take the events; returns what they tell of the job whose event ``is_own``."""
     files = event_files(newest)
     for name, path in zip(("events.jsonl.1", "events.jsonl"), files, strict=True):
         if path == newest or path.exists():
             collector.add_file(member_name(FOLDER, name), path)
-    return story_of(chain.from_iterable(_content(collector.disks, path) for path in files))
+    return story_of(chain.from_iterable(_content(collector.disks, path) for path in files), is_own)
 
 
 def _content(disks: Disks, path: Path) -> Iterator[bytes]:

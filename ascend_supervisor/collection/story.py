@@ -5,7 +5,7 @@ Nothing in it is trusted: what is not as expected is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import orjson
 from msgspec import Struct, field
 
 from ascend_supervisor.report.last_job import JobChanges
-from ascend_supervisor.report.told import moment
+from ascend_supervisor.report.told import ToldEvent, moment
 
 MOST_LOOKS = 10
 """So many of the latest directories with stacks are taken."""
@@ -74,21 +74,22 @@ class Story(Struct):
         return [(Path(place), files) for place, files in list(self.stacks.items())[-MOST_LOOKS:]]
 
 
-def story_of(pieces: Iterable[bytes]) -> Story:
+def story_of(pieces: Iterable[bytes], is_own: Callable[[ToldEvent], bool]) -> Story:
     """What event logs tell of their last job, from their bytes in the order of time.
 
-    Half a line is no event.
+    Nothing, if none of its events ``is_own``: then it is a former job. Half a line is no event.
     """
-    story, changes, rest = Story(), JobChanges(), b""
+    story, changes, rest, has_own = Story(), JobChanges(), b"", False
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             if any(name in line for name in _WANTED):
                 event = _event(line)
                 if changes.begins_with(event):
-                    story = Story()
+                    story, has_own = Story(), False
+                has_own = has_own or is_own(event)
                 story.hear(event)
-    return story
+    return story if has_own else Story()
 
 
 def _event(line: bytes) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from ascend_supervisor.collection.versions import add_versions
 from ascend_supervisor.control.protocol import Dumped
 from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.ctl.acts import NotDone, dump, lines_of
+from ascend_supervisor.ctl.event_files import start_of
 from ascend_supervisor.ctl.new_file import new_file
 from ascend_supervisor.ctl.out import PROGRAM
 from ascend_supervisor.ctl.reports import text
@@ -48,6 +49,7 @@ from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
 from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.job_files import events_beside
+from ascend_supervisor.report.last_job import WritingStart
 from ascend_supervisor.untrusted_text import plain
 
 MOST_NAMED = 100
@@ -181,10 +183,13 @@ def _add_job(collector: Collector, state: State) -> tuple[KnownJob, list[str]]:
     if events.name == "none":
         collector.leave_out("the events", "--event-log none was given")
         events = usual
-    story = add_events(collector, events)
+    start = start_of(state.status)
+    story = add_events(collector, events, start.wrote)
+    if story.began is None and start.since is not None:
+        story.began = start.since / 1e6
     if dumped is not None and dumped.directory is not None:
         story.see(dumped.directory, dumped.files)  # its event may not be in the file yet
-    _add_report(collector, events)
+    _add_report(collector, events, start)
     status = state.status if live is None else live.status
     living = [one for one in status.ranks if one.rank is not None and state.rank_lives(one)]
     pids = {one.rank: one.pid for one in living if one.rank is not None}
@@ -228,11 +233,11 @@ def _add_stacks_of_now(collector: Collector, state: State) -> Dumped | None:
     return dumped
 
 
-def _add_report(collector: Collector, events: Path) -> None:
+def _add_report(collector: Collector, events: Path, start: WritingStart) -> None:
     """Take the story of the job as text, which is all that many a reader needs."""
     files = [path for path in event_files(events) if path.is_file()]
     try:
-        story = collector.disks.ask(events.parent, partial(text, files, "en", last_job=True))
+        story = collector.disks.ask(events.parent, partial(text, files, "en", start))
     except (OSError, Refusal) as error:
         collector.leave_out("the report", str(error))
     else:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ascend_supervisor.ctl.finding import Named
     from ascend_supervisor.ctl.logs import ShownLog
     from ascend_supervisor.ctl.state import State
+    from ascend_supervisor.report.last_job import WritingStart
 
 NO_CAUSE = 1
 """The exit code of ``explain`` if no log shows a cause that is known."""
@@ -190,25 +191,33 @@ def _convert(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
 
 
 def _trace(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.ctl.event_files import beside, trace_document  # noqa: PLC0415
+    from ascend_supervisor.ctl.event_files import trace_document  # noqa: PLC0415
 
-    named = [Path(file) for file in arguments.files]
-    files = named or beside(_state(arguments, environ))
-    _put(trace_document(files, last_job=not named), arguments.output, out)
+    _put(trace_document(*_event_logs(arguments, environ)), arguments.output, out)
     return 0
 
 
 def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.causes.language import language_of  # noqa: PLC0415
-    from ascend_supervisor.ctl.event_files import beside  # noqa: PLC0415
     from ascend_supervisor.ctl.reports import html, text  # noqa: PLC0415
 
-    named = [Path(file) for file in arguments.files]
-    files = named or beside(_state(arguments, environ))
+    files, start = _event_logs(arguments, environ)
     made = text if arguments.text else html
-    document = made(files, language_of(arguments.language, environ), last_job=not named)
+    document = made(files, language_of(arguments.language, environ), start)
     _put(document, arguments.output, out)
     return 0
+
+
+def _event_logs(
+    arguments: Namespace, environ: Mapping[str, str]
+) -> tuple[list[Path], WritingStart | None]:
+    """Those that are named; else those of the supervisor here, and which start is meant."""
+    from ascend_supervisor.ctl.event_files import beside, start_of  # noqa: PLC0415
+
+    if arguments.files:
+        return [Path(file) for file in arguments.files], None
+    state = _state(arguments, environ)
+    return beside(state), start_of(state.status)
 
 
 def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:

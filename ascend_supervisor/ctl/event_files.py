@@ -13,8 +13,9 @@ from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.trace import trace
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.job_files import events_beside
-from ascend_supervisor.report.last_job import of_last_job
-from ascend_supervisor.report.told import ToldEvent
+from ascend_supervisor.report.last_job import WritingStart, of_last_job
+from ascend_supervisor.report.told import ToldEvent, instant, text
+from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.untrusted_text import plain
 
 _LINE = orjson.OPT_APPEND_NEWLINE
@@ -32,24 +33,45 @@ def beside(state: State) -> list[Path]:
     return found
 
 
-def trace_document(files: Sequence[Path], *, last_job: bool = False) -> bytes:
-    """The trace of these event logs as JSON; of the ``last_job`` in them only, if so wanted.
+def start_of(status: Status) -> WritingStart:
+    """The start that has left this status."""
+    first = next((one.started_at for one in status.generations), None)
+    return WritingStart(status.job_id, status.pod, status.pid, instant(first))
 
-    Raises SettingsRefused for a file that cannot be read, and StateUnknown if no event is in them.
+
+def trace_document(files: Sequence[Path], start: WritingStart | None = None) -> bytes:
+    """The trace of these event logs as JSON; with a ``start``, of its job only.
+
+    Raises SettingsRefused for a file that cannot be read, and StateUnknown without an event.
     """
-    shapes = list(trace(events_of(files, last_job=last_job)))
+    shapes = list(trace(events_of(files, start)))
     if not shapes:
         raise no_event(files)
     return orjson.dumps({"displayTimeUnit": "ms", "traceEvents": shapes}, option=_LINE)
 
 
-def events_of(files: Sequence[Path], *, last_job: bool = False) -> Iterator[ToldEvent]:
-    """All events, file by file, or those of the ``last_job`` in the log of one supervisor.
+def events_of(files: Sequence[Path], start: WritingStart | None = None) -> Iterator[ToldEvent]:
+    """All events, file by file; with a ``start`` those of its job, the last one in the log.
 
-    Raises SettingsRefused for a file that cannot be read.
+    Raises SettingsRefused for a file that cannot be read, and StateUnknown if that start has
+    written none of them.
     """
     events = chain.from_iterable(map(_events, files))
-    return iter(of_last_job(events)) if last_job else events
+    if start is None:
+        return events
+    kept = of_last_job(events)
+    if kept and not any(map(start.wrote, reversed(kept))):
+        raise _of_another(files, start, kept[-1])
+    return iter(kept)
+
+
+def _of_another(files: Sequence[Path], start: WritingStart, last: ToldEvent) -> StateUnknown:
+    whose = f"job {text(last, 'job_id')} (process {last.get('pid')}, {text(last, 'ts')})"
+    return StateUnknown(
+        f"the last start here, of job {plain(start.job_id)} (process {start.pid}), has left no "
+        f"event in {plain(str(files[-1]))}: it keeps none, or another log (--event-log); name the "
+        f"file to see what it holds, which ends with {plain(whose)}"
+    )
 
 
 def no_event(files: Sequence[Path]) -> StateUnknown:

@@ -1,6 +1,7 @@
 """The starts of the last job in an event log, by the rule of ``program/earlier_start``; pure.
 
-Later starts go on in the same file, and a later job in the same place does, too.
+Later starts go on in the same file, and a later job in the same place does, too, unless it writes
+its events elsewhere, or nowhere.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ascend_supervisor.job_files import UNNAMED_JOB
-from ascend_supervisor.report.told import ToldEvent
+from ascend_supervisor.report.told import ToldEvent, moment
+
+SLACK = 1_000_000
+"""In microseconds: a state file and an event log take the time of an event one after the other."""
+_ORIGIN = ("job_id", "host", "pid")
 
 
 class JobChanges(Struct):
@@ -34,6 +39,26 @@ class JobChanges(Struct):
         goes_on = job == self._job and job[0] != UNNAMED_JOB and not self._succeeded
         self._job, self._succeeded = job, False
         return not goes_on
+
+
+class WritingStart(Struct, frozen=True):
+    """A start of a supervisor, by what its state file says.
+
+    ``since`` is the begin of its first known generation, in microseconds since the epoch: in a
+    container the next supervisor often has the same pid.
+    """
+
+    job_id: str
+    host: str
+    pid: int
+    since: int | None = None
+
+    def wrote(self, event: ToldEvent) -> bool:
+        """Whether it has written ``event``."""
+        if [event.get(key) for key in _ORIGIN] != [self.job_id, self.host, self.pid]:
+            return False
+        at = moment(event)
+        return self.since is None or (at is not None and at >= self.since - SLACK)
 
 
 def of_last_job(events: Iterable[ToldEvent]) -> list[ToldEvent]:

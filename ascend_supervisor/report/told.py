@@ -20,8 +20,12 @@ MOST_LETTERS, MOST_ITEMS = 2000, 40
 
 def moment(event: ToldEvent) -> int | None:
     """When it was, in microseconds since the epoch; None if it is no event."""
-    ts = event.get("ts")
-    if not isinstance(ts, str) or not isinstance(event.get("event"), str):
+    return instant(event.get("ts")) if isinstance(event.get("event"), str) else None
+
+
+def instant(ts: object) -> int | None:
+    """A time stamp (RFC 3339), in microseconds since the epoch; None if it is none."""
+    if not isinstance(ts, str):
         return None
     try:
         return round(datetime.fromisoformat(ts.replace("Z", "+00:00")).timestamp() * 1e6)

@@ -31,7 +31,7 @@ TOLD = events(
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 def test_a_story_is_told_whatever_pieces_it_comes_in(size):
     pieces = [TOLD[at : at + size] for at in range(0, len(TOLD), size)]
-    story = story_of(pieces)
+    story = story_of(pieces, lambda _: True)
     assert story.logs == {"/l/0": 0, "/l/launcher": None}
     assert story.failed == [1, 3]
     assert story.looks == [(Path("/s"), ("a.txt",))]
@@ -44,10 +44,18 @@ def test_what_is_no_event_is_left_out():
         {"event": "stacks.taken", "directory": None, "files": 3},
         {"event": "supervisor.started", "ts": "yesterday"},
     )
-    assert story_of([b'\xff{"event": "process.started"\n', found, b'{"event": "process']) == Story()
+    pieces = [b'\xff{"event": "process.started"\n', found, b'{"event": "process']
+    assert story_of(pieces, lambda _: True) == Story()
 
 
 def test_it_is_of_the_last_job_in_the_place():
     another = events({"event": "supervisor.started", "job_id": "b", "ts": "1970-01-01T00:03:00Z"})
-    story = story_of([TOLD, another])
+    story = story_of([TOLD, another], lambda _: True)
     assert (story.logs, story.failed, story.looks, story.began) == ({}, [], [], 180.0)
+
+
+def test_a_story_of_which_no_event_is_the_jobs_own_is_that_of_a_former_job():
+    another = events({"event": "supervisor.started", "job_id": "b", "ts": "1970-01-01T00:03:00Z"})
+    assert story_of([TOLD], lambda one: one.get("job_id") == "b") == Story()
+    assert story_of([TOLD, another], lambda one: one.get("job_id") == "a") == Story()
+    assert story_of([TOLD, another], lambda one: one.get("job_id") == "b").began == 180.0

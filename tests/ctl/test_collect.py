@@ -188,7 +188,8 @@ def test_other_servers_are_those_of_the_rank_table(tmp_path):
     place.write_bytes(data(TEMPLATE_1))
     state = ended(tmp_path)
     event = {"event": "rank_table.ready", "path": str(place), "this_server": here}
-    (tmp_path / "state.events.jsonl").write_text(json.dumps(event) + "\n")
+    origin = {"job_id": "job", "host": "pod-0", "pid": json.loads(state.read_bytes())["pid"]}
+    (tmp_path / "state.events.jsonl").write_text(json.dumps(event | origin) + "\n")
     out = tmp_path / "x.tar.gz"
     found = ctl("collect", "-o", str(out), "--state-file", str(state))
     assert found.stdout.splitlines()[1] == (
@@ -222,7 +223,8 @@ def test_a_state_file_that_names_what_is_not_the_jobs_gets_none_of_it(tmp_path):
     state = own_state(tmp_path / "state.json", phase="ended", ranks=forged, pod="../../x")
     events = {"event": "rank_table.ready", "path": "/etc/passwd", "this_server": "a"}
     log = tmp_path / "state.events.jsonl"
-    log.write_text(json.dumps(events) + "\n")
+    origin = {"job_id": "job", "host": "../../x", "pid": os.getpid()}
+    log.write_text(json.dumps(events | origin) + "\n")
     if os.geteuid() == 0:
         os.chown(state, 4711, -1)
         os.chown(log, 4711, -1)

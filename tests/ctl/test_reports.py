@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from ascend_supervisor.ctl import reports
 from tests.ctl.calling import ctl, own_state, refused
-from tests.report.logs import LOSING, event, exited, on, started, written
+from tests.report.logs import LOSING, by, event, exited, on, started, written
 from tests.running import DEADLINE_SECONDS
 
 SERVERS, RANKS, GENERATIONS = 64, 8, 30
@@ -27,9 +28,10 @@ sys.exit(run({arguments}, {{}}))
 
 
 def test_it_is_of_the_job_here_also_after_its_end_the_older_file_first(tmp_path):
-    state = own_state(tmp_path / "job.json")
-    written(tmp_path / "job.events.jsonl.1", LOSING[:9])
-    written(tmp_path / "job.events.jsonl", LOSING[9:])
+    state = own_state(tmp_path / "job.json", job_id="llama-7")
+    events = by("llama-7", os.getpid(), LOSING)
+    written(tmp_path / "job.events.jsonl.1", events[:9])
+    written(tmp_path / "job.events.jsonl", events[9:])
     found = ctl("report", "--state-file", str(state))
     assert found.stdout.startswith('<!doctype html>\n<html lang="en">')
     assert ctl("report", "-o", str(tmp_path / "r"), "--state-file", str(state)) == (0, "", "")
@@ -41,13 +43,13 @@ def test_it_is_of_the_job_here_also_after_its_end_the_older_file_first(tmp_path)
 
 
 def test_without_a_file_it_is_of_the_last_job_in_the_place_and_named_files_are_told_whole(tmp_path):
-    state = own_state(tmp_path / "job.json")
-    earlier = [{**one, "job_id": "bert-1"} for one in LOSING]
+    state = own_state(tmp_path / "job.json", job_id="llama-8")
     later = [
-        event("supervisor.started", 10_000, job_id="llama-8", version="0.1.0", command=["python"]),
+        event("supervisor.started", 10_000, version="0.1.0", command=["python"]),
         event("generation.started", 10_001, generation=0),
     ]
-    log = written(tmp_path / "job.events.jsonl", [*earlier, *later])
+    all_of_them = [*by("bert-1", 7, LOSING), *by("llama-8", os.getpid(), later)]
+    log = written(tmp_path / "job.events.jsonl", all_of_them)
     told = ctl("report", "--text", "--state-file", str(state)).stdout
     assert "llama-8" in told
     assert "bert-1" not in told
@@ -55,6 +57,43 @@ def test_without_a_file_it_is_of_the_last_job_in_the_place_and_named_files_are_t
     assert "rank 2" in ctl("report", "--text", str(log)).stdout
     assert "rank 2" not in ctl("trace", "--state-file", str(state)).stdout
     assert "rank 2" in ctl("trace", str(log)).stdout
+
+
+def since(seconds: float) -> list[dict[str, Any]]:
+    """The generations of a start, the first of which began so many seconds after BEGIN."""
+    return [{"generation": 0, "started_at": event("", seconds)["ts"]}]
+
+
+@pytest.mark.parametrize("command", [("report", "--text"), ("trace",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_id": "llama-8"},
+        {"pod": "pod-1"},
+        {"pid": 8},
+        {"generations": since(200)},
+    ],
+    ids=" ".join,
+)
+def test_a_job_that_has_left_no_event_is_not_taken_for_the_one_before_it(
+    tmp_path, command, changes
+):
+    known = {"job_id": "llama-7", "pid": 7, "generations": since(9.5)}
+    log = written(tmp_path / "job.events.jsonl", by("llama-7", 7, LOSING))
+    state = own_state(tmp_path / "job.json", **known)
+    assert "rank 2" in ctl(*command, "--state-file", str(state)).stdout
+    own_state(state, **known | changes)
+    told = refused(1, *command, "--state-file", str(state))
+    assert f"has left no event in {log}: it keeps none, or another log (--event-log)" in told
+    assert "which ends with job llama-7 (process 7, 2027-01-15T08:01:48.000000Z)" in told
+
+
+def test_of_a_job_that_goes_on_the_events_of_its_earlier_starts_are_told(tmp_path):
+    begin = [event("supervisor.started", 200), event("generation.started", 201, generation=0)]
+    both = [*by("llama-7", 7, LOSING), *by("llama-7", 8, begin)]
+    written(tmp_path / "job.events.jsonl", both)
+    state = own_state(tmp_path / "job.json", job_id="llama-7", pid=8, generations=since(201))
+    assert "rank 2" in ctl("report", "--text", "--state-file", str(state)).stdout
 
 
 def test_without_events_it_is_refused_in_a_sentence(tmp_path):

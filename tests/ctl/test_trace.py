@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -14,7 +15,7 @@ import pytest
 from ascend_supervisor.ctl.event_files import trace_document
 from ascend_supervisor.report import timeline
 from tests.ctl.calling import ctl, own_state, refused
-from tests.report.logs import BEGIN, event, exited, started, written
+from tests.report.logs import BEGIN, by, event, exited, started, written
 
 STORIES = sorted((Path(__file__).parents[1] / "data" / "timelines").iterdir())
 SUPERVISOR, TRAINING = timeline.SUPERVISOR.number, timeline.TRAINING.number
@@ -158,7 +159,7 @@ def test_nothing_in_an_event_is_trusted(tmp_path, junk):
 
 def test_the_events_beside_the_state_file_are_taken_the_older_file_first(tmp_path):
     state = own_state(tmp_path / "job.json")
-    lines = [f"{json.dumps(one)}\n" for one in JOB]
+    lines = [f"{json.dumps(one)}\n" for one in by("job", os.getpid(), JOB)]
     (tmp_path / "job.events.jsonl.1").write_text("".join(lines[:9]))
     (tmp_path / "job.events.jsonl").write_text("".join(lines[9:]) + '{"half')
     found = ctl("trace", "--state-file", str(state))

@@ -110,3 +110,21 @@ def test_a_supervisor_that_stands_still_holds_nothing_up_for_long(supervised, tm
     job.send(signal.SIGCONT)
     assert files[f"logs/{job.log(0).name}"].endswith(b"up\n")
     assert "stopped" in why_not(manifest_of(files), "live figures, stacks of now")
+
+
+def test_what_a_former_job_has_left_in_the_place_is_not_told_of_one_without_events(
+    supervised, tmp_path
+):
+    fails = "import os, time; os.environ['RANK'] == '2' and os._exit(7)\ntime.sleep(600)"
+    assert supervised("--standalone", "3", *python(fails)).end() == 7
+    job = supervised("--standalone", "3", "--event-log", "none", *python(""))
+    assert job.end() == 0
+    files = collected(job, tmp_path)
+    assert "report.txt" not in files
+    assert "has left no event in" in why_not(manifest_of(files), "the report")
+    logs = [name for name in files if name.startswith("logs/") and name.endswith(".txt")]
+    assert logs == [f"logs/{job.log(rank).name}" for rank in (0, 1, 2)]
+    for command in ("report", "trace"):
+        told = ctl(command, environ=beside(job))
+        assert (told.returncode, told.stdout) == (1, "")
+        assert "has left no event in" in told.stderr

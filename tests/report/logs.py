@@ -36,6 +36,11 @@ def on(host: str, events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "host": host} for one in events]
 
 
+def by(job_id: str, pid: int, events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """As one start of a supervisor writes them."""
+    return [{**one, "job_id": job_id, "pid": pid} for one in events]
+
+
 FIRST_CAUSE = "rank 1 failed first, in generation 0: it exited with status 1 after 29.0 s"
 NAN = "RuntimeError: loss is nan"
 HANGS = "no rank on this server has written anything for 20 s (--hang-timeout)"
