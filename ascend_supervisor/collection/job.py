@@ -17,7 +17,7 @@ from ascend_supervisor.collection.member_names import member_name
 from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
 from ascend_supervisor.collection.rank_logs import add_rank_logs
 from ascend_supervisor.collection.running import RunningProcess, here
-from ascend_supervisor.collection.story import Story, story_of
+from ascend_supervisor.collection.story import Story, quoted_log, story_of
 from ascend_supervisor.collection.worker_logs import worker_logs
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.job_files import TABLE_FILE
@@ -44,6 +44,13 @@ class KnownJob(Struct, frozen=True):
         """The ranks that failed first, the latest one first; without events, all that failed."""
         ended = (one for one in self.status.ranks if one.signal or one.status)
         return self.story.failed[::-1] or [one.rank for one in ended if one.rank is not None]
+
+    @property
+    def quoted(self) -> list[Path]:
+        """The logs that the root causes quote, the latest one first."""
+        last = quoted_log(self.status.root_cause or "")
+        found = [*([] if last is None else [last]), *reversed(self.story.quoted)]
+        return [Path(log) for log in dict.fromkeys(found)]
 
     def logs(self) -> tuple[list[Path], int]:
         """All logs, those of ``failed`` ranks first; and how many are of these."""
@@ -145,7 +152,10 @@ def add_logs(
     logs, first = job.logs()
     directories = [state_file.parent, *(log.parent for log in logs)]
     workers = worker_logs(collector, directories, job.status.job_id, job.story.began or 0.0)
-    logs += [log for log in workers if log not in set(logs)]
+    others = dict.fromkeys(log for log in workers if log not in set(logs))
+    quoted = [log for log in job.quoted if log in others]
+    logs = [*dict.fromkeys([*quoted, *logs, *others])]
+    first += len(quoted)
     plogs = find_plogs(collector, roots)
     beside_plogs = collector.room - sum(plog.file.size for plog in plogs)
     room = max(collector.room * LOGS_OF_FOUR // 4, beside_plogs)

@@ -5,6 +5,7 @@ Nothing in it is trusted: what is not as expected is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
+from ascend_supervisor.events.words import QUOTED
 from ascend_supervisor.report.last_job import JobChanges
 from ascend_supervisor.report.told import ToldEvent, moment
 
@@ -24,19 +26,29 @@ _WANTED = (
     b'"process.exited"',
     b'"stacks.taken"',
     b'"rank_table.ready"',
+    b'"restart.scheduled"',
     b'"supervisor.started"',
     b'"supervisor.exited"',
 )
+_LOG = re.compile(rf"^{QUOTED} (.+):$", re.MULTILINE)
+
+
+def quoted_log(root_cause: str) -> str | None:
+    """The log whose last lines it quotes: that of a worker, if a launcher has started it."""
+    found = _LOG.search(root_cause)
+    return found[1] if found else None
 
 
 class Story(Struct):
     """``logs`` in the order of their ranks' first starts; ``failed`` are those that failed first.
 
-    ``began`` is when the first event was written (Unix time, seconds).
+    ``quoted`` are the logs that root causes quote, the latest one last. ``began`` is when the first
+    event was written (Unix time, seconds).
     """
 
     logs: dict[str, int | None] = field(default_factory=dict)
     failed: list[int] = field(default_factory=list)
+    quoted: list[str] = field(default_factory=list)
     stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     rank_table: str | None = None
     this_server: str | None = None
@@ -50,6 +62,11 @@ class Story(Struct):
                     self.logs.setdefault(log, rank)
             case {"event": "process.exited", "first_failure": True, "rank": int(rank)}:
                 self.failed = [*(one for one in self.failed if one != rank), rank]
+            case {
+                "event": "restart.scheduled" | "supervisor.exited",
+                "root_cause": str(root_cause),
+            }:
+                self._quote(quoted_log(root_cause))
             case {"event": "stacks.taken", "directory": str(directory), "files": list(files)}:
                 self.see(directory, [name for name in files if isinstance(name, str)])
             case {"event": "rank_table.ready", "path": str(path)}:
@@ -62,6 +79,10 @@ class Story(Struct):
                     self.began = at / 1e6
             case _:
                 pass
+
+    def _quote(self, log: str | None) -> None:
+        if log is not None:
+            self.quoted = [*(one for one in self.quoted if one != log), log]
 
     def see(self, directory: str, files: Iterable[str]) -> None:
         """Take what a look at the ranks has left; the latest one comes last."""

@@ -23,6 +23,10 @@ TOLD = events(
     {"event": "process.exited", "rank": 2, "first_failure": False},
     {"event": "process.exited", "rank": 1, "first_failure": True},
     {"event": "process.exited", "rank": 3, "first_failure": True},
+    {"event": "restart.scheduled", "root_cause": "rank 3\nthe last lines of /l/3:\n  a: b:\n  c"},
+    {"event": "restart.scheduled", "root_cause": "rank 3\nthe last lines of /l/w 1:\n  a"},
+    {"event": "supervisor.exited", "root_cause": "rank 3\nthe last lines of /l/3:\n  a"},
+    {"event": "supervisor.exited", "root_cause": "it was stopped"},
     {"event": "stacks.taken", "directory": "/s", "files": ["a.txt", "../b", 3]},
     {"event": "supervisor.started", "job_id": "a", "ts": "1970-01-01T00:02:00Z"},
 )
@@ -33,7 +37,7 @@ def test_a_story_is_told_whatever_pieces_it_comes_in(size):
     pieces = [TOLD[at : at + size] for at in range(0, len(TOLD), size)]
     story = story_of(pieces, lambda _: True)
     assert story.logs == {"/l/0": 0, "/l/launcher": None}
-    assert story.failed == [1, 3]
+    assert (story.failed, story.quoted) == ([1, 3], ["/l/w 1", "/l/3"])
     assert story.looks == [(Path("/s"), ("a.txt",))]
     assert (story.rank_table, story.this_server, story.began) == ("t.json", "pod-0", 60.0)
 

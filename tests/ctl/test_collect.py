@@ -27,7 +27,8 @@ def ended(tmp_path: Path, **changes: object) -> Path:
     """The state file of a job that has failed, and its rank's log."""
     log = tmp_path / "job-proc-rank-0-device-0.txt"
     log.write_bytes(b"the error\n")
-    return own_state(tmp_path / "state.json", phase="ended", exit_code=1, ranks=[rank_of(log)])
+    known = {"phase": "ended", "exit_code": 1, "ranks": [rank_of(log)]}
+    return own_state(tmp_path / "state.json", **known | changes)
 
 
 def test_the_archive_is_for_its_owner_and_one_sentence_says_where_it_is(tmp_path):
@@ -58,6 +59,22 @@ def test_the_logs_that_msrun_writes_of_its_workers_are_in_it(tmp_path):
     assert ctl("collect", "-o", str(out), "--state-file", str(state)).returncode == 0
     tracebacks = [one for one in members(out.read_bytes()).values() if b"the traceback of" in one]
     assert tracebacks == [b"the traceback of job/msrun/node_0/generation_0/worker_1.log\n"]
+
+
+def test_where_the_size_is_short_the_log_of_the_worker_that_failed_comes_first(tmp_path):
+    workers = tmp_path / "job/msrun/node_0/generation_0"
+    workers.mkdir(parents=True)
+    for number in range(4):
+        log = workers / f"worker_{number}.log"
+        log.write_bytes(b"x" * 1_000_000 + b"the end\n")
+        os.utime(log, (10**9 + number, 10**9 + number))
+    cause = f"rank 1 failed first\nthe last lines of {workers}/worker_1.log:\n  loss is nan"
+    state, out = ended(tmp_path, root_cause=cause), tmp_path / "x.tar.gz"
+    words = ("collect", "--size", "1MiB", "-o", str(out), "--state-file", str(state))
+    assert ctl(*words).returncode == 0
+    sizes = {name: len(one) for name, one in members(out.read_bytes()).items() if "worker" in name}
+    assert next(iter(sizes)) == "logs/worker_1.log"
+    assert sizes.pop("logs/worker_1.log") > 2 * max(sizes.values())
 
 
 def test_an_archive_has_a_name_of_its_own_and_what_was_there_is_replaced(tmp_path):
