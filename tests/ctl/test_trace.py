@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from ascend_supervisor.ctl.event_files import trace_document
 from ascend_supervisor.report import timeline
@@ -21,6 +22,10 @@ STORIES = sorted((Path(__file__).parents[1] / "data" / "timelines").iterdir())
 SUPERVISOR, TRAINING = timeline.SUPERVISOR.number, timeline.TRAINING.number
 FIRST_RANK = timeline.FIRST_RANK
 EVENTS, MOST_SECONDS = 100_000, 2.0
+FORMAT = Draft202012Validator(
+    json.loads(Path(__file__).with_name("trace_events.schema.json").read_bytes())
+)
+"""The Trace Event Format, in words that are not ours."""
 
 
 def traced(tmp_path: Path, events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -107,12 +112,13 @@ def test_processes_without_a_rank_have_a_track_by_their_name(tmp_path):
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.name)
 def test_several_servers_are_several_processes_and_spans_of_a_track_are_nested(story):
-    shapes = json.loads(trace_document(sorted(story.glob("*.jsonl"))))["traceEvents"]
+    document = json.loads(trace_document(sorted(story.glob("*.jsonl"))))
+    FORMAT.validate(document)
+    shapes = document["traceEvents"]
     hosts = [one["args"]["name"] for one in shapes if one["name"] == "process_name"]
     assert len(hosts) == len(set(hosts)) >= 2
     tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for one in shapes:
-        assert {"ph", "name", "pid", "tid", "ts"} <= one.keys()
         if one["ph"] == "X":
             span = (one["ts"], one["ts"] + one["dur"])
             tracks.setdefault((one["pid"], one["tid"]), []).append(span)
@@ -146,6 +152,27 @@ def test_a_hundred_thousand_events_take_less_than_two_seconds(tmp_path):
     assert document.count(b'"ph":"X"') > 8 * lives
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"ph": "Q"},
+        {"ph": "X", "dur": None},
+        {"ph": "X", "dur": -1},
+        {"ph": "X", "dur": 1, "ts": "1"},
+        {"ph": "X", "dur": 1, "cname": "red"},
+        {"ph": "i", "s": "x"},
+        {"ph": "C", "args": {"step": "7"}},
+        {"ph": "M", "name": "thread_name", "args": {}},
+        {"ph": "M", "name": "thread_sort_index", "args": {"sort_index": "1"}},
+        {"ph": "M", "name": "rank_name", "args": {"name": "0"}},
+    ],
+)
+def test_a_trace_that_no_viewer_would_read_is_found(broken):
+    event = {"name": "one", "ts": 1, "pid": 1, "tid": 1}
+    assert FORMAT.is_valid({"traceEvents": [event | {"ph": "X", "dur": 1, "cname": "terrible"}]})
+    assert not FORMAT.is_valid({"traceEvents": [event | broken]})
+
+
 JUNK: list[Any] = [None, True, "x", -1, 1.5, 10**18, [], {}]
 
 
@@ -155,6 +182,7 @@ def test_nothing_in_an_event_is_trusted(tmp_path, junk):
         events = [{**one, key: junk} for one in JOB]
         shapes = traced(tmp_path, [*JOB, *events])
         assert all(one["ts"] >= 0 for one in shapes)
+        FORMAT.validate({"traceEvents": shapes})
 
 
 def test_the_events_beside_the_state_file_are_taken_the_older_file_first(tmp_path):
