@@ -15,6 +15,11 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.standard_streams import put
 from ascend_supervisor.untrusted_text import nearest, plain, unknown
 
+PROBES: Mapping[str, str] = {
+    "health": "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)",
+    "ready": "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)",
+}
+"""With their help. They run every few seconds, so no other command is prepared for them."""
 _MOST_DIGITS = 9
 _LEAST_SIZE = 1024 * 1024
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -25,7 +30,7 @@ def parse_arguments(argv: Sequence[str]) -> Namespace:
 
     Raises SettingsRefused, and SystemExit after ``--help``.
     """
-    parser = command_line()
+    parser = command_line(argv[0] if argv else "")
     arguments, strange = parser.parse_known_args(argv)
     if strange:
         parser.of(arguments.command).refuse_option(strange[0])
@@ -62,8 +67,8 @@ class _Parser(ArgumentParser):
         put(self.format_help().encode())
 
 
-def command_line() -> _Parser:
-    """The commands and their options."""
+def command_line(first_word: str = "") -> _Parser:
+    """The commands and their options; if the ``first_word`` is that of a probe, this one only."""
     parser = _Parser(
         prog=PROGRAM,
         description="Looks at a running supervisor and its ranks, and asks it to act; checks and "
@@ -77,11 +82,15 @@ def command_line() -> _Parser:
     _add_places(parser, default=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     add = partial(_add_command, commands)
-    for command in (*_add_looks(add), *_add_acts(add)):
+    if first_word in PROBES:
+        of_a_job = [add(first_word, PROBES[first_word])]
+    else:
+        of_a_job = [*_add_looks(add), *_add_acts(add)]
+        _add_explain(add)
+        _add_tables(add)
+        _add_trial(add)
+    for command in of_a_job:
         _add_places(command, default=SUPPRESS)  # else what stands before the command is lost
-    _add_explain(add)
-    _add_tables(add)
-    _add_trial(add)
     parser.commands = commands.choices
     return parser
 
@@ -110,11 +119,10 @@ def _add_looks(add: Any) -> list[ArgumentParser]:
         "--json", action="store_true", help="the state file, and live figures as live"
     )
     _add_language(status)
-    health = add("health", "exit 0 while the supervisor answers, else 1 (a probe for Kubernetes)")
-    ready = add("ready", "exit 0 while the ranks do their work, else 1 (a probe for Kubernetes)")
+    probes = [add(name, text) for name, text in PROBES.items()]
     doctor = add("doctor", "whether this server is fit for its job, and what to do if it is not")
     doctor.add_argument("--json", action="store_true", help="the same as an object")
-    return [status, health, ready, _add_logs(add), *_add_events(add), _add_collect(add), doctor]
+    return [status, *probes, _add_logs(add), *_add_events(add), _add_collect(add), doctor]
 
 
 def _add_events(add: Any) -> list[ArgumentParser]:

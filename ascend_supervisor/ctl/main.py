@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from ascend_supervisor.ctl.arguments import parse_arguments
+from ascend_supervisor.ctl.arguments import PROBES, parse_arguments
 from ascend_supervisor.ctl.commands import COMMANDS, FAILED
 from ascend_supervisor.ctl.out import STANDARD, Out
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, USAGE, Refusal
 from ascend_supervisor.files.standard_streams import StdoutLost
 from ascend_supervisor.imports import why_not
 
-PROBES = frozenset({"health", "ready"})
 TRIAL = "trial"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PROBE_SECONDS = 5.0

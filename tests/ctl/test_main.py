@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor import __version__
+from ascend_supervisor.ctl.arguments import command_line
 from ascend_supervisor.ctl.commands import COMMANDS
 from tests import rank_tables
 from tests.ctl.calling import ENVIRON, PROGRAM, own_state, process, rank_of, refused
@@ -101,8 +102,21 @@ def test_a_probe_imports_no_event_loop_and_nothing_that_it_does_not_use(tmp_path
     assert "ascend_supervisor" in imported
     assert not imported & {"anyio", "asyncio", "structlog", "tempfile", "watchfiles"}
     assert "ascend_supervisor.processes.secrets" not in modules
+    assert not {name for name in modules if name.startswith("ascend_supervisor.events.")} - {
+        "ascend_supervisor.events.words"
+    }
     only_to_find = {"ascend_supervisor.job_files", "ascend_supervisor.settings.precedence"}
     assert modules & only_to_find == (set() if named else only_to_find)
+
+
+@pytest.mark.parametrize("probe", ["health", "ready"])
+def test_a_probe_prepares_no_other_command_and_is_refused_as_any(probe):
+    everything, own = command_line(), command_line(probe)
+    assert set(own.commands) == {probe} < set(everything.commands)
+    assert own.of(probe).format_help() == everything.of(probe).format_help()
+    assert "--state-fil is not known; did you mean --state-file?" in refused(
+        64, probe, "--state-fil", "x"
+    )
 
 
 def test_a_table_may_come_over_stdin():
