@@ -157,7 +157,9 @@ def many(server: int) -> Iterator[dict[str, Any]]:
         outcome = {"outcome": "crashed" if fails else "fault", "next": "restart"}
         yield event("generation.ended", begin + 905, generation=number, **outcome)
         cause = f"rank {number * RANKS + 3} failed first, in generation {number}: it exited"
-        yield event("restart.scheduled", begin + 905, cause=cause, delay_seconds=60.0)
+        root_cause = "\n  ".join([cause, "the last lines of a log:", *["x" * 60] * 20])
+        why = {"cause": cause, "root_cause": root_cause}
+        yield event("restart.scheduled", begin + 905, delay_seconds=60.0, **why)
         yield event("checkpoint.saved", begin + 910, step=25 * number + 20)
     yield event("supervisor.exited", 1000 * GENERATIONS + 10, exit_code=1, reason="no restart left")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,21 @@ def test_a_start_imports_no_room_that_only_failures_and_hangs_need():
     assert seldom - values <= late
     assert at_start & (modules_of("metrics") | modules_of("alerts")) == set()
     assert at_start & {"watchfiles", "argparse", "difflib", "tomllib", "http.server"} == set()
+
+
+def test_a_whole_job_imports_no_room_whose_option_is_not_given(tmp_path):
+    words = ("--standalone", "1", "--log-dir", "log", "--work-dir", "work", "--", "true")
+    found = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "ascend_supervisor", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=DEADLINE_SECONDS,
+        check=True,
+    )
+    imported = set(re.findall(r"ascend_supervisor\.\w+", found.stderr.decode()))
+    assert "ascend_supervisor.workers" in imported
+    optional = ("metrics", "alerts", "report", "collection", "trial")
+    assert not imported & {f"ascend_supervisor.{room}" for room in optional}
 
 
 def test_a_start_imports_no_launcher_but_the_one_that_is_used():
