@@ -33,6 +33,8 @@ def trace(events: Iterable[ToldEvent]) -> Iterator[Shape]:
     hosts: dict[str, int] = {}
     named: set[tuple[int, int]] = set()
     for host, seen in timeline(events):
+        if _is_nothing(seen):
+            continue
         process = hosts.get(host)
         if process is None:
             process = hosts[host] = len(hosts) + 1
@@ -44,6 +46,11 @@ def trace(events: Iterable[ToldEvent]) -> Iterator[Shape]:
             yield _shape("M", "thread_name", process, track, 0, args={"name": track.name})
             yield _shape("M", "thread_sort_index", process, track, 0, args=order)
         yield _drawn(process, seen)
+
+
+def _is_nothing(seen: Observed) -> bool:
+    """A phase of no length: some viewers draw it to the end, because the next begins with it."""
+    return isinstance(seen, Stretch) and seen.track == SUPERVISOR and seen.begin == seen.end
 
 
 def _drawn(process: int, seen: Observed) -> Shape:

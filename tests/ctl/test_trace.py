@@ -95,6 +95,12 @@ def test_each_rank_has_a_track_and_the_steps_have_one(tmp_path):
     assert (first["tid"], first["cname"], first["args"]["status"]) == (1001, "terrible", 1)
 
 
+def test_a_phase_of_no_length_is_left_out(tmp_path):
+    events = [event("supervisor.started", 0), event("rank_table.waiting", 1, waited_seconds=1.0)]
+    found = spans(traced(tmp_path, [*events, event("supervisor.exited", 9)]), SUPERVISOR)
+    assert found == [("wait for the rank table", 0, 9)]
+
+
 def test_what_a_killed_supervisor_left_open_ends_with_its_last_event(tmp_path):
     shapes = traced(tmp_path, [*JOB[:6], event("supervisor.started", 500)])
     assert spans(shapes, FIRST_RANK) == [("generation 0", 11, 11)]
