@@ -23,7 +23,7 @@ from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.evidence.blame import blame, explained
 from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.outcome import ExitStatus, Failure
-from ascend_supervisor.workers.failure import by_launchers_word
+from ascend_supervisor.workers.examination import by_launchers_word
 
 FAILURES = Path(__file__).parents[1] / "data" / "failures"
 _RANK = re.compile(r"\[rank([0-9]+)\]")
