@@ -139,7 +139,7 @@ _CHINESE: Words = {
     "advice.read_lines": "先看下面这个 rank 的最后几行，再看它的日志。其他 rank 之后的报错都是后果"
     "。",
     "advice.read_sentence": "先看这句话，再看各 rank 的日志。",
-    "account": "时间花在哪里",
+    "account": "耗时分布",
     "account.of": "（共 {time}）",
     "progress": "训练进度",
     "progress.to": "到 step {step}",

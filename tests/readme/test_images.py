@@ -11,15 +11,17 @@ from tests.test_manifests import complaints, container
 
 
 def test_the_image_has_what_it_starts():
-    """Its wheel is the one that make wheel makes, its program is where pip puts it."""
+    """Its wheel is the one that make wheel makes, its programs are where pip puts them, and on PATH."""
     told = instructions(block(MINDSPORE))
     words = ["FROM", "USER", "COPY", "RUN", "USER", "WORKDIR", "ENTRYPOINT", "CMD"]
     assert [word for word, _ in told] == words
     by_word = dict(told)
     wheel, place = by_word["COPY"].split()
     assert f"pip install {wheel}\n" in block("make wheel\n")
-    assert by_word["RUN"].endswith(f"/pip install {place}{wheel.removeprefix('dist/')}")
-    (environment,) = re.findall(r" -m venv (\S+)", by_word["RUN"])
+    made, installed, linked = by_word["RUN"].split(" && ")
+    assert installed.strip().endswith(f"/pip install {place}{wheel.removeprefix('dist/')}")
+    (environment,) = re.findall(r" -m venv (\S+)", made)
+    assert linked == f"ln -s {environment}/bin/ascend-supervisor* /usr/local/bin/"
     assert by_word["ENTRYPOINT"].startswith(f'["{environment}/bin/ascend-supervisor", ')
 
 
