@@ -87,10 +87,7 @@ def injecting(call: str, error: str, *paths: Path) -> list[str]:
     names, _ = CALLS[call]
     where = [word for path in paths for word in ("-P", str(path))]
     what = ("-e", f"trace={names}", "-e", f"inject={names}:error={error}")
-    # Only these calls stop: each stop waits for a turn of strace, and costs milliseconds on a busy
-    # machine.
-    quick = ("--seccomp-bpf", "-f", "-qq", "-o", "/dev/null")
-    return [program("strace", "strace"), *quick, *where, *what]
+    return [program("strace", "strace"), "-f", *where, *what]
 
 
 @pytest.fixture
@@ -98,7 +95,9 @@ def job(bad_day: Callable[..., Running], place: Path) -> Callable[..., tuple[Fil
     def start(name: str, call: str, error: str, *command: str) -> tuple[Files, Running]:
         files = Files(place / f"{name}-{call}-{error}")
         path = getattr(files, name)
-        before = tuple(injecting(call, error, path))
+        # Only these calls stop: each stop waits for a turn of strace, and costs milliseconds on a
+        # busy machine.
+        before = (*injecting(call, error, path), "--seccomp-bpf", "-qq", "-o", "/dev/null")
         home = files.place.name
         running = bad_day(
             *files.words, *command, before=before, home=home, environ={"MA_MOUNT_PATH": ""}
@@ -133,6 +132,8 @@ def test_a_start_where_a_call_fails_goes_on_or_is_refused(job, name, call, codes
             assert str(getattr(files, name)) in running.stderr
 
 
+LOOKS = 2
+"""Calls that have failed: one for each of two files, or for each of two looks at one."""
 RANK = """
 import os, sys, time
 while not os.path.exists(sys.argv[1]):
@@ -143,19 +144,20 @@ while not os.path.exists(sys.argv[1]):
 
 
 @contextlib.contextmanager
-def failing(running: Running, call: str, error: str, *paths: Path) -> Iterator[None]:
-    """The calls of a running supervisor on these files fail meanwhile."""
-    words = [*injecting(call, error, *paths), "-p", str(running.pid)]
-    words.remove("-qq")
+def failing(running: Running, call: str, error: str, *paths: Path) -> Iterator[Callable[[], int]]:
+    """The calls of a running supervisor on these files fail meanwhile; gives how many have."""
+    trace = running.root / "trace"
+    words = [*injecting(call, error, *paths), "-o", str(trace), "-p", str(running.pid)]
     tracer = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     assert tracer.stderr is not None
     first = tracer.stderr.readline()
-    if "attached" not in first:
+    # Not before: a file that is read in time is not read again.
+    if f"Process {running.pid} attached" not in first:
         pytest.skip(f"strace cannot attach here: {first.strip()}")
     drained = threading.Thread(target=tracer.stderr.read, daemon=True)
     drained.start()
     try:
-        yield
+        yield lambda: trace.read_text().count("(INJECTED)")
     finally:
         tracer.send_signal(signal.SIGINT)
         tracer.wait(30)
@@ -175,11 +177,13 @@ def test_while_ranks_run_no_failing_call_ends_them(bad_day, place, call):
     _, errors = CALLS[call]
     everything = [value for value in vars(files).values() if value != files.place]
     for error in errors:
-        with failing(running, call, error, *everything):
+        with failing(running, call, error, *everything) as failed:
             for path in (files.table, files.reset):
                 os.utime(path)  # so that they are read again
-            looked = threading.Event()
-            looked.wait(2.5)  # two looks, which make no event
+            if call in READING:
+                wait_until(lambda failed=failed: failed() >= LOOKS)
+            else:
+                threading.Event().wait(2.5)  # two looks, which need none of these calls
     stop.touch()
     assert running.end() == 0, running.events[-3:]
     assert len(running.all("generation.started")) == 1
@@ -195,10 +199,11 @@ def test_a_reset_file_that_has_nothing_to_read_is_ignored_and_told_once(bad_day,
         *files.words, *python(RANK), str(stop), home="job", environ={"MA_MOUNT_PATH": ""}
     )
     running.wait_for("process.started")
-    with failing(running, "read", "EAGAIN", files.reset):
+    with failing(running, "read", "EAGAIN", files.reset) as failed:
         os.utime(files.reset)
         wait_until(lambda: running.all("diagnostic", source="reset file"))
-        threading.Event().wait(2.5)
+        before = failed()
+        wait_until(lambda: failed() >= before + LOOKS)
     stop.touch()
     assert running.end() == 0
     (told,) = running.all("diagnostic", source="reset file")
