@@ -41,13 +41,19 @@ Answered = tuple[int, bytes]
 """The HTTP status, and as much of the body as was read."""
 
 
-async def post(webhook: Webhook, body: bytes, trust: ssl.SSLContext | None) -> Answered:
+async def post(
+    webhook: Webhook,
+    body: bytes,
+    trust: ssl.SSLContext | None,
+    *,
+    body_seconds: float = BODY_SECONDS,
+) -> Answered:
     """The answer, within TRY_SECONDS. Raises PostFailed. ``trust`` is needed for https only."""
     try:
         with anyio.fail_after(TRY_SECONDS):
             async with await _connected(webhook, trust) as stream:
                 await stream.send(_request(webhook, body))
-                return await _answer(stream)
+                return await _answer(stream, body_seconds)
     except TimeoutError as error:
         raise PostFailed(f"no answer within {TRY_SECONDS:g} s") from error
     except ssl.SSLCertVerificationError as error:
@@ -114,7 +120,7 @@ def _request(webhook: Webhook, body: bytes) -> bytes:
     return "\r\n".join((*lines, "", "")).encode("ascii") + body
 
 
-async def _answer(stream: ByteStream) -> Answered:
+async def _answer(stream: ByteStream, body_seconds: float) -> Answered:
     data = b""
     found: Answered | None = None
     with anyio.CancelScope() as reading:
@@ -125,7 +131,7 @@ async def _answer(stream: ByteStream) -> Answered:
                 break
             if END_OF_HEAD in data:
                 if found is None:
-                    reading.deadline = anyio.current_time() + BODY_SECONDS
+                    reading.deadline = anyio.current_time() + body_seconds
                 status, body, is_complete = _parsed(data)
                 found = status, body
                 if is_complete:
