@@ -103,7 +103,7 @@ class Stage:
             clock=self.clock,
             report=self.report,
         )
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             self.exit = await supervise(job)
         return self.exit.event
 

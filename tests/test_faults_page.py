@@ -16,7 +16,7 @@ PAGES = ("docs/faults.md", "docs/faults.zh.md")
 QUOTED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 HOLE = "..."
 FAILING = "raise SystemExit(3)"
-SILENT = "import time; time.sleep(60)"
+SILENT = "import time; time.sleep(600)"
 RUNS = {
     "... failed first, in generation ...: ...": [sys.executable, "-c", FAILING],
     "no restarts were asked for (--restarts)": [sys.executable, "-c", FAILING],

@@ -42,7 +42,7 @@ def answering(status: int, body: bytes = b"", **headers: str) -> Answer:
 
 
 def hanging(_: http.server.BaseHTTPRequestHandler) -> None:
-    time.sleep(60)
+    time.sleep(600)
 
 
 def flooding(handler: http.server.BaseHTTPRequestHandler) -> None:

@@ -155,7 +155,7 @@ async def test_a_file_that_never_changes_because_of_its_mount_is_told_so(tmp_pat
     try:
         source.unlink()
         with pytest.raises(TableTimeout, match=r"subPath"):
-            await Waiter(target).file.wait(1.0)
+            await Waiter(target).file.wait(2.0)
     finally:
         subprocess.run(["umount", target], check=True)
 
@@ -179,7 +179,7 @@ async def test_a_symlink_loop_and_a_file_without_permission_are_waited_for(tmp_p
     loop = tmp_path / "loop.json"
     loop.symlink_to(loop)
     with pytest.raises(TableTimeout, match=r"symbolic links; allow more time with --rank-table-t"):
-        await Waiter(loop).file.wait(1.0)
+        await Waiter(loop).file.wait(2.0)
 
 
 def test_descriptors_that_ran_out_are_not_blamed_on_the_cluster(tmp_path):
@@ -351,7 +351,7 @@ async def test_a_document_that_was_just_written_may_be_torn(tmp_path):
     path.write_bytes(b"{")
     waiter = Waiter(path)
     with pytest.raises(TableTimeout) as raised:
-        await waiter.file.wait(1.0)
+        await waiter.file.wait(2.0)
     assert "found: not valid JSON yet: line 1, column 2: the document ends too early; see" in str(
         raised.value
     )
@@ -414,7 +414,7 @@ async def test_the_timeout_says_what_was_last_seen_and_what_to_do(tmp_path):
     path = tmp_path / "table.json"
     path.write_bytes(INITIALIZING)
     with pytest.raises(TableTimeout) as raised:
-        await Waiter(path).file.wait(1.0)
+        await Waiter(path).file.wait(2.0)
     assert str(path) in str(raised.value)
     assert "status is 'initializing'" in str(raised.value)
     assert "--rank-table-timeout" in str(raised.value)

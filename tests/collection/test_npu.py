@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from ascend_supervisor.collection.npu import (
@@ -49,10 +48,9 @@ def test_a_program_that_hangs_costs_its_time_once_and_the_other_is_asked(tmp_pat
     program(tmp_path, "hccn_tool", "echo here")
     environ = program(tmp_path, "npu-smi", "echo begun; exec sleep 600")
     case = Collecting()
-    began = time.monotonic()
     add_npu(case.collector, environ, [0])
-    assert time.monotonic() - began < 15
     text = case.end()[NAME].decode()
+    assert text.count("it was killed") == 1
     assert "npu-smi info\nbegun\n[it was killed: it has not ended within 5 s]\n" in text
     assert "-i 0 -ip -g\nhere\n" in text
     (why,) = case.left_out.values()

@@ -34,7 +34,8 @@ from tests.coordination.followed_cluster.test_three_servers import FOUND, SERVER
 from tests.etcd.servers import EtcdServer
 from tests.plays import Act, Stage, crash, failure, finish, train
 
-TTL, FENCE, TIMEOUT = 2.0, 15.0, 60.0
+TTL, FENCE, TIMEOUT = 4.0, 20.0, 60.0
+"""Seconds."""
 READS = pytest.mark.parametrize("few", [FEW, 1])
 """A job of more servers than that is one of many: they read little."""
 
@@ -85,7 +86,7 @@ class Servers:
 
     def _meeting(self, server: int) -> PeersMeeting:
         return PeersMeeting(
-            etcd=partial(etcd_client, Access((self.etcd.endpoint,), deadline=1.0)),
+            etcd=partial(etcd_client, Access((self.etcd.endpoint,), deadline=TTL / 2)),
             budget=self.budget,
             patience=Patience(0.0, 1.0),
             name="job",
@@ -227,7 +228,7 @@ async def test_a_generation_that_has_failed_before_all_have_started_it_is_left_o
 
 @READS
 async def test_when_one_server_is_told_to_stop_the_others_wait_for_another_one_then_end(etcd, few):
-    servers = Servers(etcd, RestartBudget(4), few=few, timeout=3.0)
+    servers = Servers(etcd, RestartBudget(4), few=few, timeout=12.0)
 
     async def told_to_stop(life: Life) -> Outcome:
         await servers.all_have_started(life)
@@ -243,7 +244,9 @@ async def test_when_one_server_is_told_to_stop_the_others_wait_for_another_one_t
 
 
 async def test_a_server_with_other_settings_is_refused_and_names_both(etcd):
-    servers = Servers(etcd, RestartBudget(4), ("restarts=3", "restarts=3", "restarts=4"), timeout=6)
+    servers = Servers(
+        etcd, RestartBudget(4), ("restarts=3", "restarts=3", "restarts=4"), timeout=12
+    )
     servers.stages = servers.play([(train, train, train)])
     ends: dict[int, SupervisorExited] = {}
 
@@ -308,7 +311,7 @@ async def test_a_failure_while_etcd_is_away_is_told_when_it_is_back(etcd):
 
     async def start_etcd() -> None:
         await told(servers.stages[0], "peers.unreachable")
-        await anyio.sleep(2 * TTL)
+        await anyio.sleep(TTL + 1)
         await anyio.to_thread.run_sync(etcd.start)
 
     stages = servers.play([(kill_etcd_then_crash, train, train), (finish, finish, finish)])
@@ -339,7 +342,7 @@ async def test_a_consequence_while_etcd_is_away_does_not_hide_its_cause(etcd):
 
     async def start_etcd() -> None:
         await told(servers.stages[0], "peers.unreachable")
-        await anyio.sleep(2 * TTL)
+        await anyio.sleep(TTL + 1)
         await anyio.to_thread.run_sync(etcd.start)
 
     acts = (fails(1, lost, kills=True), fails(1, lost), fails(7, "ValueError: bad batch 17"))
@@ -352,7 +355,7 @@ async def test_a_consequence_while_etcd_is_away_does_not_hide_its_cause(etcd):
 
 
 async def test_without_etcd_every_server_ends_its_ranks_before_the_fence(etcd):
-    servers = Servers(etcd, RestartBudget(1), fence=13.0)
+    servers = Servers(etcd, RestartBudget(1), fence=TTL + 11)
 
     async def kill_etcd(life: Life) -> Outcome:
         etcd.kill()

@@ -48,7 +48,7 @@ def test_the_table_of_a_running_supervisor_counts_and_ports_of_its_ranks_do_not(
     table.write_bytes(data(TEMPLATE_1))
     job = supervised(
         *("--rank-table", "table.json", "--node-rank", "0"),
-        *python("import time; time.sleep(60)"),
+        *python("import time; time.sleep(600)"),
     )
     job.wait_for("process.started", rank=3)
     answer = process("doctor", "--json", "--log-dir", str(job.log_dir))

@@ -27,7 +27,8 @@ def test_without_a_supervisor_the_environment_and_the_defaults_count(tmp_path):
 def test_the_command_line_of_a_running_supervisor_counts(supervised, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     job = supervised(
-        *("--standalone", "2", "--work-dir", str(elsewhere)), *python("import time; time.sleep(60)")
+        *("--standalone", "2", "--work-dir", str(elsewhere)),
+        *python("import time; time.sleep(600)"),
     )
     job.wait_for("process.started", rank=1)
     answer = process("doctor", "--json", "--log-dir", str(job.log_dir))

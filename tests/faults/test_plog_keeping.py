@@ -34,8 +34,6 @@ async def seen(life: Life) -> str:
 
 
 COMPANY = Company((), told, seen)
-SOON = 5.0
-"""Seconds; nobody waits for the disk, which does not answer at all."""
 
 
 @pytest.fixture
@@ -91,7 +89,7 @@ async def test_a_hanging_disk_keeps_no_generation_from_starting(disk):
     generations = Generations(disk)
     await generations.run()
     disk.freeze()
-    with anyio.fail_after(SOON):
+    with anyio.fail_after(DEADLINE_SECONDS):  # for ever, if anybody waited for the disk
         await generations.run()
         wait_until(lambda: disk.asked)
         await generations.run()

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.facilities import hanging
 from tests.running import Running, python, wait_until
 
-STANDALONE = ("--standalone", "1", "--grace", "60")
+STANDALONE = ("--standalone", "1", "--grace", "600")
 DEAF = """
 import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

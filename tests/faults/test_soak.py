@@ -31,6 +31,8 @@ SECONDS = 20.0
 EVERY_SECONDS = 0.05
 ZOMBIE_SECONDS = 5.0
 """A dead child is waited for at once, or in the sweep of every second; the rest is for the load."""
+ZOMBIE_GENERATIONS = 3
+"""So many must have ended meanwhile, too: on a busy machine seconds alone tell little."""
 SIGNALS = [
     *(signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT, signal.SIGUSR1),
     *(signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGSEGV),
@@ -112,7 +114,7 @@ class Subject:
     way: Way
     job: Running
     counts: Path
-    zombies: dict[tuple[int, int], float] = field(default_factory=dict)
+    zombies: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
 
@@ -258,15 +260,16 @@ def command_line(pid: int) -> bytes:
 
 def watch_zombies(subject: Subject, seen: dict[int, Seen]) -> None:
     """Note the supervisor's dead children that nobody has waited for in all this time."""
-    now = time.monotonic()
+    now, ended = time.monotonic(), len(subject.job.all("generation.ended"))
     subject.zombies = {
-        (pid, process.started): subject.zombies.get((pid, process.started), now)
+        (pid, process.started): subject.zombies.get((pid, process.started), (now, ended))
         for pid, process in seen.items()
         if process.parent == subject.job.pid and process.state == "Z"
     }
-    for (pid, _), since in subject.zombies.items():
+    for (pid, _), (since, before) in subject.zombies.items():
         sentence = f"{pid} was a zombie for {ZOMBIE_SECONDS:g} s"
-        if now - since > ZOMBIE_SECONDS and sentence not in subject.faults:
+        is_old = now - since > ZOMBIE_SECONDS and ended >= before + ZOMBIE_GENERATIONS
+        if is_old and sentence not in subject.faults:
             subject.faults.append(sentence)
 
 

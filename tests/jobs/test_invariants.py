@@ -23,7 +23,7 @@ from ascend_supervisor.launchers import Here
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.precedence import Settings, read_settings
 from tests.job_settings import launcher
-from tests.running import DEADLINE_SECONDS, python
+from tests.running import DEADLINE_SECONDS, python, seconds_between
 
 OURS = re.compile(rb"^\[ascend_supervisor\] [^\n]*\n", re.MULTILINE)
 
@@ -52,7 +52,7 @@ WAIT = "import time; time.sleep(600)"
 
 @pytest.mark.parametrize("last_words", ["os._exit(0)", "os._exit(3)", WAIT])
 def test_3_nothing_is_left_whatever_the_ranks_forked(supervised, last_words):
-    options = ("--standalone", "2", "--drain", "30", "--grace", "0.5")
+    options = ("--standalone", "2", "--drain", "600", "--grace", "0.5")
     job = supervised(*options, *python(ESCAPES + last_words))
     for rank in range(2):
         job.wait_for("output", rank=rank, msg="forked")
@@ -96,7 +96,7 @@ def leave(words, *, escapes):
         signal.signal(signal.SIGTERM, saves if words else signal.SIG_IGN)
         os.write(write_end, b"!")
         while True:
-            time.sleep(60)
+            time.sleep(600)
     os.read(read_end, 1)
 leave(b"saved\\n", escapes=False)
 leave(b"", escapes=False)
@@ -157,7 +157,7 @@ def test_4_a_rank_does_not_wait_for_a_log_that_blocks(supervised, tmp_path):
     assert job.end() == 0
     os.close(reader)
     exited = job.wait_for("process.exited", rank=0)
-    assert exited["runtime_seconds"] < 20
+    assert exited["runtime_seconds"] < DEADLINE_SECONDS
     assert job.wait_for("log.blocked", rank=0)["reason"] == "a write has not returned for 5 s"
     assert sum(event["bytes"] for event in job.all("log.lost", rank=0)) > 0
 
@@ -228,7 +228,7 @@ def test_5_every_byte_is_in_the_log(supervised, ending):
         "open(os.path.join(os.getcwd(), 'sha256'), 'w').write(told.hexdigest())\n" + ending
     )
     # Every rank ends at once, and nobody may be killed before it has written all: a long drain.
-    options = ("--standalone", "4", "--rank-dir", "device", "--drain", "30")
+    options = ("--standalone", "4", "--rank-dir", "device", "--drain", "600")
     job = supervised(*options, "--console-ranks", "none", *python(source))
     assert job.end() in {0, 137}
     for rank in range(4):
@@ -350,7 +350,9 @@ def test_9_stubborn_ranks_share_one_grace_period(supervised):
     began = time.monotonic()
     job.send(signal.SIGTERM)
     assert job.end() == 143
-    assert 4 <= time.monotonic() - began < 20  # six in a row are 24
+    assert time.monotonic() - began >= 4
+    first, *_, last = job.all("process.exited")
+    assert seconds_between(first, last) < 12  # in a row there would be 4 s between two
     assert {event["signal"] for event in job.all("process.exited")} == {"SIGKILL"}
 
 

@@ -223,7 +223,7 @@ def test_the_others_have_the_drain_after_a_failure(train, method):
     job = train(
         f"{SCRIPT}if rank == 1: time.sleep(0.2); sys.exit(4)\n"
         "time.sleep(1)\nsay('dumped')\nsys.exit(2)\n",
-        *("--drain", "30"),
+        *("--drain", "600"),
     )
     assert job.end() == 4
     assert "dumped" in lines(job)

@@ -26,7 +26,7 @@ import os, pathlib, sys, time
 mark = f"{os.getppid()}-{os.environ['RANK']}"
 pathlib.Path(mark).touch()
 while len(list(pathlib.Path().glob("*-[0-9]"))) < 6: time.sleep(0.01)
-sys.exit(3 if os.environ["RANK"] == "2" else time.sleep(60))
+sys.exit(3 if os.environ["RANK"] == "2" else time.sleep(600))
 """
 
 
@@ -43,7 +43,7 @@ def test_ranks_that_start_ranks_are_told_with_the_method_that_does(supervised, t
 
 def test_ranks_that_start_ranks_and_hang_are_told_so(supervised, tmp_path):
     (tmp_path / "start.sh").write_text(START)
-    command = ("bash", "start.sh", "2", "sleep", "60")
+    command = ("bash", "start.sh", "2", "sleep", "600")
     limits = ("--hang-timeout", "3", "--startup-timeout", "3", "--hang-dump", "none")
     job = supervised("--standalone", "2", *ASIDE, *limits, "--", *command)
     assert job.end() == 124

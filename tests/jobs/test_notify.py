@@ -174,7 +174,7 @@ for _ in range(50):
 
 
 def test_messages_are_read_while_a_generation_is_ended(supervised):
-    job = supervised("--standalone", "1", "--grace", "60", *python(LAST_WORDS))
+    job = supervised("--standalone", "1", "--grace", "600", *python(LAST_WORDS))
     job.wait_for("output", msg="up")
     job.send(signal.SIGTERM)
     assert job.end() == 143

@@ -119,7 +119,7 @@ say("has dumped")
 
 def test_a_rank_that_the_script_leaves_has_the_drain(train_start):
     """It would be ended by SIGTERM."""
-    job = train_start(LEAVES_ANOTHER, "--drain", "30")
+    job = train_start(LEAVES_ANOTHER, "--drain", "600")
     assert job.end() == 7
     assert "1 has dumped" in lines(job)
 
@@ -265,7 +265,7 @@ def test_a_rank_in_a_session_of_its_own_has_the_drain(supervised, tmp_path):
         f"setsid {shlex.quote(sys.executable)} train.py $$ & "
         "until [ -e up ]; do sleep 0.05; done; exit 3"
     )
-    job = supervised("--method", "once", "--drain", "30", "--", "bash", "-c", script)
+    job = supervised("--method", "once", "--drain", "600", "--", "bash", "-c", script)
     assert job.end() == 3
     assert lines(job) == ["has dumped"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from tests.ports import free_port
+
 SCRIPT = """
 import argparse, os, socket, sys, time
 parser = argparse.ArgumentParser()
@@ -37,6 +39,7 @@ sys.exit(int(os.environ.get("END", "0")))
 def start(supervised, tmp_path, **environ: str):
     script = tmp_path / "boot.py"
     script.write_text(SCRIPT)
+    places = [f"127.0.0.1:{free_port()}" for _ in range(4)]
     return [
         supervised(
             *("--method", "tensorflow", "--release-delay", "0", "--grace", "5"),
@@ -45,8 +48,8 @@ def start(supervised, tmp_path, **environ: str):
             environ={
                 "MA_NUM_HOSTS": "2",
                 "VC_TASK_INDEX": str(index),
-                "TF_PS_HOSTS": "127.0.0.1:15310,127.0.0.1:15311",
-                "TF_WORKER_HOSTS": "127.0.0.1:15320,127.0.0.1:15321",
+                "TF_PS_HOSTS": ",".join(places[:2]),
+                "TF_WORKER_HOSTS": ",".join(places[2:]),
                 **environ,
             },
         )

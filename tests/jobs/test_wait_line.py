@@ -99,7 +99,7 @@ def test_the_wait_before_a_restart_is_counted_down(on_terminal, window):
 
 
 def test_the_wait_for_the_end_of_processes_is_one_line(on_terminal, window):
-    job = on_terminal("--grace", "60", "--standalone", "2", *python(STUBBORN))
+    job = on_terminal("--grace", "600", "--standalone", "2", *python(STUBBORN))
     wait_until(lambda: window.lines.count("[rank 0] up") and window.lines.count("[rank 1] up"))
     job.send(signal.SIGTERM)
     wait_until(lambda: last_line_begins(window, "waiting for the end of "))

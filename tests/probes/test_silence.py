@@ -320,7 +320,7 @@ async def test_workers_that_are_silent_hang(stage, has_logs):
 
 @pytest.mark.long
 async def test_a_worker_that_has_ended_is_not_silent_but_one_that_stands_still_is(stage):
-    limit = 2.5
+    limit = 5.0
     probe = probe_of(stage, Limits(rank_hang=limit, startup=60.0))
 
     async def must_end() -> Fault:

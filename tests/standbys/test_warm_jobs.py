@@ -351,7 +351,7 @@ def test_standbys_that_are_of_no_use_end_as_soon_as_all_ranks_have_started(super
 def test_standbys_end_with_the_first_request_to_stop(supervised, place):
     source = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True))"
     (place / "env" / "site-packages" / "large.py").write_text(source)
-    job = warm(supervised, place, "--grace", "60")
+    job = warm(supervised, place, "--grace", "600")
     job.wait_for("standbys.ready")
     job.send(signal.SIGTERM)
     job.wait_for("output", msg="heard")

@@ -10,8 +10,7 @@ import anyio
 import pytest
 
 from ascend_supervisor.tasks.race import beside, every, first
-
-DEADLINE = 10.0
+from tests.running import DEADLINE_SECONDS
 
 
 class Contender:
@@ -36,7 +35,7 @@ class Contender:
 
 
 async def within_deadline(wait: Callable[[], Awaitable[object]]) -> object:
-    with anyio.fail_after(DEADLINE):
+    with anyio.fail_after(DEADLINE_SECONDS):
         return await wait()
 
 
@@ -60,7 +59,7 @@ async def test_an_exception_comes_out_bare_after_the_others_have_ended(race):
 @pytest.mark.parametrize("race", [first, every])
 async def test_who_is_cancelled_ends_all_contenders(race):
     contenders = [Contender(), Contender()]
-    with anyio.fail_after(DEADLINE):
+    with anyio.fail_after(DEADLINE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(race, *contenders)
             while not all(contender.started for contender in contenders):
@@ -169,7 +168,7 @@ async def test_of_several_exceptions_one_comes_out_and_the_others_are_told(told,
 @pytest.mark.parametrize("race", [first, every])
 async def test_who_is_cancelled_tells_what_its_contenders_have_raised(told, race):
     error = OSError("while closing")
-    with anyio.fail_after(DEADLINE):
+    with anyio.fail_after(DEADLINE_SECONDS):
         async with anyio.create_task_group() as tasks:
             waiting = Contender()
             tasks.start_soon(race, complaining(error), waiting)
