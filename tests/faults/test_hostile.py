@@ -261,8 +261,10 @@ def test_large_documents_take_neither_time_nor_memory(bad_day, way, place):
 
 
 def test_a_signal_is_heard_while_a_large_table_is_read(bad_day, way, place):
+    """It is a good one, whose end would be heard of, or that no entry is ours."""
     pods = (
-        f'{{"devices":[{{"device_id":"0","device_ip":"1.2.3.4"}}],"pod_name":"p-{pod}",'
+        f'{{"devices":[{{"device_id":"0","device_ip":"10.{pod >> 16}.{pod >> 8 & 255}.{pod & 255}"'
+        f'}}],"pod_name":"p-{pod}",'
         f'"server_id":"s{pod}"}}'
         for pod in range(200_000)
     )
@@ -279,10 +281,9 @@ def test_a_signal_is_heard_while_a_large_table_is_read(bad_day, way, place):
     while job.memory < usual + 2 * path.stat().st_size:  # it has read it, and parses
         assert time.monotonic() < end
     job.send(signal.SIGTERM)
-    sent = time.monotonic()
     assert job.end() == 143
-    assert time.monotonic() - sent < 15
-    assert not job.all("supervisor.defect")
+    told = [event["event"] for event in job.events]
+    assert told == ["supervisor.started", "signal.received", "supervisor.exited"]
 
 
 # Names may be any text; it must neither reach a terminal as it is nor stop a rank from starting.
