@@ -74,5 +74,5 @@ def test_an_endpoint_that_misbehaves_costs_the_job_nothing(bad_day, answer, told
         assert job.end() == 3
     assert one.messages
     assert [event["event"] for event in job.events][-1] == "supervisor.exited"
-    words = " ".join(event["message"] for event in job.all("diagnostic", source="--notify-url"))
-    assert (told in words) if told else not words
+    said = " ".join(event["message"] for event in job.all("diagnostic", source="--notify-url"))
+    assert (told in said) if told else not said

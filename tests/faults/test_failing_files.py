@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,10 @@ def failing(running: Running, call: str, error: str, *paths: Path) -> Iterator[C
         tracer.stderr.close()
 
 
+def have_failed(failed: Callable[[], int], times: int) -> bool:
+    return failed() >= times
+
+
 @ORDINARY
 @pytest.mark.parametrize("call", CALLS)
 def test_while_ranks_run_no_failing_call_ends_them(bad_day, place, call):
@@ -181,7 +186,7 @@ def test_while_ranks_run_no_failing_call_ends_them(bad_day, place, call):
             for path in (files.table, files.reset):
                 os.utime(path)  # so that they are read again
             if call in READING:
-                wait_until(lambda failed=failed: failed() >= LOOKS)
+                wait_until(partial(have_failed, failed, LOOKS))
             else:
                 threading.Event().wait(2.5)  # two looks, which need none of these calls
     stop.touch()
@@ -202,8 +207,7 @@ def test_a_reset_file_that_has_nothing_to_read_is_ignored_and_told_once(bad_day,
     with failing(running, "read", "EAGAIN", files.reset) as failed:
         os.utime(files.reset)
         wait_until(lambda: running.all("diagnostic", source="reset file"))
-        before = failed()
-        wait_until(lambda: failed() >= before + LOOKS)
+        wait_until(partial(have_failed, failed, failed() + LOOKS))
     stop.touch()
     assert running.end() == 0
     (told,) = running.all("diagnostic", source="reset file")

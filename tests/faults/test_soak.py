@@ -31,7 +31,7 @@ SECONDS = 20.0
 EVERY_SECONDS = 0.05
 ZOMBIE_SECONDS = 5.0
 """A dead child is waited for at once, or in the sweep of every second; the rest is for the load."""
-ZOMBIE_GENERATIONS = 3
+ZOMBIE_GENERATIONS = 2
 """So many must have ended meanwhile, too: on a busy machine seconds alone tell little."""
 SIGNALS = [
     *(signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT, signal.SIGUSR1),
