@@ -95,7 +95,7 @@ def test_where_one_is_ending_it_waits_and_then_runs(bad_day, way, first, gate):
     wait_until(lambda: "stopping" in state_of(first))
     second = bad_day(*STANDALONE, *AGAIN)
     waiting = second.wait_for("diagnostic", source="the lock of the state file")
-    assert "90 s at most" in waiting["message"]
+    assert "630 s at most" in waiting["message"]
     assert not list(first.log_dir.glob("*.1"))
     opened(gate)
     assert first.end() == 143

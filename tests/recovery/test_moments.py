@@ -81,7 +81,7 @@ def test_a_fault_during_the_drain_makes_the_restart_free_and_touches_no_rank_bef
     cluster,
 ):
     job = members(2, cards=2)
-    here, there = started(cluster, job, "--drain", "600", on_term="saves")
+    here, there = started(cluster, job, "--drain", "60", on_term="saves")
     here.signal(0, LOST_PEER)
     here.job.wait_for("process.exited", rank=0)
     cluster.write_reset(reset_file(retry_time=1))
@@ -101,7 +101,7 @@ def test_a_fault_during_the_drain_makes_the_restart_free_and_touches_no_rank_bef
 
 
 def test_ranks_have_their_drain_when_pods_are_replaced(cluster):
-    (pod,) = started(cluster, members(2), "--drain", "600", only=[0], on_term="saves")
+    (pod,) = started(cluster, members(2), "--drain", "60", only=[0], on_term="saves")
     cluster.write_reset(reset_file(retry_time=1))
     pod.then("cluster.incident", trigger="retry_time")
     cluster.move(30)
