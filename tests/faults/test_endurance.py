@@ -56,7 +56,7 @@ def test_a_thousand_restarts_leave_nothing_behind(bad_day, place, way):
     job = bad_day(
         *("--standalone", str(RANKS), "--restarts", str(RESTARTS)),
         # The drain lets every rank speak before it dies; all of them do so at once.
-        *("--restart-delay", "0", "--min-uptime", "0", "--drain", "600"),
+        *("--restart-delay", "0", "--min-uptime", "0", "--drain", "30"),
         *("--", "sh", "-c", RANK, "sh", str(place / "never")),
         environ={"TMPDIR": str(temporary)},
         deadline=600,
