@@ -262,9 +262,8 @@ def test_stubborn_ranks_in_front_of_readers_share_one_grace(supervised, tmp_path
     assert job.end() == 143
     assert time.monotonic() - began >= 5
     told = [job.wait_for("output", rank=rank, msg="told") for rank in range(4)]
-    asked, first = job.wait_for("signal.received"), job.wait_for("process.exited")
-    assert max(event["seq"] for event in told) < first["seq"]
-    (grace,) = job.all("grace.ended")
+    asked, (grace,) = job.wait_for("signal.received"), job.all("grace.ended")
+    assert max(event["seq"] for event in told) < grace["seq"]
     left = grace["remaining"]
     assert all(any(one.startswith(f"rank {rank}: ") for one in left) for rank in range(4))
     assert seconds_between(asked, job.events[-1]) < 15  # four in a row are 20
