@@ -21,6 +21,7 @@ from ascend_supervisor.outcome import (
     Interrupted,
     NotStarted,
     Outcome,
+    Reached,
     Remedy,
     StopSignal,
     signal_name,
@@ -122,7 +123,7 @@ class Stop(Struct, frozen=True):
     ``cause`` is the root cause of the job, if another server has reported it: a failure or a
     sentence; ``server`` is the index of the server that it is on, None if this one decides alone.
     ``is_retryable``: a controller may start the job again, here or elsewhere
-    (--retryable-exit-code).
+    (--retryable-exit-code). ``stuck`` is that of the budget from now on; None: it is as before.
     """
 
     exit_code: int
@@ -130,6 +131,7 @@ class Stop(Struct, frozen=True):
     cause: Failure | str | None = None
     is_retryable: bool = True
     server: int | None = None
+    stuck: tuple[int | None, ...] | None = None
 
 
 Decision = Restart | Stop
@@ -225,10 +227,25 @@ def _charged(
     budget: RestartBudget, now: float, jitter: float, death: _Death, ended: Ended
 ) -> Decision:
     budget = _with_death(budget, death, ended.uptime)
-    stuck = (*budget.stuck, ended.reached.step) if ended.reached.is_stuck else ()
-    budget = replace(budget, stuck=stuck)
-    if 0 < budget.stuck_limit <= len(stuck) and budget.left(now):
-        return _unrepeated(death.code, _no_progress(stuck, ended.reached.best))
+    stuck = _stuck_after(budget, ended.reached)
+    decision = _priced(replace(budget, stuck=stuck), now, jitter, death, ended.reached.best)
+    if isinstance(decision, Stop) and stuck != budget.stuck:
+        return replace(decision, stuck=stuck)
+    return decision
+
+
+def _stuck_after(budget: RestartBudget, reached: Reached) -> tuple[int | None, ...]:
+    """No more of them than the limit: what is kept does not grow."""
+    if not reached.is_stuck or not budget.stuck_limit:
+        return ()
+    return (*budget.stuck, reached.step)[-budget.stuck_limit :]
+
+
+def _priced(
+    budget: RestartBudget, now: float, jitter: float, death: _Death, best: int | None
+) -> Decision:
+    if 0 < budget.stuck_limit <= len(budget.stuck) and budget.left(now):
+        return _unrepeated(death.code, _no_progress(budget.stuck, best))
     if budget.early_deaths >= SAME_DEATHS and budget.left(now):
         return _unrepeated(
             death.code,

@@ -288,10 +288,16 @@ def _generation_ended(
         cause=headline(outcome.reason) if isinstance(outcome, Fault) else "",
         step=ended.reached.step,
         steps_lost=None if isinstance(outcome, Completed) else ended.reached.lost,
+        no_progress=_no_progress(decision),
         diagnosis=diagnosis(root_cause(ended), ended),
         drain_seconds=round(ended.drain, 3),
         grace_seconds=round(ended.grace, 3),
     )
+
+
+def _no_progress(decision: Decision) -> tuple[int, ...] | None:
+    stuck = decision.stuck if isinstance(decision, Stop) else decision.budget.stuck
+    return None if stuck is None else tuple(step or 0 for step in stuck)
 
 
 _OUTCOMES: dict[type[Outcome], str] = {

@@ -59,6 +59,11 @@ def test_a_failure_is_told_with_its_root_cause(tmp_path):
     )
 
 
+def test_which_of_its_generations_made_no_progress_is_known(tmp_path):
+    assert found(tmp_path, no_progress=(12, 0)).no_progress == (12, 0)
+    assert found(tmp_path, no_progress=(12, -1)) == EarlierStart()  # it is forged
+
+
 def test_the_start_is_named_where_the_platform_counts(tmp_path):
     told = found(tmp_path, schedule_count=1, start_count=2)
     assert told.sentence is not None

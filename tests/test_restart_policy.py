@@ -508,16 +508,42 @@ def after_generations(*ends: tuple[Outcome, Reached]) -> Decision:
 
 def test_three_generations_that_get_no_further_end_the_job_with_the_last_code():
     stop = after_generations((crash(7), STUCK), (crash(7), STUCK), (crash(8), STUCK))
-    assert stop == final(
+    end = final(
         8,
         "3 generations in a row came no further than step 12 (all ended at step 10): "
         "retrying will not help (--no-progress-limit)",
     )
+    assert stop == replace(end, stuck=(10, 10, 10))
 
 
 def test_one_that_gets_further_begins_the_count_anew():
     ends = [(crash(7), STUCK), (crash(7), STUCK), (crash(7), FURTHER)]
     assert isinstance(after_generations(*ends, *ends[:2]), Restart)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reached", "stuck"),
+    [
+        (crash(7), STUCK, (None, 11, 10)),
+        (crash(7), FURTHER, ()),
+        (Interrupted(StopSignal(15, 0.0)), STUCK, None),
+        (fault(69, Remedy.FINAL), STUCK, None),
+    ],
+)
+def test_an_end_tells_which_generations_made_no_progress(outcome, reached, stuck):
+    """A later start in the same place goes on with them, and none of them is forgotten."""
+    spent = replace(WITH_LIMIT, limit=0, stuck=(12, None, 11))
+    ended = Ended(outcome, LONG, reached=reached)
+    stop = decide(ended, spent, 0.0, jitter=0.5, holds_all_ranks=True)
+    assert isinstance(stop, Stop)
+    assert stop.stuck == stuck
+
+
+def test_without_a_limit_they_are_not_counted():
+    ended, free = Ended(crash(7), LONG, reached=STUCK), replace(BUDGET, limit=9, stuck_limit=0)
+    decision = decide(ended, free, 0.0, jitter=0.5, holds_all_ranks=True)
+    assert isinstance(decision, Restart)
+    assert decision.budget.stuck == ()
 
 
 def test_a_restart_that_is_not_charged_does_not_count_among_them():

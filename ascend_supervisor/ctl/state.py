@@ -18,6 +18,7 @@ from ascend_supervisor.files.regular_file import content_of
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.processes import proc
 from ascend_supervisor.progress.progress import ProgressStatus
+from ascend_supervisor.progress.reading import StepNumber
 from ascend_supervisor.reporters.status_document import (
     PastGeneration,
     RankStatus,
@@ -156,6 +157,7 @@ def _status(top: Cursor) -> Status:
         generations=_generations(top),
         progress=_known(top, "progress", ProgressStatus),
         diagnosis=_known(top, "diagnosis", Diagnosis),
+        no_progress=_steps(top, "no_progress"),
     )
 
 
@@ -182,6 +184,14 @@ def _known(top: Cursor, key: str, kind: type[T]) -> T | None:
         return msgspec.convert(top.get(key), kind | None)
     except msgspec.ValidationError as error:
         raise top.child(key).misfit(f"a {kind.__name__} ({error})") from error
+
+
+def _steps(top: Cursor, key: str) -> tuple[StepNumber, ...]:
+    """Files of earlier versions have none."""
+    try:
+        return msgspec.convert(top.get(key) or (), tuple[StepNumber, ...])
+    except msgspec.ValidationError as error:
+        raise top.child(key).misfit(f"a list of steps ({error})") from error
 
 
 def _phase(top: Cursor) -> StatusPhase:

@@ -110,9 +110,11 @@ class GenerationEnded(Event, frozen=True):
     """``cause`` is a sentence if the outcome is a fault; the events before it tell the others.
 
     ``step`` is the last one that was told in it, ``steps_lost`` how many are in no checkpoint; null
-    where that is unknown. ``diagnosis`` is the cause of the first failure, where the table of
-    causes knows it. ``drain_seconds`` passed from the first reason to end until the ranks were told
-    to stop, ``grace_seconds`` from then until nothing of the generation was left.
+    where that is unknown. ``no_progress`` are the last steps of the generations in a row that came
+    no further than the best step before them (0: no step), this one the last; None: they are those
+    of before. ``diagnosis`` is the cause of the first failure, where the table of causes knows it.
+    ``drain_seconds`` passed from the first reason to end until the ranks were told to stop,
+    ``grace_seconds`` from then until nothing of the generation was left.
     """
 
     name: ClassVar[str] = "generation.ended"
@@ -124,6 +126,7 @@ class GenerationEnded(Event, frozen=True):
     cause: str = ""
     step: int | None = None
     steps_lost: int | None = None
+    no_progress: tuple[int, ...] | None = None
     diagnosis: Diagnosis | None = None
     drain_seconds: float = 0.0
     grace_seconds: float = 0.0

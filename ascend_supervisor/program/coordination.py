@@ -41,14 +41,19 @@ if TYPE_CHECKING:
 
 
 def coordinator_of(
-    given: Premises, runtime: Runtime, steps: StepsOfJob, facts: FactsHere | None
+    given: Premises,
+    runtime: Runtime,
+    steps: StepsOfJob,
+    facts: FactsHere | None,
+    no_progress: tuple[int, ...],
 ) -> Coordinator:
     """The guardian of ``runtime`` is told when our ranks must be gone.
 
     ``steps`` are shared with the other servers, unless nobody reads them here, and ``facts`` are
-    compared with theirs.
+    compared with theirs. ``no_progress`` is what the start before this one has left of that.
     """
-    run = _Run(given, runtime.clock, runtime.report, steps, facts)
+    budget = budget_of(given.settings, no_progress)
+    run = _Run(given, runtime.clock, runtime.report, steps, facts, budget)
     if given.settings.peers:
         return _peers(run, runtime)
     if given.settings.follow_cluster:
@@ -66,6 +71,7 @@ class _Run(Struct, frozen=True):
     report: Report
     steps: StepsOfJob
     facts: FactsHere | None
+    budget: RestartBudget
 
     @property
     def table(self) -> Callable[[], Awaitable[FoundTable]]:
@@ -89,7 +95,7 @@ class _Run(Struct, frozen=True):
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(budget_of(self.given.settings), self.clock, random.random)
+        return Ledger(self.budget, self.clock, random.random)
 
     def followed(self, answered: Callable[[], frozenset[int]] | None = None) -> FollowedTable:
         """What follows the rank table, if it is a file, and the reset file."""
@@ -124,7 +130,7 @@ def _peers(run: _Run, runtime: Runtime) -> Coordinator:
     from ascend_supervisor.coordination.peers.coordinator import Peers  # noqa: PLC0415  (seldom)
 
     settings, clock, report = run.given.settings, run.clock, run.report
-    meeting = replace(meeting_of(run.given), facts=run.facts)
+    meeting = replace(meeting_of(run.given), facts=run.facts, budget=run.budget)
     if settings.progress == "auto":
         meeting = replace(meeting, steps=run.steps)
     fence, placed = runtime.guardian.fence, run.placed
@@ -187,8 +193,8 @@ def _made(run: _Run) -> Tables:
     return MadeTable(index, servers, given.cluster.published, address)
 
 
-def budget_of(settings: Settings) -> RestartBudget:
-    """What restarts may cost."""
+def budget_of(settings: Settings, no_progress: tuple[int, ...] = ()) -> RestartBudget:
+    """What restarts may cost, after generations that ended at these steps without progress."""
     return RestartBudget(
         limit=settings.restarts,
         period=settings.restart_period,
@@ -197,6 +203,7 @@ def budget_of(settings: Settings) -> RestartBudget:
         never=settings.no_restart_on,
         never_causes=settings.no_restart_on_cause,
         stuck_limit=settings.no_progress_limit,
+        stuck=tuple(step or None for step in no_progress),
     )
 
 

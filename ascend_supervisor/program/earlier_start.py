@@ -31,11 +31,13 @@ class EarlierStart(Struct, frozen=True):
     """``sentence`` says how it ended, and ``root_cause`` why; None if it is unknown.
 
     ``account`` is that of the time of all starts here, up to now; None if no step was seen.
+    ``no_progress`` are the last steps of its last generations, if these made no progress.
     """
 
     sentence: str | None = None
     root_cause: str | None = None
     account: KeptAccount | None = None
+    no_progress: tuple[int, ...] = ()
 
 
 def earlier_start(place: Place) -> EarlierStart:
@@ -70,7 +72,7 @@ def _told(state: State, age: float, place: Place) -> EarlierStart:
         return EarlierStart()
     cause = clipped(harmless_text(status.root_cause or ""), CAUSE_CHARACTERS) or None
     sentence = clipped(printable(_sentence(status, cause)), SENTENCE_CHARACTERS)
-    return EarlierStart(sentence, cause, _account(status, age))
+    return EarlierStart(sentence, cause, _account(status, age), status.no_progress)
 
 
 def _account(status: Status, age: float) -> KeptAccount | None:

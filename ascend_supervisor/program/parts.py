@@ -91,7 +91,8 @@ def parts_of(given: Premises, ourselves: Holder, earlier: EarlierStart) -> Parts
     clock = MonotonicClock()
     interval, began = settings.progress_interval, clock.elapsed()
     training = TrainingRecord(interval, began, earlier.account)
-    chronicle = Chronicle(first_status(place, ourselves.start_time), training, clock)
+    status = first_status(place, ourselves.start_time, earlier.no_progress)
+    chronicle = Chronicle(status, training, clock)
     removals, told = Removals(), settings.termination_log
     records = Records(place, chronicle.so_far, told, outlets, reserve, removals)
     events = EventFile(place.events, origin, outlets.report)

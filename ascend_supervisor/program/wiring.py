@@ -92,7 +92,11 @@ async def job_of(given: Premises, parts: Parts) -> Job:
     training = _training(given, parts, look)
     run = _with_plogs_removed(given, runtime, _runner(given, parts, is_alone, training, dump))
     operations.coordinator = coordinator_of(
-        given, runtime, training, facts_here(given, changes, runtime)
+        given,
+        runtime,
+        training,
+        facts_here(given, changes, runtime),
+        parts.chronicle.status.no_progress,
     )
     return Job(
         coordinator=operations.coordinator,

@@ -107,6 +107,8 @@ def after(
         changed = replace(changed, standbys=StandbyStatus(event.standbys, event.memory_bytes))
     if isinstance(event, (GenerationEnded, SupervisorExited)):
         changed = replace(changed, diagnosis=event.diagnosis)
+    if isinstance(event, GenerationEnded) and event.no_progress is not None:
+        changed = replace(changed, no_progress=event.no_progress)
     if at is not None:
         known = _generations_after(status.generations, event, at)
         changed = replace(changed, generations=known)

@@ -42,7 +42,7 @@ LOOK_SECONDS = 10.0
 """How often to check that our files still exist: probes read the state file."""
 
 
-def first_status(place: Place, start_time: int | None) -> Status:
+def first_status(place: Place, start_time: int | None, no_progress: tuple[int, ...] = ()) -> Status:
     """The state before the first event; ``start_time`` is ours, in clock ticks."""
     return Status(
         job_id=place.job_id,
@@ -52,6 +52,7 @@ def first_status(place: Place, start_time: int | None) -> Status:
         version=__version__,
         schedule_count=place.start.schedule,
         start_count=place.start.process,
+        no_progress=no_progress,
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.progress.progress import ProgressStatus
+from ascend_supervisor.progress.reading import StepNumber
 
 MOST_GENERATIONS = 100
 
@@ -61,7 +62,8 @@ class Status(Struct, frozen=True):
     has scheduled this pod, and started its boot command. ``generations`` are the latest
     MOST_GENERATIONS, the newest last. ``progress`` is null before anything is known,
     ``standbys`` while none is ready, ``diagnosis`` unless the cause of the latest failure is one
-    that the table of causes knows.
+    that the table of causes knows. ``no_progress`` is that of ``generation.ended``; a later start
+    in the same place goes on with it.
     """
 
     job_id: str
@@ -85,6 +87,7 @@ class Status(Struct, frozen=True):
     progress: ProgressStatus | None = None
     standbys: StandbyStatus | None = None
     diagnosis: Diagnosis | None = None
+    no_progress: tuple[StepNumber, ...] = ()
 
 
 def as_json(status: Status) -> bytes:

@@ -147,6 +147,25 @@ def test_without_a_limit_they_do_not(supervised):
     assert len(job.all("generation.ended")) == 5
 
 
+def test_a_later_start_in_the_same_place_goes_on_counting_them(supervised):
+    options = ("--standalone", "1", "--min-uptime", "0", *NO_DELAY)
+    first = supervised(*options, "--restarts", "1", *python(STUCK))
+    assert first.end() == 7
+    assert [one["no_progress"] for one in first.all("generation.ended")] == [[], [10]]
+    killed = supervised(*options, *python(f"{RANK}\nwhile True: time.sleep(1)"))
+    killed.wait_for("process.started")  # by then the file is written
+    killed.send(signal.SIGKILL)
+    killed.end()
+    again = supervised(*options, "--restarts", "9", *python(STUCK.replace("if generation", "if 1")))
+    assert again.end() == 7
+    assert [one["no_progress"] for one in again.all("generation.ended")] == [[10, 10], [10] * 3]
+    assert "3 generations in a row came no further than step 12" in again.events[-1]["msg"]
+    further = supervised(*options, "--restarts", "9", *python(STUCK.replace("else 13", "else 30")))
+    assert further.end() == 7
+    told = [one["no_progress"] for one in further.all("generation.ended")]
+    assert told == [[], [10], [10, 10], [10, 10, 10]]
+
+
 def test_the_termination_log_has_the_account(supervised, tmp_path):
     log = tmp_path / "termination"
     job = supervised("--standalone", "2", "--termination-log", str(log), *python(FAILS_ONCE))

@@ -122,3 +122,16 @@ def test_generations_that_make_no_progress_end_the_job_of_all_servers(job):
         told = server.events[-1]["msg"]
         assert "3 generations in a row came no further than step 14" in told
         assert "(--no-progress-limit)" in told
+
+
+def test_a_later_start_of_the_job_goes_on_counting_them(job):
+    options = ("--min-uptime", "0", "--restart-delay", "0")
+    fails = (sys.executable, "-c", STUCK)
+    first = [job.start(n, *options, "--restarts", "1", command=fails) for n in range(3)]
+    assert [server.end() for server in first] == [7, 7, 7]
+    at_once = (sys.executable, "-c", STUCK.replace("if generation", "if 1"))
+    again = [job.start(n, *options, "--restarts", "9", command=at_once) for n in range(3)]
+    assert [server.end() for server in again] == [7, 7, 7]
+    for server in again:
+        assert server.events[-1]["generations"] == 2
+        assert "3 generations in a row came no further than step 14" in server.events[-1]["msg"]

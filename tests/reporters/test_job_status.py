@@ -271,6 +271,7 @@ def test_the_file_gives_back_the_status(length):
     read = json.loads(as_json(status))
     read["ranks"] = tuple(RankStatus(**rank) for rank in read["ranks"])
     read["generations"] = tuple(PastGeneration(**one) for one in read["generations"])
+    read["no_progress"] = tuple(read["no_progress"])
     assert Status(**read) == status
 
 
@@ -347,3 +348,13 @@ def test_only_the_latest_generations_are_listed():
     listed = with_times(*lives).generations
     assert len(listed) == MOST_GENERATIONS
     assert listed[-1].generation == MOST_GENERATIONS + 4
+
+
+def test_which_generations_made_no_progress_stays_until_one_tells_otherwise():
+    told = []
+    status = INITIAL
+    for no_progress in ((10,), (10, 0), None, ()):
+        ended = GenerationEnded(0, "crashed", 0, 1.0, "restart", no_progress=no_progress)
+        status = after(status, ended)
+        told.append(status.no_progress)
+    assert told == [(10,), (10, 0), (10, 0), ()]

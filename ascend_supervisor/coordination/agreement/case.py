@@ -9,6 +9,7 @@ from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.memory import PeerMemory
 from ascend_supervisor.coordination.agreement.records import (
     About,
+    Charges,
     Epoch,
     Member,
     Phase,
@@ -65,7 +66,13 @@ class Case(Home, frozen=True):
 
     @property
     def about(self) -> About:
-        return self.view.about or About("", self.rules.settings)
+        return self.view.about or self.first_about
+
+    @property
+    def first_about(self) -> About:
+        """That of a job which begins."""
+        charges = Charges(stuck=self.rules.budget.stuck)
+        return About("", self.rules.settings, charges=charges)
 
     @property
     def roster(self) -> tuple[Seat, ...]:

@@ -18,7 +18,7 @@ from ascend_supervisor.coordination.agreement.acts import (
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.contact import ending_ranks
 from ascend_supervisor.coordination.agreement.failing import is_for_others
-from ascend_supervisor.coordination.agreement.records import About, Beat, Epoch, Phase, PhaseMark
+from ascend_supervisor.coordination.agreement.records import Beat, Epoch, Phase, PhaseMark
 from ascend_supervisor.coordination.agreement.situation import VERSION, Ranks
 from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put, the_end
 from ascend_supervisor.errors import UNAVAILABLE, USAGE
@@ -41,7 +41,7 @@ def restore_epoch(case: Case) -> Act | None:
     known, found = case.memory.epoch, case.view.epoch
     if known is None or (found is not None and not _is_older(case, found, known)):
         return None
-    about = case.memory.about or About("", case.rules.settings)
+    about = case.memory.about or case.first_about
     why = case.view.damaged_epoch or "etcd has lost data"
     return new_epoch(case, why, known, replace(about, again=True))
 
@@ -90,7 +90,7 @@ def _knows_no_job(case: Case) -> bool:
 def first_gathering(case: Case) -> Act:
     """A new job, with an id of its own."""
     epoch = Epoch(case.clocks.word, 0, Phase.GATHER, "")
-    return new_epoch(case, "a new job", epoch, About("", case.rules.settings))
+    return new_epoch(case, "a new job", epoch, case.first_about)
 
 
 def displaced(case: Case) -> Act | None:

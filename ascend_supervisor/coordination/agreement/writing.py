@@ -151,8 +151,15 @@ def _written(
     decision = decide(ended, budget, now, jitter=case.clocks.fraction, holds_all_ranks=True)
     if not isinstance(decision, Restart):
         epoch = replace(case.epoch, phase=Phase.END, exit_code=decision.exit_code)
+        charges = case.about.charges
+        if decision.stuck is not None:
+            charges = replace(charges, stuck=decision.stuck)
         about = replace(
-            case.about, cause=cause, is_retryable=decision.is_retryable, why=decision.reason
+            case.about,
+            cause=cause,
+            charges=charges,
+            is_retryable=decision.is_retryable,
+            why=decision.reason,
         )
         return new_epoch(case, f"{cause.reason}; {decision.reason}", epoch, about, more)
     about = replace(

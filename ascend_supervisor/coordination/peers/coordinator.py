@@ -218,7 +218,9 @@ class Peers:
                 session.tell(ranks=Ranks.NONE, table=None)
             await session.change()
         await self._keep_failure(session)
-        return with_own_failure(ended_by(session.order, session.memory), ended)
+        stop = with_own_failure(ended_by(session.order, session.memory), ended)
+        about = session.memory.about
+        return stop if about is None else replace(stop, stuck=about.charges.stuck)
 
     async def _price(self, session: Session) -> None:
         """Wait until the price of the restart is known; without all servers only for so long."""
