@@ -146,7 +146,8 @@ class Account(Struct, frozen=True):
             return replace(self, best=best)
         if position == self.last:
             return self
-        account = self if position > self.last else replace(self, best_before=self.best)
+        is_again = position < self.last and self.is_comparable
+        account = replace(self, best_before=self.best) if is_again else self
         return replace(_trained(account, position, now, told), last=position, best=best)
 
     def stops(self, now: float, *, is_hang: bool = False) -> Account:

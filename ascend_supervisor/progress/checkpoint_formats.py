@@ -170,6 +170,22 @@ CHECKPOINT_FORMATS = (
         "{'train_runtime': '31.2', 'train_loss': '2.1', 'epoch': '3'}",
     ),
     row(
+        "torchrun",
+        Tells.ENDING,
+        "failed (exitcode: ",
+        r"\bfailed \(exitcode: -?\d+\) local_rank: \d+ \(pid: \d+\) of binary: ",
+        "E1128 10:00:00.123000 4711 torch/distributed/elastic/multiprocessing/api.py:984] failed "
+        "(exitcode: -9) local_rank: 1 (pid: 4714) of binary: /usr/bin/python3",
+    ),
+    row(
+        "torchrun",
+        Tells.ENDING,
+        " closing signal ",
+        r"\bSending process \d+ closing signal SIG",
+        "W1128 10:00:00.123000 4711 torch/distributed/elastic/multiprocessing/api.py:1010] Sending "
+        "process 4713 closing signal SIGTERM",
+    ),
+    row(
         "huggingface",
         Tells.LOSS,
         "'loss': ",

@@ -59,6 +59,9 @@ class Counts:
             self._is_saving, self._checkpoint = False, None  # another life began to save it
             self._resume = found
             return self._told_resume(count.name, at)
+        elif tells is Tells.ENDING:
+            self._is_saving = False
+            return [Reading(at, count.name, is_ending=True)]
         elif tells is Tells.TIME:
             return [Reading(at, count.name, seconds=found.seconds)] if found.seconds else []
         elif tells is Tells.LOSS:

@@ -8,15 +8,19 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ascend_supervisor.progress.account import Position
+from ascend_supervisor.progress.belief import SURE
 from ascend_supervisor.progress.pace import Slow
 from ascend_supervisor.progress.progress import position_of, steps_lost
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.step_format import LARGEST
 
-PREFERRED = ("pattern", "notify")
+OF_USERS = "pattern"
+PREFERRED = (OF_USERS, "notify")
 """These formats take the place of every other one as soon as they are heard, the last first."""
 NEW_COUNT = 3
 """So many looks in a row at steps below the last one show a new count, not a bar drawn again."""
+LATE_STEPS = 100
+"""So many may still be told of workers that are being ended: in a fast job, those of a second."""
 AT_END = 0.8
 """An epoch was seen up to this part of it: not each drawing of a bar is looked at."""
 
@@ -49,9 +53,10 @@ class GenerationSteps(Struct):
     """What the ranks of one generation have told, in the ``format`` that is believed.
 
     ``best`` is the best position before it. ``last`` is what was told last, as it was told, and
-    ``reached`` its place. ``seconds`` per step were told without a step. ``below``: when steps
-    below the last one were seen, and ``lowest`` is the lowest of them. ``has_resumed``: no step
-    came since ranks told that they resumed.
+    ``reached`` its place; ``furthest`` is the best one. ``seconds`` per step were told without a
+    step. ``below``: when steps below the last one were seen, and ``lowest`` is the lowest of them.
+    ``has_resumed``: no step came since ranks told that they resumed. ``late``: so many steps may
+    still come of workers that their launcher ends, before others begin.
     ``has_unnamed``, ``had_unnamed``: epochs without a name began in this generation, in one before.
     ``is_heard``: another server has told them. ``has_ended``: no process of it is left here.
     """
@@ -66,8 +71,10 @@ class GenerationSteps(Struct):
     seconds: float | None = None
     last: Reading | None = None
     reached: Position | None = None
+    furthest: Position | None = None
     resumed: int | None = None
     has_resumed: bool = False
+    late: int = 0
     epochs: EpochsOf = field(default_factory=EpochsOf)
     has_unnamed: bool = False
     had_unnamed: bool = False
@@ -119,7 +126,8 @@ class GenerationSteps(Struct):
 
     def forget(self) -> None:
         """What was told so far was something else."""
-        self.format, self.last, self.reached, self.steps = "", None, None, None
+        self.format, self.last, self.steps = "", None, None
+        self.reached = self.furthest = None
         self.below, self.lowest = set(), None
         self.epochs, self.has_unnamed = EpochsOf(), False
 
@@ -140,10 +148,12 @@ class GenerationSteps(Struct):
                 return None
         self.last = reading
         self.below, self.lowest, self.has_resumed = set(), None, False
+        self.late = max(self.late - 1, 0)
         self.format, self.doubt = reading.format, reading.doubt
         self.rank, self.is_heard = rank, False
         placed = self.epochs.placed(reading)
         self.reached = position_of(placed)
+        self.furthest = max(self.furthest or self.reached, self.reached)
         if placed.steps:
             self.steps = placed.steps
         return placed
@@ -164,11 +174,21 @@ class GenerationSteps(Struct):
             self.lowest = min(reading.step or 0, self.lowest or LARGEST)
         if len(self.below) < NEW_COUNT:
             return False
-        if reading.epoch is None and not self.has_resumed:
+        if self._may_be_of_epoch(reading):
             self._begin_epoch(reading, last)
         else:
+            self.late = 0
             self.epochs = EpochsOf(self.epochs.format, self.epochs.has_names)
         return True
+
+    def _may_be_of_epoch(self, reading: Reading) -> bool:
+        """Whether a lower step may be one of an epoch that nobody names, and not of another life.
+
+        It is none where the total is that of the whole training, as in what is unmistakable.
+        """
+        is_sure = reading.doubt == SURE and reading.format != OF_USERS
+        is_of_all = is_sure and reading.steps is not None
+        return not (is_of_all or reading.epoch is not None or self.has_resumed or self.late)
 
     def _begin_epoch(self, reading: Reading, last: Reading) -> None:
         """The same count begins anew, and nobody resumed: it is an epoch that nobody names.

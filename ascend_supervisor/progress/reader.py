@@ -17,7 +17,7 @@ from ascend_supervisor.progress.step_format import Numbers, StepFormat, Tells
 
 SIGNS = (
     *(b"tep", b"poch", b"iter", b"Iter", b"heckpoint", b"%|", b"? [", b"ETA: ", b"Train: "),
-    *(b"Resum", b"Saving ckpt", "\u2500".encode()[:2]),
+    *(b"Resum", b"Saving ckpt", b"(exitcode: ", b"Sending process ", "\u2500".encode()[:2]),
 )
 """Each record of a known format has one of them; the last begins the characters of bars."""
 _BAR_ENDS = (b"]", b"]\x1b[A")

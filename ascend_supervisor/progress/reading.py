@@ -24,6 +24,7 @@ class Reading(Struct, frozen=True):
     ``checkpoint`` is the step up to which the training is saved, ``resumed`` the one from which
     it goes on. None is not told; without a step, ``seconds`` are of those before. ``doubt`` is how
     doubtful it is that the step is one of the training: 0 if nothing else is written like this.
+    ``is_ending``: a launcher ends its workers, of whom some more steps may come.
     """
 
     at: Seconds
@@ -36,3 +37,4 @@ class Reading(Struct, frozen=True):
     resumed: StepNumber | None = None
     is_within_epoch: bool = False
     doubt: StepNumber = 0
+    is_ending: bool = False

@@ -14,7 +14,7 @@ from ascend_supervisor.events import Event
 from ascend_supervisor.events.training import CheckpointSaved, TrainingResumed
 from ascend_supervisor.outcome import Reached
 from ascend_supervisor.progress.account import Account, KeptAccount, Position, beginning
-from ascend_supervisor.progress.generation_steps import GenerationSteps
+from ascend_supervisor.progress.generation_steps import LATE_STEPS, GenerationSteps
 from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS, StepTimes, learnt
 from ascend_supervisor.progress.progress import (
     KnownProgress,
@@ -107,12 +107,15 @@ class TrainingRecord:
         generation = self._generation
         if generation is None:
             return Reached()
-        at, best = generation.reached, generation.best
+        at, furthest, best = generation.reached, generation.furthest, generation.best
+        is_further = furthest is not None and (
+            best is None or furthest > best or not generation.is_comparable
+        )
         return Reached(
             step=None if at is None else at.step,
             best=None if best is None else best.step,
             lost=self._lost(generation),
-            is_stuck=best is not None and (at is None or (at <= best and generation.is_comparable)),
+            is_stuck=best is not None and not is_further,
         )
 
     def _lost(self, generation: GenerationSteps) -> int | None:
@@ -125,7 +128,7 @@ class TrainingRecord:
         return steps_lost(self._furthest(generation), saved) if generation.is_comparable else None
 
     def _furthest(self, generation: GenerationSteps) -> Position | None:
-        known = [at for at in (generation.best, generation.reached) if at is not None]
+        known = [at for at in (generation.best, generation.furthest) if at is not None]
         return max(known, default=None)
 
     def limit(self, *, told_here: bool) -> float | None:
@@ -217,7 +220,12 @@ class TrainingRecord:
         return [] if generation.has_ended else events
 
     def _hear_apart(self, generation: GenerationSteps, reading: Reading) -> None:
-        """What is told without a step: how many there are in all, how long one takes."""
+        """What is told without a step: how many there are in all, how long one takes.
+
+        Or that workers are being ended.
+        """
+        if reading.is_ending:
+            generation.late = LATE_STEPS
         generation.steps = generation.steps or reading.steps
         generation.seconds = reading.seconds or generation.seconds
         if self._progress is not None:

@@ -27,6 +27,8 @@ class Tells(Enum):
     SAVED = auto()
     RESUMED = auto()
     """From which step; without it, from the one before the next step."""
+    ENDING = auto()
+    """A launcher ends its workers: others may begin in the same output."""
     DONE = auto()
     """An evaluation after so many steps."""
     TIME = auto()

@@ -27,6 +27,7 @@ if dist.get_rank() == 1:
     {end}
 while True: dist.all_reduce(total)
 """
+BAR = Path(__file__).with_name("restart_torchrun.py")
 RUN_SECONDS = 240.0
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
 ACCELERATE = (
@@ -60,3 +61,18 @@ def test_the_rank_that_failed_is_told_and_not_the_one_that_lost_it(
     assert job.end() == 1
     assert f": {said}" in job.events[-1]["reason"]
     assert "another rank" not in job.events[-1]["reason"]
+
+
+def test_a_restart_of_torchrun_itself_is_not_taken_for_the_next_epoch(supervised):
+    fatal_step, steps = 38, 40
+    torchrun = (*TORCHRUN, "--max-restarts=1", str(BAR), str(fatal_step), str(steps))
+    job = supervised(
+        *("--method", "once", "--progress-interval", "0.2", "--", sys.executable, *torchrun),
+        environ={"OMP_NUM_THREADS": "1"},
+        deadline=RUN_SECONDS,
+    )
+    assert job.end() == 0, job.events[-1]
+    assert job.all("generation.ended")[-1]["step"] == steps
+    told = job.all("training.progress")
+    assert {(event["steps"], event["epoch"]) for event in told} == {(steps, None)}
+    assert job.events[-1]["account"]["trained_again"] > 1.0

@@ -127,6 +127,62 @@ def test_a_bar_that_begins_again_before_its_end_is_another_life_and_no_epoch():
     assert (job.known.step, job.known.steps, job.spent("trained_again") > 10.0) == (49, 100, True)
 
 
+FAILED = (
+    "E1128 10:00:00.123000 4711 torch/distributed/elastic/multiprocessing/api.py:984] failed "
+    "(exitcode: 1) local_rank: 0 (pid: 4713) of binary: /usr/bin/python3\n"
+)
+ENDED = (
+    "W1128 10:00:00.123000 4711 torch/distributed/elastic/multiprocessing/api.py:1010] Sending "
+    "process 4714 closing signal SIGTERM\n"
+)
+
+
+@pytest.mark.parametrize("said", [FAILED, ENDED], ids=["failed", "ended"])
+def test_what_begins_again_after_torchrun_has_ended_its_workers_is_no_epoch(said):
+    job = Told()
+    job.begin()
+    late = ["\n", said, bar(58, 60), bar(59, 60)]  # another worker is not gone yet
+    job.write([*bars("training: ", range(58), 60), *late, *bars("training: ", range(1, 31), 60)])
+    assert (job.known.step, job.known.steps, job.known.epoch) == (30, 60, None)
+    assert job.spent("trained_again") > 20.0
+    assert job.end() == Reached(step=30)
+    job.begin()
+    job.write(bars("training: ", range(1, 41), 60))
+    assert job.end() == Reached(step=40, best=59, is_stuck=True)
+
+
+def test_epochs_go_on_to_be_epochs_if_the_workers_of_torchrun_lost_no_step():
+    job = Told()
+    job.begin()
+    job.write([*bars("training: ", range(300), 1000), "\n", FAILED])
+    job.write(bars("training: ", [*range(300, 1001), *range(1, 100)], 1000))
+    assert (job.known.step, job.spent("trained_again")) == (1099, 0.0)
+
+
+def test_which_epoch_a_restart_of_torchrun_goes_on_with_is_not_known():
+    job = Told()
+    job.begin()
+    job.write(bars("training: ", [*range(61), *range(61), *range(50)], 60))
+    job.write(["\n", FAILED, *bars("training: ", range(30), 60)])
+    assert job.spent("trained_again") == 0.0
+    assert not job.end().is_stuck
+
+
+@pytest.mark.parametrize("name", ["huggingface", "megatron"])
+def test_what_counts_all_steps_begins_no_epoch_again(name):
+    """Its total is that of the whole training, so it is another life, also if nobody says so."""
+    job = Told()
+    job.begin()
+    if name == "megatron":
+        job.write(lines(MEGATRON, [*range(1, 96), *range(1, 31)]))
+    else:
+        job.write(["***** Running training *****\n", "  Total optimization steps = 100\n"])
+        job.write(bars("", [*range(1, 96), *range(1, 31)], 100))
+    assert (job.known.step, job.known.steps, job.known.format) == (30, 100, name)
+    assert job.spent("trained_again") > 20.0
+    assert job.end() == Reached(step=30)
+
+
 def test_steps_of_a_pattern_begin_again_in_each_epoch_that_it_names():
     job = Told(format_of_pattern(r"epoch (?P<epoch>\d+) at (?P<step>\d+)"))
     for begin in (0, 2):
