@@ -97,7 +97,7 @@ else
 	@if ! scripts/environment .venv e2e; then \
 		echo 'PyTorch could not be installed here (why is above): its end-to-end tests are skipped'; \
 	elif ! scripts/environment .venv e2e_frameworks; then \
-		echo 'Lightning, accelerate and transformers could not be installed here (why is above): their end-to-end tests are skipped'; \
+		echo 'Keras, Lightning, MMEngine, accelerate and transformers could not be installed here (why is above): their end-to-end tests are skipped'; \
 	fi
 	@scripts/environment .venv e2e_tensorflow || \
 		echo 'TensorFlow could not be installed here (why is above): its end-to-end tests are skipped'

@@ -531,8 +531,8 @@ def test_a_promise_without_a_test_is_found():
 @pytest.mark.parametrize("name", INSTALL_PAGES)
 def test_the_versions_that_are_named_are_those_that_the_tests_install(name):
     project = page("pyproject.toml")
-    for package in ("torch", "accelerate", "lightning", "mindspore"):
-        (version,) = re.findall(rf'"{package}==([\d.]+)"', project)
+    for package in ("torch", "accelerate", "keras", "lightning", "mindspore", "mmengine"):
+        (version,) = re.findall(rf'"{package}(?:-lite)?==([\d.]+)"', project)
         assert re.search(rf"\b(?:Py)?{package} {re.escape(version)}\b", page(name), re.IGNORECASE)
     (oldest,) = re.findall(r'"tensorflow-cpu>=([\d.]+)"', project)
     assert f"TensorFlow {oldest} " in page(name)

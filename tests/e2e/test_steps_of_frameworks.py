@@ -126,3 +126,21 @@ def test_a_loop_with_accelerate_under_torchrun(supervised, tmp_path, extra):
     assert [saved(job, n) for n in (0, 1)] == [list(life.saved) for life in lives]
     (state,) = job.log_dir.glob("*-supervisor-*.json")
     assert json.loads(state.read_text())["progress"]["resumed_step"] == lives[1].resumed
+
+
+def test_keras(supervised, tmp_path):
+    """It prints nothing of a resume."""
+    need("keras")
+    job, lives = trained(supervised, "steps_keras.py", tmp_path, "--standalone", "1")
+    assert_true(job, lives, "keras")
+    assert [saved(job, n) for n in (0, 1)] == [list(life.saved) for life in lives]
+    assert resumed(job) == [None, None]
+    assert lives[1].resumed == job.all("training.started")[1]["step"] - 1
+
+
+def test_mmengine(supervised, tmp_path):
+    need("mmengine")
+    job, lives = trained(supervised, "steps_mmengine.py", tmp_path, "--standalone", "1")
+    assert_true(job, lives, "mmengine", steps=None)  # its lines do not tell how many epochs
+    assert [saved(job, n) for n in (0, 1)] == [list(life.saved) for life in lives]
+    assert resumed(job) == [None, lives[1].resumed]
