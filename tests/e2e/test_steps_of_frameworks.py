@@ -92,10 +92,11 @@ def test_the_trainer_of_transformers_that_tells_only_warnings(supervised, tmp_pa
     assert [saved(job, n) for n in (0, 1)] == [[], []]
 
 
-def test_lightning(supervised, tmp_path):
-    need("lightning")
-    job, lives = trained(supervised, "steps_lightning.py", tmp_path, "--standalone", "1")
-    assert_true(job, lives, "lightning", steps=None)  # its bars do not tell how many epochs
+@pytest.mark.parametrize("name", ["lightning", "mmengine"])
+def test_what_does_not_tell_how_many_epochs_there_are(supervised, tmp_path, name):
+    need(name)
+    job, lives = trained(supervised, f"steps_{name}.py", tmp_path, "--standalone", "1")
+    assert_true(job, lives, name, steps=None)
     assert [saved(job, n) for n in (0, 1)] == [list(life.saved) for life in lives]
     assert resumed(job) == [None, lives[1].resumed]
 
@@ -136,11 +137,3 @@ def test_keras(supervised, tmp_path):
     assert [saved(job, n) for n in (0, 1)] == [list(life.saved) for life in lives]
     assert resumed(job) == [None, None]
     assert lives[1].resumed == job.all("training.started")[1]["step"] - 1
-
-
-def test_mmengine(supervised, tmp_path):
-    need("mmengine")
-    job, lives = trained(supervised, "steps_mmengine.py", tmp_path, "--standalone", "1")
-    assert_true(job, lives, "mmengine", steps=None)  # its lines do not tell how many epochs
-    assert [saved(job, n) for n in (0, 1)] == [list(life.saved) for life in lives]
-    assert resumed(job) == [None, lives[1].resumed]
