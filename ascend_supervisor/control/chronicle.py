@@ -34,8 +34,11 @@ class Chronicle:
 
     @property
     def so_far(self) -> SoFar:
-        """What the state file needs besides the events."""
-        return SoFar(self.status, lambda: self._at, self._progress)
+        """What the state file needs besides the events.
+
+        The first one has the account of earlier starts: we may be killed before the next.
+        """
+        return SoFar(self.now.status, lambda: self._at, self._progress)
 
     @property
     def now(self) -> History:

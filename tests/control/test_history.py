@@ -6,6 +6,7 @@ from functools import reduce
 
 from msgspec.structs import replace
 
+from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.history import MOST_RESTARTS, History, noted
 from ascend_supervisor.control.status_answer import PastRestart
 from ascend_supervisor.events import Event
@@ -18,8 +19,11 @@ from ascend_supervisor.events.generations import (
 )
 from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.progress.account import KeptAccount
+from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters.job_status import after
 from ascend_supervisor.reporters.status_document import Status
+from ascend_supervisor.tasks.clock import MonotonicClock
 
 INITIAL = Status("job-7", "pod-0", 4711, 123456, "0.1.0")
 NOTHING = History(INITIAL, "2026-11-22T03:00:00.000Z", 10.0)
@@ -82,3 +86,12 @@ def test_the_latest_restarts_are_remembered_with_their_causes():
     )
     many = told(*[AGAIN] * (MOST_RESTARTS + 5))
     assert [restart.at for restart in many.restarts] == [f"at {n}" for n in range(16, 36)]
+
+
+def test_the_first_state_has_the_account_of_earlier_starts():
+    """Also a supervisor that is killed at once leaves it to the next one."""
+    clock = MonotonicClock()
+    kept = KeptAccount({"training": 60.0}, 90.0, 1000, 0, 3)
+    first = Chronicle(INITIAL, TrainingRecord(60.0, clock.elapsed(), kept), clock).so_far.status
+    assert first.progress is not None
+    assert (first.progress.best_step, first.progress.generations) == (1000, 3)
