@@ -48,6 +48,21 @@ def test_each_record_tells_what_it_says_and_nothing_else(framework: Callable[[Lo
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.__name__)
+def test_before_each_event_all_is_known_that_was_told(framework: Callable[[Log], None]):
+    """A checkpoint, a crash, an evaluation, a word of anything else: whatever is no step."""
+    reader, known, true = Reader(), dict[str, int](), dict[str, int]()
+    for number, (record, truth) in enumerate(log_of(framework).records):
+        readings = reader.read(record, number)
+        for what in ("step", "steps", "checkpoint", "resumed"):
+            for value in told(readings, what):
+                known[what] = value
+            if getattr(truth, what) is not None:
+                true[what] = getattr(truth, what)
+        if truth.step is None:
+            assert known == true, f"record {number}: {record!r}"
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.__name__)
 def test_it_is_the_same_however_the_bytes_are_cut(framework: Callable[[Log], None]):
     data = b"".join(record for record, _ in log_of(framework).records)
     whole = Reader()
