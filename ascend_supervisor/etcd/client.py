@@ -334,7 +334,7 @@ class Etcd:
         async def once(endpoint: Endpoint, token: str, seconds: float) -> Watch:
             deadline = anyio.current_time() + seconds
             stream = await self._asking.exchange.open(endpoint, message, token, seconds)
-            return await confirmed(stream, endpoint, len(ranges), deadline)
+            return await confirmed(stream, endpoint, len(ranges), deadline, self._prefix)
 
         return await self._asking.in_turn(once, may_repeat=True)
 

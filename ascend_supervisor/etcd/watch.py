@@ -1,4 +1,4 @@
-"""Watches keys: each change is a wake-up, which says that it is time to read again."""
+"""Watches keys: each change is a wake-up, which says what was put, or that it is time to read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import anyio
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.etcd.failures import Complained, Failed, FailureKind, not_understood, reason
+from ascend_supervisor.etcd.values import KeyValue
 
 if TYPE_CHECKING:  # imports httpx
     from ascend_supervisor.etcd.exchange import AnswerStream
@@ -21,11 +22,16 @@ class Watch:
     connection breaks, if etcd cancels it (the revision was compacted), or if its endpoint did not
     answer another request; ``ended_because`` then says so as a clause. It may be silent although
     keys change (after the data were wiped), so read now and then without it. Cancelling the wait
-    for a wake-up ends the watch.
+    for a wake-up ends the watch. ``put`` are the records that the last wake-up tells of, if it
+    tells of nothing else, named without ``prefix``.
     """
 
-    def __init__(self, stream: AnswerStream, endpoint: Endpoint, revision: int, end: str) -> None:
+    def __init__(
+        self, stream: AnswerStream, endpoint: Endpoint, revision: int, end: str, prefix: str
+    ) -> None:
         self.ended_because = end
+        self.put: tuple[KeyValue, ...] = ()
+        self._prefix = prefix
         self._stream = stream
         self._endpoint = endpoint
         self._first: int | None = revision
@@ -62,6 +68,7 @@ class Watch:
                 if self.ended_because:
                     return None
                 if message.events:
+                    self.put = message.put(self._prefix)
                     return message.header.revision
         except Failed as failed:
             self.ended_because = failed.clause
@@ -71,7 +78,7 @@ class Watch:
 
 
 async def confirmed(
-    stream: AnswerStream, endpoint: Endpoint, watches: int, deadline: float
+    stream: AnswerStream, endpoint: Endpoint, watches: int, deadline: float, prefix: str
 ) -> Watch:
     """The watch once etcd watches all that was asked; else the stream is closed."""
     try:
@@ -79,7 +86,7 @@ async def confirmed(
     except BaseException:
         await stream.close()
         raise
-    return Watch(stream, endpoint, now, end)
+    return Watch(stream, endpoint, now, end, prefix)
 
 
 async def _confirmation(stream: AnswerStream, watches: int, deadline: float) -> tuple[int, str]:

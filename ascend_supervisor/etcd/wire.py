@@ -56,21 +56,6 @@ class Header(Struct, frozen=True):
     revision: int = 0
 
 
-class WatchAnswer(Struct, frozen=True):
-    """A message of a watch; its events are only counted."""
-
-    header: Header
-    created: bool = False
-    canceled: bool = False
-    cancel_reason: str = ""
-    compact_revision: int = 0
-    events: tuple[msgspec.Raw, ...] = ()
-
-
-class _Headed(Struct, frozen=True):
-    header: Header
-
-
 class _Record(Struct, frozen=True):
     key: bytes
     value: bytes = b""
@@ -80,6 +65,34 @@ class _Record(Struct, frozen=True):
     def below(self, prefix: str) -> KeyValue:
         key = self.key.decode("utf-8", "surrogateescape").removeprefix(prefix)
         return KeyValue(key, self.value, self.lease, self.mod_revision)
+
+
+class WatchEvent(Struct, frozen=True):
+    """A record that was put; of one that is gone the ``type`` says so."""
+
+    kv: _Record
+    type: str = "PUT"
+
+
+class WatchAnswer(Struct, frozen=True):
+    """A message of a watch."""
+
+    header: Header
+    created: bool = False
+    canceled: bool = False
+    cancel_reason: str = ""
+    compact_revision: int = 0
+    events: tuple[WatchEvent, ...] = ()
+
+    def put(self, prefix: str) -> tuple[KeyValue, ...]:
+        """The records that were put; none if others are gone."""
+        if any(one.type != "PUT" for one in self.events):
+            return ()
+        return tuple(one.kv.below(prefix) for one in self.events)
+
+
+class _Headed(Struct, frozen=True):
+    header: Header
 
 
 class _Range(Struct, frozen=True):

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ascend_supervisor.etcd.failures import MalformedAnswer, Unreachable
-from ascend_supervisor.etcd.values import Delete, Key, Prefix, Transaction
+from ascend_supervisor.etcd.values import Delete, Key, Prefix, Put, Transaction
 from tests.etcd.asking import SHORT, at, put
 from tests.etcd.listeners import answering, http, in_front_of
 
@@ -41,6 +41,22 @@ async def test_each_change_of_one_of_several_ranges_is_a_wake_up(etcd):
             gone = await client.transact(Transaction(then=(Delete("a"),)))
             changes.append(gone.revision)
             assert [await anext(watch) for _ in changes] == changes
+
+
+async def test_a_wake_up_tells_what_was_put_if_nothing_is_gone(etcd):
+    async with at(etcd) as client:
+        begin = await put(client, "job/a", b"0")
+        job = client.below("job/")
+        async with job.watch(Prefix(""), revision=begin + 1) as watch:
+            await anext(watch)
+            assert watch.put == ()
+            both = tuple(Put(key, b"1") for key in ("a", "b"))
+            await job.transact(Transaction(then=both))
+            await anext(watch)
+            assert [(one.key, one.value) for one in watch.put] == [("a", b"1"), ("b", b"1")]
+            await job.transact(Transaction(then=(Delete("a"), Put("b", b"2"))))
+            await anext(watch)
+            assert watch.put == ()
 
 
 async def test_what_changed_since_the_revision_is_a_wake_up_too(etcd):

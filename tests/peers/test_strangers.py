@@ -35,7 +35,9 @@ def overwrite(job, values: Mapping[str, bytes | dict[str, object]]) -> None:
 def read(job, key: str) -> dict[str, object]:
     """Without what is new whenever it is put again; empty for what is no record."""
     return {
-        name: value for name, value in whole(job, key).items() if name not in {"stamp", "again"}
+        name: value
+        for name, value in whole(job, key).items()
+        if name not in {"stamp", "again", "epoch"}
     }
 
 

@@ -13,6 +13,9 @@ Whoever drives it does this after every wake (a watch, a time, a change of the r
    has succeeded, ``carried_out`` gives the memory; after a RecordChange that has succeeded its
    ``afterwards`` comes next. Except after WaitUntil, begin again.
 
+Where many servers would read at once, what a watch tells of the epoch is enough to end ranks or to
+start them (``hearing``).
+
 It reads at least every TTL/2, and keeps the lease of ``alive`` every TTL/4: these answers go into
 ``remember``, too (``KeptAlive``), because more than TTL/2 without an answer is a gap.
 """

@@ -60,17 +60,17 @@ NAMES = tuple(line.__name__ for line in (*CONTACT_LINES, *LINES))
 def waiting(case: Case) -> WaitUntil:
     """Nothing to do before the first of the times at which a line may fit."""
     memory, rules, now = case.memory, case.rules, case.clocks.now
-    delay = memory.about.delay if memory.about else 0.0
     # Without an index there are no keepalives, and reads alone must leave no gap.
     pause = rules.ttl / (4 if case.index is None else 2)
     times = [
         (memory.read if memory.read is not None else now) + pause,
         memory.contact + rules.patience,
         memory.cautious_until,
-        memory.phase_seen + delay,
-        memory.phase_seen + rules.verdict,
         *(one.since + rules.longest_absence for one in memory.absences),
     ]
+    if case.gathering is not None:
+        delay = case.about.delay
+        times += [memory.phase_seen + delay, memory.phase_seen + rules.verdict]
     if memory.epoch_missing is not None and case.view.newcomers >= rules.servers:
         times.append(memory.epoch_missing + rules.soon)
     if memory.only_ready is not None:

@@ -112,7 +112,7 @@ def carried_out(memory: PeerMemory, act: Act, sent: float, rules: JobRules) -> P
             put = {one.key: one.value for one in done if isinstance(one, Put)}
             if records.EPOCH_KEY in put:
                 epoch = decode(records.EPOCH_KEY, put[records.EPOCH_KEY], Epoch)
-                memory = _with_epoch(memory, epoch, about, sent)
+                memory = with_epoch(memory, epoch, about, sent)
             index = memory.index
             if index is not None and Delete(records.alive_key(index)) in done:
                 memory = replace(memory, index=None, misses_own_keys=False)
@@ -142,7 +142,7 @@ def _with_view(memory: PeerMemory, view: View, now: float, rules: JobRules) -> P
         memory = replace(memory, epoch_missing=now if since is None else since)
     else:
         memory = replace(memory, epoch_missing=None)
-        memory = _with_epoch(memory, view.epoch, view.about, now)
+        memory = with_epoch(memory, view.epoch, view.about, now)
     memory = _with_own_keys(memory, view, now, rules)
     offers = memory.offers
     if view.known is None:
@@ -152,7 +152,7 @@ def _with_view(memory: PeerMemory, view: View, now: float, rules: JobRules) -> P
     return replace(memory, read=now, offers=offers, absences=absences, only_ready=only_ready)
 
 
-def _with_epoch(memory: PeerMemory, epoch: Epoch, about: About | None, now: float) -> PeerMemory:
+def with_epoch(memory: PeerMemory, epoch: Epoch, about: About | None, now: float) -> PeerMemory:
     """An epoch of another job than the one that is remembered changes nothing."""
     if epoch.phase is Phase.END:
         if epoch.job not in memory.jobs:

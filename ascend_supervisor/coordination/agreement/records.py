@@ -245,7 +245,8 @@ class About(Struct, frozen=True):
     ``answered`` are values of RetryTime after which the job has restarted already: at the last
     ``run`` some server knew them, or they came so soon after it that they belong to it.
     ``failures`` are the first ones of generations before the last ``run``, ``left`` the servers
-    that have given up their places to spares, both the latest last.
+    that have given up their places to spares, both the latest last. ``epoch`` is that to which it
+    belongs, for those that hear of it (``hearing``); None: another version has written it.
     """
 
     stamp: str
@@ -265,6 +266,7 @@ class About(Struct, frozen=True):
     digest: str = ""
     failures: tuple[FirstFailure, ...] = ()
     left: tuple[LeftServer, ...] = ()
+    epoch: Epoch | None = None
 
 
 class Spare(Struct, frozen=True):

@@ -74,10 +74,11 @@ def new_epoch(
 
     ``about`` changes only together with the epoch, so it need not be compared.
     """
-    about = replace(about, stamp=case.clocks.word)
+    epoch = replace(epoch, stamp=case.clocks.word)
+    about = replace(about, stamp=epoch.stamp, epoch=epoch)
     told, blocks = rosters.in_blocks(about, case.rules.group)
     then = (
-        put(records.EPOCH_KEY, replace(epoch, stamp=about.stamp), epoch.job),
+        put(records.EPOCH_KEY, epoch, epoch.job),
         put(records.ABOUT_KEY, told, epoch.job),
         *_changed_blocks(case, blocks, lease_of(epoch.job)),
     )

@@ -81,7 +81,7 @@ def end_without_us(view: View, own: int, stamp: str) -> RecordChange | None:
     cause = known if known and known.server == own else Cause(own, TOLD_TO_STOP, why)
     is_retryable = cause.exit_code in {UNAVAILABLE, TABLE_NOT_READY}
     ended = replace(epoch, phase=Phase.END, exit_code=cause.exit_code, stamp=stamp)
-    told = replace(about, cause=cause, is_retryable=is_retryable, why=why, stamp=stamp)
+    told = replace(about, cause=cause, is_retryable=is_retryable, why=why, stamp=stamp, epoch=ended)
     puts = (
         put(records.EPOCH_KEY, ended, epoch.job),
         put(records.ABOUT_KEY, told, epoch.job),

@@ -50,7 +50,7 @@ class Near(Struct, frozen=True):
 
         It reads on while it answers, and Go's server then throws away what was not read.
         """
-        return (records.EPOCH_KEY, *map(records.alive_key, self.next_ones[:MOST_WATCHED]))
+        return (records.ABOUT_KEY, *map(records.alive_key, self.next_ones[:MOST_WATCHED]))
 
     def read(
         self, generation: int | None, closely: frozenset[int] = frozenset()

@@ -22,7 +22,9 @@ from ascend_supervisor.coordination.agreement.acts import (
     StartRanks,
     WaitUntil,
 )
+from ascend_supervisor.coordination.agreement.case import Home
 from ascend_supervisor.coordination.agreement.decision_table import decide
+from ascend_supervisor.coordination.agreement.hearing import heard
 from ascend_supervisor.coordination.agreement.memory import (
     KeptAlive,
     PeerMemory,
@@ -50,36 +52,11 @@ from ascend_supervisor.coordination.peers.requests import (
     boot_time,
 )
 from ascend_supervisor.coordination.peers.store import Store
+from ascend_supervisor.coordination.peers.wakes import Wakes
 from ascend_supervisor.coordination.peers.words import Others
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.outcome import Reached
-
-
-class Wakes:
-    def __init__(self) -> None:
-        self._news = anyio.Event()
-        self._changed = anyio.Event()
-
-    def wake(self) -> None:
-        """Something may have changed, here or in etcd."""
-        self._news.set()  # until the next wait has ended
-
-    async def woken(self, seconds: float) -> None:
-        """Return after the next wake, or one since the last return; after so long in any case."""
-        with anyio.move_on_after(max(0.0, seconds)):
-            await self._news.wait()
-        self._news = anyio.Event()  # only now: what came while we read may not have been seen
-
-    def tell(self) -> None:
-        """The order, or what is known of the job, has changed."""
-        self._changed.set()
-        self._changed = anyio.Event()
-
-    async def change(self) -> None:
-        """Return after the next change that is told."""
-        await self._changed.wait()
-
 
 JOB_SECONDS = 60.0
 
@@ -200,7 +177,7 @@ class Session:
                 near = self._near
                 async with self._store.watch(self._revision, near) as watch:
                     async for _ in watch:
-                        self._wakes.wake()
+                        self._wakes.wake(None if near is None else self._store.told(watch.put))
                         if self._near != near:
                             break
             except EtcdError:
@@ -223,19 +200,35 @@ class Session:
                 self._requests.withdraw("write")
                 self.waits_for = reason
                 self._wakes.tell()
-                await self._wakes.woken(self._in_turn(until) - boot_time())
+                await self._wait(until)
                 self._view = None
-            case EndRanks():
-                self._give(act)
-                self.situation = replace(self.situation, ranks=Ranks.ENDING)
-            case StartRanks():
-                self.memory = carried_out(self.memory, act, boot_time(), self._rules)
-                self._give(act)
+            case EndRanks() | StartRanks():
+                self._do(act)
             case Forget():
                 self.memory = carried_out(self.memory, act, boot_time(), self._rules)
             case Exit():
                 trouble = self._requests.trouble if self._is_cut_off else ""
                 self._give(replace(act, reason=f"{act.reason}: {trouble}") if trouble else act)
+
+    async def _wait(self, until: float) -> None:
+        """Until it is time to read; what a watch tells meanwhile may be enough."""
+        while (told := await self._wakes.woken(self._in_turn(until) - boot_time())) is not None:
+            about, now = self.memory.about, boot_time()
+            if about is not None and about.stamp == told.stamp:
+                continue  # it was read already
+            found = heard(told, Home(self.memory, self._clocks(), self.situation, self._rules))
+            if found is None:
+                return
+            until, self.memory = found.until, found.memory
+            self._looks.note(found.view, now)
+            self.others.look(found.view, self._rules.servers, now)
+            self._do(found.act)
+
+    def _do(self, act: EndRanks | StartRanks) -> None:
+        self.memory = carried_out(self.memory, act, boot_time(), self._rules)
+        if isinstance(act, EndRanks):
+            self.situation = replace(self.situation, ranks=Ranks.ENDING)
+        self._give(act)
 
     def _in_vain(self) -> Exit | None:
         """The end if etcd answers, but not what is needed: nobody hears of us, or we of nobody.

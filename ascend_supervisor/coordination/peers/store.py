@@ -5,13 +5,14 @@ Of a job of many servers those near by are read, and all of them when that is ne
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement import records
+from ascend_supervisor.coordination.agreement.records import About
 from ascend_supervisor.coordination.agreement.view import MOST_SERVERS, View, view_of
 from ascend_supervisor.coordination.peers.near import Look, Near
 from ascend_supervisor.coordination.peers.view_reading import RANGES, ViewReading, values_of
@@ -20,6 +21,7 @@ from ascend_supervisor.etcd.failures import EtcdError, LeaseNotFound
 from ascend_supervisor.etcd.values import (
     Get,
     Key,
+    KeyValue,
     Prefix,
     Put,
     Transaction,
@@ -124,6 +126,10 @@ class Store:
         if self._job is not None:
             put = Put(records.steps_key(self._job), told, self._job)
             await self._etcd.transact(Transaction(then=(put,)))
+
+    def told(self, put: Sequence[KeyValue]) -> About | None:
+        """Where the job stands now that this was put; None if that is to be read."""
+        return self._reading.told(put)
 
     @asynccontextmanager
     async def watch(self, revision: int, near: Near | None = None) -> AsyncIterator[Watch]:

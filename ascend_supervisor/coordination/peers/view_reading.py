@@ -7,6 +7,7 @@ as it is large: ``about`` and its roster, and all of the others' records.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -171,6 +172,16 @@ class ViewReading:
             asked = self.asked(near)
             answer = await self._etcd.read(*asked.gets)
         return await self._all(near)
+
+    def told(self, put: Sequence[KeyValue]) -> About | None:
+        """The job as it became by this; None if there is more to it, or parts are not known."""
+        values = {one.key: one.value for one in put}
+        about = values.pop(records.ABOUT_KEY, None)
+        if about is None or values:
+            return None
+        with suppress(DamagedRecord):
+            return rosters.whole(decode(records.ABOUT_KEY, about, About), self._job.values)
+        return None
 
     async def _all(self, near: Near) -> View:
         """All keys at one revision; of those that have not changed since, nothing is sent."""

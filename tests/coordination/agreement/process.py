@@ -17,7 +17,9 @@ from ascend_supervisor.coordination.agreement.acts import (
     StartRanks,
     WaitUntil,
 )
+from ascend_supervisor.coordination.agreement.case import Home
 from ascend_supervisor.coordination.agreement.decision_table import decide
+from ascend_supervisor.coordination.agreement.hearing import heard
 from ascend_supervisor.coordination.agreement.history import FailureLimit
 from ascend_supervisor.coordination.agreement.memory import (
     PeerMemory,
@@ -25,7 +27,7 @@ from ascend_supervisor.coordination.agreement.memory import (
     memory_at,
     remember,
 )
-from ascend_supervisor.coordination.agreement.records import Seat
+from ascend_supervisor.coordination.agreement.records import About, Phase, Seat
 from ascend_supervisor.coordination.agreement.situation import (
     Clocks,
     JobRules,
@@ -85,10 +87,10 @@ class Life(Struct, frozen=True):
 class Process(Struct, frozen=True, cache_hash=True):
     """Times are in ticks, and now is always 0: the past is negative.
 
-    ``pending`` is a transaction that was decided and is not done. ``lease_age`` is that of its
-    ``alive``. ``finished`` are the ranks that have all ended with 0, ``fallen`` those that have
-    ended otherwise. ``code`` is its exit code. ``is_sick``: a check before its ranks start will
-    find it unfit.
+    ``pending`` is a transaction that was decided and is not done. ``told`` is what its watch has
+    still to tell, also after it stood still. ``lease_age`` is that of its ``alive``. ``finished``
+    are the ranks that have all ended with 0, ``fallen`` those that have ended otherwise. ``code``
+    is its exit code. ``is_sick``: a check before its ranks start will find it unfit.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Process(Struct, frozen=True, cache_hash=True):
     memory: PeerMemory
     situation: Situation = Situation(table="t")
     pending: RecordChange | None = None
+    told: tuple[About, ...] = ()
     reach: Reach = Reach.FINE
     lease_age: int = 0
     ranks: Life | None = None
@@ -173,6 +176,34 @@ def looks(
     if _without_absences(little) != _without_absences(Looked(process)):
         found = [little, *(one for one in found if one.process != little.process)]
     return tuple(found) or (Looked(process),)
+
+
+def told_of(process: Process, about: About) -> Process:
+    """The same, of which the watch will tell this at any time from now on."""
+    return with_news(replace(process, told=(*process.told, about)))
+
+
+def with_news(process: Process) -> Process:
+    """The same, without what it has read since."""
+    known, told = process.memory.epoch, []
+    for one in process.told:
+        epoch = one.epoch
+        if known is None or epoch is None or epoch.job != known.job or epoch.phase is Phase.END:
+            continue
+        if epoch.order > known.order:
+            told.append(one)
+    return replace(process, told=tuple(told))
+
+
+def hears(process: Process, rules: JobRules, without: frozenset[str]) -> tuple[Looked, ...]:
+    """What it may do without reading: the next word, or a later one if these come together."""
+    found = []
+    for number, about in enumerate(process.told):
+        home = Home(process.memory, Clocks(0, ""), process.situation, rules)
+        if (now := heard(about, home, without)) is not None:
+            rest = process.told[number + 1 :]
+            found.append(_acted(replace(process, memory=now.memory, told=rest), now.act, rules))
+    return tuple(found)
 
 
 def _near(process: Process, store: Store, rules: JobRules, reach: int) -> View | None:

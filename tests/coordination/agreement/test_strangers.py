@@ -154,7 +154,8 @@ def test_what_is_no_record_ends_no_rank_and_is_put_right(written):
     assert read.epoch is not None
     assert read.about is not None
     assert read.epoch == replace(RUN[EPOCH_KEY], stamp=read.epoch.stamp)
-    assert read.about == replace(ABOUT, stamp=read.epoch.stamp, again=read.about.again)
+    about = replace(read.about, epoch=None)
+    assert about == replace(ABOUT, stamp=read.epoch.stamp, again=about.again)
     assert (read.members[0], read.alive[0]) == (RUN[server_key(0)], "A")
 
 

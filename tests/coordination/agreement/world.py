@@ -26,6 +26,7 @@ from tests.coordination.agreement.process import (
     failed,
     forbidden,
     gone,
+    hears,
     looks,
     new_process,
     older,
@@ -33,7 +34,9 @@ from tests.coordination.agreement.process import (
     rules_of,
     sickened,
     succeeded,
+    told_of,
     told_to_stop,
+    with_news,
 )
 from tests.coordination.agreement.store import Store, seen, transacted
 from tests.coordination.agreement.watch import (
@@ -69,6 +72,7 @@ class World(Struct, frozen=True, cache_hash=True):
         return next(one for one in self.processes if one.name == name)
 
     def with_process(self, new: Process) -> World:
+        new = with_news(new)
         processes = tuple(new if one.name == new.name else one for one in self.processes)
         return replace(self, processes=processes)
 
@@ -81,8 +85,8 @@ class Model:
     """``servers`` run the job, and ``spares`` more are started with them.
 
     ``without`` are lines of the table that are switched off; ``limit`` is that of the budget.
-    ``reach``: they read as servers of many do, each with the ``alive`` of so many next ones, and
-    rosters are kept in blocks of GROUP.
+    ``reach``: they read as servers of many do, each with the ``alive`` of so many next ones, hear
+    of each epoch at any time after it was written, and keep rosters in blocks of GROUP.
     ``leave_after`` is when a server leaves to a spare; with it, ranks that have lost others end by
     ``lost_peer``.
     """
@@ -141,6 +145,8 @@ class Model:
                 for number in range(1, len(looked)):
                     yield "look", one.name, f"and takes choice {number}"
                 busy = busy or not looked[0].may_wait
+            for number in range(len(self._heard(one))):
+                yield "hear", one.name, f"{number}"
             yield from self._of_ranks(world, one)
         yield from self._faults(world)
         yield from self._healings(world)
@@ -233,6 +239,9 @@ class Model:
             case "look":
                 choice = int(whom[1].rsplit(" ", 1)[1]) if len(whom) > 1 else 0
                 return self._after_look(world, world.process(whom[0]), choice)
+            case "hear":
+                one = world.process(whom[0])
+                return self._after_act(world, one, self._heard(one)[int(whom[1])])
             case "do":
                 return self._done(world, world.process(whom[0]))
             case "come":
@@ -261,7 +270,14 @@ class Model:
         return known
 
     def _after_look(self, world: World, one: Process, choice: int) -> World:
-        looked = self._looked(world, one)[choice]
+        return self._after_act(world, one, self._looked(world, one)[choice])
+
+    def _heard(self, one: Process) -> tuple[Looked, ...]:
+        """What a word of the watch may lead to."""
+        is_free = one.works and one.pending is None
+        return hears(one, self._rules(one), self.without) if is_free and one.told else ()
+
+    def _after_act(self, world: World, one: Process, looked: Looked) -> World:
         has_decided(looked.process, seen(world.store), self.servers)
         world = world.with_process(looked.process)
         if isinstance(looked.act, StartRanks) and looked.process.ranks is not None:
@@ -298,8 +314,12 @@ class Model:
 
     def _written(self, world: World, after: Store, act: RecordChange) -> World:
         watch = has_written(world.watch, seen(world.store), seen(after), act)
+        about = seen(after).about
         if seen(world.store).epoch != seen(after).epoch:
             is_given_up(watch, seen(after), world.processes, self.servers)
+            if self.reach is not None and about is not None:
+                processes = tuple(told_of(one, about) for one in world.processes)
+                world = replace(world, processes=processes)
         return replace(world, store=after, watch=watch)
 
     def _come(self, world: World, kind: str, place: str) -> World:
@@ -328,7 +348,7 @@ class Model:
         if one.pending is not None and len(whom) > 1:
             after = transacted(world.store, one.pending, one.name)
             world = world if after is None else self._written(world, after, one.pending)
-            one = replace(one, pending=None)
+            one = replace(world.process(one.name), pending=None)
         if fault == "cut":
             one = replace(one, pending=None)
         return world.with_process(_HITS[fault](one))

@@ -34,7 +34,7 @@ from ascend_supervisor.coordination.peers.near import (
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.view_reading import ViewReading
 from ascend_supervisor.etcd.client import Etcd
-from ascend_supervisor.etcd.values import Delete, Key, Put, Transaction
+from ascend_supervisor.etcd.values import Delete, Key, KeyValue, Put, Transaction
 from ascend_supervisor.etcd.wire import watch_body
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.etcd.asking import at
@@ -84,6 +84,9 @@ class Bench:
     async def delete(self, *names: str) -> None:
         then = tuple(map(Delete, names))
         await self._client.transact(Transaction(then=then))
+
+    def told(self, put: Mapping[str, bytes]) -> About | None:
+        return self._reading.told([KeyValue(name, value, 0, 0) for name, value in put.items()])
 
     async def near(self, look: Look = LOOK) -> View:
         return await self._reading.view(look)
@@ -171,6 +174,21 @@ async def test_of_a_roster_in_blocks_those_are_read_that_have_changed(etcd):
             view = await bench.near()
             assert view.about is not None
             assert view.about.roster == roster
+
+
+async def test_what_is_told_is_enough_where_the_roster_is_known(etcd):
+    about, blocks = rosters.in_blocks(About("s", "", ROSTER), 2)
+    run = {records.EPOCH_KEY: encode(Epoch("id", 0, Phase.RUN, "s"))}
+    async with bench_at(etcd, MEMBERS) as bench:
+        await bench.put_bytes(run | {records.ABOUT_KEY: encode(about)} | blocks)
+        await bench.near()
+        later = replace(about, stamp="later")
+        found = bench.told({records.ABOUT_KEY: encode(later)})
+        assert found == replace(later, roster=ROSTER)
+        assert bench.told({records.ABOUT_KEY: encode(replace(later, digest="another"))}) is None
+        assert bench.told({records.ABOUT_KEY: b"junk"}) is None
+        assert bench.told({records.alive_key(1): b""}) is None
+        assert bench.told({}) is None
 
 
 async def test_a_block_that_a_stranger_writes_is_no_roster(etcd):

@@ -9,6 +9,7 @@ import pytest
 
 from ascend_supervisor.coordination.agreement import acts, records
 from ascend_supervisor.coordination.agreement.situation import JobRules, Obstacle, Ranks, Self
+from ascend_supervisor.coordination.agreement.view import MOST_SERVERS, View
 from ascend_supervisor.coordination.peers.near import Look
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store, WriteAnswer
@@ -16,7 +17,7 @@ from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.failures import Unreachable
 from ascend_supervisor.etcd.values import Put, Transaction
-from ascend_supervisor.outcome import Ended, NotStarted
+from ascend_supervisor.outcome import Ended, Fault, NotStarted, Remedy
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from tests.etcd.asking import SHORT, at
 
@@ -93,6 +94,8 @@ class StandingStill(Store):
 
 LONG, DEADLINE = 40, 60.0
 """A TTL that is longer than the test may take."""
+CALM = 1.0
+"""Without a read for so long, a session waits for news."""
 SERVERS = 3
 
 
@@ -169,6 +172,61 @@ async def test_a_server_that_is_not_fit_leaves_to_a_spare_also_one_of_many(etcd,
         assert sick.order.reason == f"{why}; we have left our place to a spare"
         assert spare.start is not None
         assert [seat.incarnation for seat in spare.start.roster] == ["i0", "i2"]
+        tasks.cancel_scope.cancel()
+
+
+class Withholding(Store):
+    """Reads that tell of an epoch of this order have no answer."""
+
+    withheld: tuple[int, bool] | None = None
+
+    def __init__(self, client: Etcd, incarnation: str) -> None:
+        super().__init__(client, "job", incarnation, LONG)
+        self.latest = 0.0
+
+    async def read(self, look: Look | None = None, servers: int = MOST_SERVERS) -> View:
+        view = await super().read(look, servers)
+        self.latest = anyio.current_time()
+        if view.epoch is not None and view.epoch.order == self.withheld:
+            await anyio.sleep_forever()
+        return view
+
+
+async def test_one_of_many_hears_of_a_failure_and_of_the_next_start_without_reading(etcd):
+    """Its next look by itself would be after TTL/2."""
+    async with at(etcd) as client, anyio.create_task_group() as tasks:
+        hears = Withholding(client, "i0")
+        stores = [hears, *(Store(client, "job", f"i{index}", LONG) for index in (1, 2))]
+        sessions = [session_of(store, index, 0) for index, store in enumerate(stores)]
+        for session in sessions:
+            session.tell(table="digest")
+            for task in (session.run, session.stay_alive, session.watch):
+                tasks.start_soon(task)
+        with anyio.fail_after(DEADLINE):
+            for session in sessions:
+                await start(session)
+                session.begin(0)
+            while anyio.current_time() < hears.latest + CALM:
+                await anyio.sleep(0.1)
+            hears.withheld = 1, False
+            fault = Fault("a failure of this test", 1, Remedy.CHARGED)
+            sessions[1].tell(ranks=Ranks.FAILED, verdict=Ended(fault, 600.0))
+            for session in sessions:
+                while not isinstance(session.order, acts.EndRanks):
+                    await session.change()
+            hears.withheld = None
+            for session in sessions:
+                session.ready_with = ""
+                session.tell(ranks=Ranks.NONE)
+                while not session.ready_with:
+                    await session.change()
+                hears.withheld = 1, True
+            for session in sessions:
+                await start(session)
+        assert sessions[0].start == sessions[1].start
+        read = sessions[0].memory.read
+        assert read is not None
+        assert sessions[0].memory.phase_seen > read
         tasks.cancel_scope.cancel()
 
 
