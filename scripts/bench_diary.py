@@ -1,13 +1,21 @@
-"""What the ranks of scripts/bench steps write down, and when one of them dies."""
+"""What the ranks of scripts/bench steps and where write down, and when one of them dies."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 BEFORE, AFTER, DEATH = "first step", "step after the death", "death"
+
+
+def phase(name: str) -> None:
+    """From now on the time is spent on this; scripts/bench where listens, by its sitecustomize."""
+    switch = getattr(sys.modules.get("sitecustomize"), "switch", None)
+    if switch is not None:
+        switch(name)
 
 
 class Diary:

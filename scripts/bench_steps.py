@@ -6,6 +6,7 @@ Four ranks on the CPU; rank 1 kills itself once all standbys are ready. The rank
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -13,7 +14,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from bench_diary import AFTER, BEFORE, DEATH
 from bench_table import print_table
@@ -27,16 +31,14 @@ SUPERVISOR = (
     *(PYTHON, "-m", "ascend_supervisor", "--standalone", str(RANKS), "--restarts", "1"),
     *("--restart-delay", "0", "--console", "json", "--console-ranks", "none"),
 )
-COMMANDS: Mapping[str, Callable[[str, str], tuple[str, ...]]] = {
-    "cold": lambda *job: (*SUPERVISOR, "--", PYTHON, *job),
-    "warm": lambda *job: (*SUPERVISOR, "--warm", "--", PYTHON, *job),
-    "torchrun": lambda *job: (
-        *(PYTHON, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}"),
-        *("--standalone", "--max-restarts=1", "--monitor-interval=0.1", *job),
-    ),
-}
-OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-"""Else the second life under torchrun (torch 2.13) mostly ends: its store has the old addresses."""
+TORCHRUN = (
+    *(PYTHON, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}"),
+    *("--standalone", "--max-restarts=1", "--monitor-interval=0.1"),
+)
+WAYS = "cold", "warm", "torchrun"
+ENVIRON = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+"""Else the second life under torchrun (2.13) mostly ends: its store has the old addresses."""
+NONE: Mapping[str, str] = MappingProxyType({})
 JOBS = {"Trainer": "bench_trainer.py", "DDP": "bench_ddp.py"}
 
 
@@ -45,9 +47,9 @@ def print_steps(runs: int) -> None:
     heads = f"{'start':>7} {'death':>7} {'of cold':>8} lowest highest"
     print(f"{'seconds to the next step':28} {heads}")
     for job, script in JOBS.items():
-        seen: dict[str, list[tuple[float, float]]] = {name: [] for name in COMMANDS}
+        seen: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
         for _ in range(runs):
-            for name in COMMANDS:
+            for name in WAYS:
                 seen[name].append(measured(name, script))
         cold = statistics.median(death for _, death in seen["cold"])
         for name, times in seen.items():
@@ -62,38 +64,64 @@ def print_steps(runs: int) -> None:
             print_table(job, HERE / script, runs)
 
 
+class Run(NamedTuple):
+    """Moments (CLOCK_MONOTONIC): ``times`` of the diary, ``started`` when rank 0 did so again."""
+
+    began: float
+    times: Mapping[str, float]
+    started: float
+
+
 def measured(name: str, script: str) -> tuple[float, float]:
     """Seconds from the start, and from the death, to the next step."""
     with tempfile.TemporaryDirectory() as root:
-        diary = Path(root, "diary")
-        log = Path(root, "out")
-        began = time.monotonic()
-        with log.open("wb") as out:
-            job = subprocess.Popen(
-                COMMANDS[name](str(HERE / script), str(diary)),
-                env={**os.environ, **OWN_STORE, "OMP_NUM_THREADS": "1", "MA_MOUNT_PATH": root},
-                cwd=root,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
-        wait(job, lambda: BEFORE in text(diary))
-        if name == "warm":
-            wait(job, lambda: "standbys.ready" in text(log))
-        time.sleep(SETTLED_SECONDS)
-        Path(f"{diary}.fatal").touch()
-        wait(job, lambda: AFTER in text(diary))
-        job.wait(SECONDS)
-        found = dict(line.split("|") for line in text(diary).splitlines())
-        if name == "warm":
-            check_warm(text(log))
-    return float(found[BEFORE]) - began, float(found[AFTER]) - float(found[DEATH])
+        done = run(name, script, root)
+    return done.times[BEFORE] - done.began, done.times[AFTER] - done.times[DEATH]
 
 
-def check_warm(log: str) -> None:
-    """A figure of a job that was not warm would be none."""
+def run(
+    way: str,
+    script: str,
+    root: str,
+    environ: Mapping[str, str] = NONE,
+    options: tuple[str, ...] = (),
+    *,
+    is_useful: bool = True,
+) -> Run:
+    """One job; ``is_useful``: its standbys, if it has any, become the ranks."""
+    warm = ("--warm",) if way == "warm" else ()
+    ours = (*SUPERVISOR, *options, *warm, "--", PYTHON)
+    diary, log = Path(root, "diary"), Path(root, "out")
+    began = time.monotonic()
+    with log.open("wb") as out:
+        job = subprocess.Popen(
+            [*(TORCHRUN if way == "torchrun" else ours), str(HERE / script), str(diary)],
+            env={**os.environ, **ENVIRON, **environ, "MA_MOUNT_PATH": root},
+            cwd=root,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    wait(job, lambda: BEFORE in text(diary))
+    if warm:
+        wait(job, lambda: "standbys.ready" in text(log))
+    time.sleep(SETTLED_SECONDS)
+    Path(f"{diary}.fatal").touch()
+    wait(job, lambda: AFTER in text(diary))
+    job.wait(SECONDS)
+    times = {what: float(at) for what, at in (one.split("|") for one in text(diary).splitlines())}
+    return Run(began, times, started_again(text(log), is_warm=bool(warm) and is_useful))
+
+
+def started_again(log: str, *, is_warm: bool) -> float:
+    """When rank 0 did; a figure of a job that was not as cold or warm as it should be is none."""
     events = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    started = [one["warm"] for one in events if one["event"] == "process.started"]
-    assert started == [False] * RANKS + [True] * RANKS, started
+    started = [one for one in events if one["event"] == "process.started"]
+    assert [one["warm"] for one in started[RANKS:]] == [is_warm] * len(started[RANKS:]), started
+    for one in started[RANKS:]:
+        if one["rank"] == 0:
+            moment = datetime.fromisoformat(one["ts"].replace("Z", "+00:00")).timestamp()
+            return moment - time.time() + time.monotonic()
+    return math.nan  # under torchrun
 
 
 def wait(job: subprocess.Popen[bytes], holds: Callable[[], bool]) -> None:

@@ -26,7 +26,7 @@ from transformers import (
 
 # isort: split
 # Last: a standby leaves to the script what is imported behind the first of the script's modules.
-from bench_diary import Diary
+from bench_diary import Diary, phase
 
 LENGTH = 64
 
@@ -44,14 +44,22 @@ class Ends(TrainerCallback):
     def __init__(self):
         self.diary = Diary(sys.argv[1])
 
+    def on_epoch_begin(self, args, state, control, **_):
+        phase("data")
+
+    def on_step_begin(self, args, state, control, **_):
+        phase("first step")
+
     def on_step_end(self, args, state, control, **_):
         control.should_training_stop = self.diary.is_over()
 
 
 def main():
+    phase("model")
     model = GPT2LMHeadModel(
         GPT2Config(vocab_size=100, n_layer=2, n_head=2, n_embd=64, n_positions=LENGTH)
     )
+    phase("process group")
     args = TrainingArguments(
         output_dir=f"{sys.argv[1]}.out",
         max_steps=100_000,
@@ -63,6 +71,7 @@ def main():
         logging_strategy="no",
         disable_tqdm=True,
     )
+    phase("model")
     Trainer(model=model, args=args, train_dataset=Lines(), callbacks=[Ends()]).train()
 
 
