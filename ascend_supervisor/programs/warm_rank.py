@@ -17,6 +17,7 @@ An end in place of the word, or of this byte, ends it.
 from __future__ import annotations
 
 import array
+import ast
 import builtins
 import importlib.machinery
 import importlib.util
@@ -27,6 +28,7 @@ import socket
 import stat
 import sys
 import types
+import warnings
 from typing import Any, NamedTuple
 
 ABSOLUTE = (3, 9)
@@ -88,7 +90,11 @@ class Program(NamedTuple):
             return f"{script} cannot be read: {error.strerror}"
         if script.endswith(".pyc"):
             return f"{script} is compiled"
-        return None if is_package(script) or is_text(source) else f"{script} is not UTF-8"
+        if is_package(script):
+            return None
+        if not is_text(source):
+            return f"{script} is not UTF-8"
+        return None if is_program(source, script) else f"{script} has a syntax error"
 
     def pose(self) -> None:
         """Show the imports its arguments and its __main__, which it runs in later."""
@@ -136,6 +142,17 @@ def is_text(source: bytes) -> bool:
         source.decode()
     except UnicodeDecodeError:
         return any(b"coding" in line for line in source.splitlines()[:2])
+    return True
+
+
+def is_program(source: bytes, script: str) -> bool:
+    """Whether it can be parsed; else the interpreter, which reads the file, tells another place."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they come when the script is compiled
+            compile(source, script, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
     return True
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.standbys.warming import Environ
+from tests.standbys.warming import PYTHONS, Environ, Python
 
 
 @pytest.fixture
@@ -14,3 +14,10 @@ def environ() -> Environ:
     wanted = {"PATH", "HOME", "LANG", "LC_ALL"}
     known = {name: value for name, value in os.environ.items() if name in wanted}
     return known | {"RANK": "5", "ODD": "a\udcffb", "EMPTY": "", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.fixture(params=PYTHONS, ids=lambda one: ".".join(map(str, one.version)))
+def python(request: pytest.FixtureRequest) -> Python:
+    """Ours, and each older one in which ranks may run."""
+    found: Python = request.param
+    return found

@@ -145,6 +145,19 @@ def test_a_module_beside_the_script_that_a_package_imports_starts_it_cold(place)
     assert (status, said.splitlines()[-2:]) == (0, ["beside imported 2", "on"])
 
 
+@pytest.mark.parametrize("text", ["x = (", "if x:", "x = [1,\n2\n", "a b\n", "'''abc", "x\0"])
+def test_a_script_that_cannot_be_parsed_is_refused_and_starts_cold(place, python, text):
+    """A compiler that is given the text names another place than one that reads the file."""
+    process, environ = started(place, "import large")
+    assert process.told()["refused"] is None
+    (place / "script.py").write_text(text)  # between two generations
+    assert process.go(environ, place) == cold(["script.py"], environ, place)
+    assert process.cold == "script.py has a syntax error"
+    process = Warm(["script.py"], environ, place, python.words)
+    assert process.told()["refused"] == "script.py has a syntax error"
+    assert process.go(environ, place) == cold(["script.py"], environ, place, python.words)
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -14,7 +14,7 @@ from pathlib import Path
 import coverage
 import pytest
 
-from tests.standbys.warming import PYTHON, Environ, Warm, alike, cold
+from tests.standbys.warming import Environ, Warm, alike, cold
 
 pytestmark = pytest.mark.thorough
 
@@ -24,7 +24,7 @@ def f():
     "What it does."
 print(sys.flags, sys.path, sys._xoptions, sys.warnoptions, sys.argv[1:], __debug__, f.__doc__)
 print([s.encoding for s in (sys.stdin, sys.stdout, sys.stderr)], sys.stdout.errors)
-print(sys.pycache_prefix, sys.hash_info.width, sys.getfilesystemencoding())
+print(getattr(sys, "pycache_prefix", 0), sys.hash_info.width, sys.getfilesystemencoding())
 try:
     import beside
     print(beside.X)
@@ -74,23 +74,25 @@ def place(tmp_path):
 
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("words", [["script.py"], ["-m", "script"]], ids=["script", "module"])
-def test_options_of_the_interpreter_are_those_of_the_program(words, option, place, environ):
+def test_options_of_the_interpreter_are_those_of_the_program(words, option, python, place, environ):
     options = option.split()
-    if NEW_OPTION in options and sys.version_info < (3, 11):
+    if NEW_OPTION in options and python.version < (3, 11):
         pytest.skip("this Python is older")
     environ = {**environ, "PYTHONUNBUFFERED": "1"}  # as ranks have it
-    alike(words, environ, place, (*PYTHON, *options))
+    if "-E" in options:  # does not read it
+        options.append("-u")
+    alike(words, environ, place, (*python.words, *options))
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_variables_of_the_interpreter_are_those_of_the_script(name, place, environ):
-    alike(["script.py"], {**environ, name: VARIABLES[name]}, place)
+def test_variables_of_the_interpreter_are_those_of_the_script(name, python, place, environ):
+    alike(["script.py"], {**environ, name: VARIABLES[name]}, place, python.words)
 
 
 @pytest.mark.parametrize("option", ["", "-u"])
-def test_what_is_not_flushed_is_lost_unless_nothing_is_buffered(option, place, environ):
+def test_what_is_not_flushed_is_lost_unless_nothing_is_buffered(option, python, place, environ):
     (place / "script.py").write_text("import os; print('told'); os._exit(3)")
-    status, told = alike(["script.py"], environ, place, (*PYTHON, *option.split()))
+    status, told = alike(["script.py"], environ, place, (*python.words, *option.split()))
     assert (status, told) == (3, "told\n" if option else "")
 
 

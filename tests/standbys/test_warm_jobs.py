@@ -226,11 +226,15 @@ def test_a_standby_that_holds_what_one_process_may_have_is_ended_and_ranks_start
     assert not job.survivors()
 
 
-def test_a_command_that_is_not_python_starts_cold_and_says_why(supervised, place):
-    words = train(place)
+@pytest.mark.parametrize("words", [("sh", "-c", "exec {} train.py"), ("./train.py",)])
+def test_a_command_that_is_not_python_starts_cold_and_says_why(supervised, place, words):
+    """A shebang is read by the kernel."""
+    python = train(place)[1]
+    (place / "train.py").write_text(f"#!{python}\n{TRAINS}")
+    (place / "train.py").chmod(0o755)
     job = supervised(
         *("--standalone", "1", "--restarts", "1", "--warm", *NO_DELAY),
-        *("--", "sh", "-c", f"exec {words[1]} train.py"),
+        *("--", *(word.format(python) for word in words)),
         environ=environ(place),
     )
     told = job.wait_for("diagnostic", source="--warm")

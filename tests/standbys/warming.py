@@ -8,9 +8,9 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ascend_supervisor
 from ascend_supervisor.processes.kernel import memory_file
@@ -22,6 +22,26 @@ SECONDS = 60
 Environ = Mapping[str, str]
 PYTHON = (sys.executable,)
 """The interpreter, and options of it."""
+
+
+class Python(NamedTuple):
+    """An interpreter in which a rank may run; a supervisor needs 3.10."""
+
+    words: tuple[str, ...]
+    version: tuple[int, int]
+
+
+def older() -> Iterator[Python]:
+    """Of 3.7 to 3.9 those of this machine; the suite runs in newer ones as a whole."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
+    for minor in (7, 8, 9):
+        name = f"python3.{minor}"
+        usual = (Path("/usr/bin", name), Path("/usr/local/bin", name))
+        found = [*pyenv.glob(f"3.{minor}.*/bin/{name}"), *filter(Path.exists, usual)]
+        yield from (Python((str(path),), (3, minor)) for path in found[:1])
+
+
+PYTHONS = (Python(PYTHON, sys.version_info[:2]), *older())
 
 
 def cold(
