@@ -92,6 +92,7 @@ def run(
     warm = ("--warm",) if way == "warm" else ()
     ours = (*SUPERVISOR, *options, *warm, "--", PYTHON)
     diary, log = Path(root, "diary"), Path(root, "out")
+    Path(root, "log").mkdir()  # where the supervisor writes
     began = time.monotonic()
     with log.open("wb") as out:
         job = subprocess.Popen(
@@ -101,13 +102,17 @@ def run(
             stdout=out,
             stderr=subprocess.STDOUT,
         )
-    wait(job, lambda: BEFORE in text(diary))
-    if warm:
-        wait(job, lambda: "standbys.ready" in text(log))
-    time.sleep(SETTLED_SECONDS)
-    Path(f"{diary}.fatal").touch()
-    wait(job, lambda: AFTER in text(diary))
-    job.wait(SECONDS)
+    try:
+        wait(job, log, lambda: BEFORE in text(diary))
+        if warm:
+            wait(job, log, lambda: "standbys.ready" in text(log))
+        time.sleep(SETTLED_SECONDS)
+        Path(f"{diary}.fatal").touch()
+        wait(job, log, lambda: AFTER in text(diary))
+        job.wait(SECONDS)
+    finally:
+        job.terminate()  # ended already, unless something went wrong
+        job.wait()
     times = {what: float(at) for what, at in (one.split("|") for one in text(diary).splitlines())}
     return Run(began, times, started_again(text(log), is_warm=bool(warm) and is_useful))
 
@@ -124,11 +129,11 @@ def started_again(log: str, *, is_warm: bool) -> float:
     return math.nan  # under torchrun
 
 
-def wait(job: subprocess.Popen[bytes], holds: Callable[[], bool]) -> None:
+def wait(job: subprocess.Popen[bytes], log: Path, holds: Callable[[], bool]) -> None:
     until = time.monotonic() + SECONDS
     while not holds():
-        assert time.monotonic() < until
-        assert job.poll() is None or holds(), job.args
+        assert time.monotonic() < until, text(log)
+        assert job.poll() is None or holds(), text(log)
         time.sleep(0.02)
 
 

@@ -22,7 +22,7 @@ IMPORT, OTHERS = "import ", "other imports"
 SWITCHES = f"""
 import _thread, atexit, builtins, os, time
 plain, main = builtins.__import__, _thread.get_ident()
-switches = [(time.monotonic(), {FIRST!r})]
+switches = [(0.0, {FIRST!r})]
 
 def switch(to):
     before = switches[-1][1]
@@ -71,7 +71,7 @@ def rows(*found: Counter[str]) -> list[str]:
         if name.startswith(IMPORT) and all(one[name] < LEAST * found[0].total() for one in found)
     }
     for one in found:
-        one[OTHERS] = sum(one.pop(name, 0.0) for name in small)
+        one[OTHERS] = sum(float(one.pop(name, 0)) for name in small)
     return list(dict.fromkeys(name for one in found for name in one))
 
 
