@@ -7,11 +7,11 @@ It runs in the user's interpreter (3.7 and later) and imports nothing of ours. T
 top of the script are made at once, as far as warm_imports.py, beside this file, makes them.
 
 Then it says so at FD, a socket, in a line of JSON, with ``refused`` (half a sentence) if it
-would not be what the script is without it. The word is one byte with two
-descriptors: the output of the rank, and a file of JSON with its environ, argv and cwd. The answer
-is a line of JSON with ``cold``: half a sentence if the word no longer fits, and it starts cold.
-Else it runs the script as soon as a byte comes: what it has said until then has been passed on.
-An end in place of the word, or of this byte, ends it.
+would not be what the script is without it. To the byte QUESTION it answers with an empty object:
+it is still there. The word is one byte with two descriptors: the output of the rank, and a file of
+JSON with its environ, argv and cwd. The answer is a line of JSON with ``cold``: half a sentence if
+the word no longer fits, and it starts cold. Else it runs the script as soon as a byte comes: what
+it has said until then has been passed on. An end in place of the word, or of this byte, ends it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ ABSOLUTE = (3, 9)
 """From this version on a script has its whole path."""
 HERE = os.path.abspath(__file__)
 DESCRIPTORS = 2
+QUESTION = b"?"
 
 
 class Program(NamedTuple):
@@ -213,7 +214,11 @@ def say(link: socket.socket, **what: str | None) -> None:
 def receive(link: socket.socket) -> dict[str, Any]:
     """The word; the output that comes with it takes the place of ours. Ends without a word."""
     numbers = array.array("i")
-    data, ancillary, _, _ = link.recvmsg(1, socket.CMSG_SPACE(DESCRIPTORS * numbers.itemsize))
+    while True:
+        data, ancillary, _, _ = link.recvmsg(1, socket.CMSG_SPACE(DESCRIPTORS * numbers.itemsize))
+        if data != QUESTION:
+            break
+        say(link)
     for _, _, content in ancillary:
         numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
     if not data or len(numbers) != DESCRIPTORS:

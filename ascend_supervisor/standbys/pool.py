@@ -20,13 +20,15 @@ from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.settings.command_words import PythonProgram
 from ascend_supervisor.standbys.fitness import has_cann, obstacle
-from ascend_supervisor.standbys.standby import RankAnswer, Standby, Warmed, WarmStart
+from ascend_supervisor.standbys.standby import SILENT, RankAnswer, Standby, Warmed, WarmStart
 from ascend_supervisor.standbys.warm_command import read_too_early, warm_program
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 
-ROOM_SECONDS, WARMING_ROOM_SECONDS = 5.0, 0.1
-"""How often the free memory is looked at: while standbys wait, and while one makes its imports."""
+LOOK_SECONDS, WARMING_ROOM_SECONDS = 5.0, 0.1
+"""How often the free memory is looked at: while standbys wait, and while one makes its imports.
+
+So often those that wait are asked whether they are there, too."""
 WARM_SECONDS = 600.0
 """How long the imports of one may take."""
 SPARE_PART, LEAST_SPARE, MOST_SPARE = 16, 64 << 20, 1 << 30
@@ -198,13 +200,16 @@ class Standbys:
         raise AssertionError
 
     async def _warm(self, tasks: TaskGroup) -> None:
-        """Fulfil the wish, then watch the memory."""
+        """Fulfil the wish, then watch the memory, and whether each is there."""
         await self._clock.sleep(self._wish.after)
         if self._wish.specs:
             await self._fulfil(self._wish, tasks)
         while self._standbys:
-            await self._clock.sleep(ROOM_SECONDS)
-            if self._room.is_short:
+            await self._clock.sleep(LOOK_SECONDS)
+            for standby in tuple(self._standbys):
+                if not standby.ask():
+                    self._refuse(standby, SILENT)
+            if self._standbys and self._room.is_short:
                 self._refuse(self._standbys[-1], SHORT)
         await anyio.sleep_forever()
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.standbys.pool import LOOK_SECONDS
 from ascend_supervisor.standbys.standby import KILLED
 from tests.cluster.test_kubeflow_pods import TWO_NPUS
 from tests.running import Running, wait_until
@@ -304,6 +305,32 @@ def test_a_standby_that_does_not_answer_is_told_and_its_rank_starts_cold(supervi
     assert sorted(e["warm"] for e in job.all("process.started", generation=1)) == [False, True]
     assert job.all("diagnostic", source="--warm")[0]["message"].endswith("it does not answer")
     assert not job.survivors()
+
+
+def test_a_standby_that_no_longer_answers_is_told_long_before_its_rank_would_wait(
+    supervised, place
+):
+    job = warm(supervised, place)
+    job.wait_for("standbys.ready")
+    for standby in standbys(job):
+        os.kill(standby, signal.SIGSTOP)
+    told = job.wait_for("diagnostic", source="--warm")
+    assert told["message"] == "rank 0 has no standby: it does not answer"
+    wait_until(lambda: not standbys(job))
+    fail(place)
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=1)] == [False] * 2
+
+
+def test_standbys_that_wait_for_long_are_still_warm(supervised, place):
+    """They were asked more often than one may leave open."""
+    job = warm(supervised, place)
+    job.wait_for("standbys.ready")
+    time.sleep(4 * LOOK_SECONDS)
+    fail(place)
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=1)] == [True] * 2
+    assert job.all("diagnostic") == []
 
 
 def test_ranks_start_warm_where_their_directory_is_named_by_a_link(supervised, place):

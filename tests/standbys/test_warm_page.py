@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.standbys.pool import CANN_LOGS, SHORT
+from ascend_supervisor.standbys.pool import CANN_LOGS, LOOK_SECONDS, SHORT
+from ascend_supervisor.standbys.standby import ANSWER_SECONDS, SILENT
 from ascend_supervisor.standbys.warm_command import ALSO_AT_EXEC, AT_EXEC, warm_program
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("warm.md", "warm.zh.md")]
@@ -26,4 +28,11 @@ def test_the_page_has_the_sentences(page):
     for command in "bash train.sh", "python -m coverage run train.py":
         spec = ProcessSpec(tuple(command.split()), Path("/"), Path("/log"), rank=0)
         assert f": {warm_program(spec)}`" in text
-    assert f"...: {SHORT}`" in text
+    for why in SHORT, SILENT:
+        assert f"...: {why}`" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_page_says_how_long_a_standby_may_leave_questions_open(page):
+    numbers = re.findall(r"\d+", page.read_text().partition("it does not answer`")[2])
+    assert numbers[:2] == [f"{LOOK_SECONDS:g}", f"{ANSWER_SECONDS:g}"]
