@@ -7,13 +7,14 @@ in. For that, each import passes through a sitecustomize of the job's own.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 from bench_diary import AFTER, DEATH
 from bench_steps import JOBS, run
 
+Seconds = dict[str, float]
 WAYS = "cold", "warm"
 LEAST = 0.02
 """Packages whose imports take a smaller part of the cold way stand together in one row."""
@@ -55,27 +56,32 @@ def print_where(runs: int) -> None:
     for job, script in JOBS.items():
         found = []
         for way in WAYS:
-            seen = sorted((measured(way, script) for _ in range(runs)), key=Counter.total)
+            seen = sorted((measured(way, script) for _ in range(runs)), key=together)
             found.append(seen[runs // 2])
         print(f"{job + ', seconds':34}" + "".join(f"{way:>8}" for way in WAYS))
         for name in rows(*found):
-            print(f"{name:34}" + "".join(f"{one[name]:8.2f}" for one in found))
-        print(f"{'together':34}" + "".join(f"{one.total():8.2f}" for one in found), flush=True)
+            print(f"{name:34}" + "".join(f"{one.get(name, 0.0):8.2f}" for one in found))
+        print(f"{'together':34}" + "".join(f"{together(one):8.2f}" for one in found), flush=True)
 
 
-def rows(*found: Counter[str]) -> list[str]:
+def together(seconds: Seconds) -> float:
+    return sum(seconds.values())
+
+
+def rows(*found: Seconds) -> list[str]:
     """In the order of the time; imports that take little are added to OTHERS."""
+    least = LEAST * together(found[0])
     small = {
         name
-        for name in set().union(*found)
-        if name.startswith(IMPORT) and all(one[name] < LEAST * found[0].total() for one in found)
+        for name in set[str]().union(*found)
+        if name.startswith(IMPORT) and all(one.get(name, 0.0) < least for one in found)
     }
     for one in found:
-        one[OTHERS] = sum(float(one.pop(name, 0)) for name in small)
+        one[OTHERS] = math.fsum(one.pop(name, 0.0) for name in small)
     return list(dict.fromkeys(name for one in found for name in one))
 
 
-def measured(way: str, script: str) -> Counter[str]:
+def measured(way: str, script: str) -> Seconds:
     """Seconds of each, from the death to the first step."""
     with tempfile.TemporaryDirectory() as root:
         Path(root, "sitecustomize.py").write_text(SWITCHES)
@@ -83,8 +89,10 @@ def measured(way: str, script: str) -> Counter[str]:
         done = run(way, script, root, {"PYTHONPATH": root, "SWITCHES": str(written)})
         switches = json.loads(written.read_text())
     death, step = done.times[DEATH], done.times[AFTER]
-    seconds: Counter[str] = Counter({SUPERVISOR: done.started - death})
+    seconds = {SUPERVISOR: done.started - death}
     ends = [moment for moment, _ in switches[1:]]
     for (moment, name), end in zip(switches, [*ends, step], strict=True):
-        seconds[name] += max(0.0, min(end, step) - max(moment, done.started))
-    return +seconds
+        spent = min(end, step) - max(moment, done.started)
+        if spent > 0:
+            seconds[name] = seconds.get(name, 0.0) + spent
+    return seconds
