@@ -100,14 +100,19 @@ class Standbys:
         self._clock = clock
         self._report = report
         self._standbys: list[Standby] = []
-        self._wish = Wish()
+        self._wish = self._later = Wish()
+        self._is_starting = False
         self._change = anyio.Event()
         self._told: set[str] = set()
 
     def want(self, wish: Wish) -> None:
-        """From now on this, and nothing else, is to be ready."""
-        if wish == self._wish:
-            return
+        """From now on this, and nothing else, is to be ready; or once all ranks have started."""
+        if self._is_starting:
+            self._later = wish
+        elif wish != self._wish:
+            self._replace(wish)
+
+    def _replace(self, wish: Wish) -> None:
         for standby in tuple(self._standbys):
             if not (standby.is_ready and any(self._is_for(standby, spec) for spec in wish.specs)):
                 self._drop(standby)
@@ -115,8 +120,15 @@ class Standbys:
         self._wish_now(wish)
 
     def halt(self) -> None:
-        """A generation is about to start: start no more of them."""
+        """A generation is about to start: start no more of them until ``go_on``."""
+        self._is_starting, self._later = True, Wish()
         self._wish_now(Wish())
+
+    def go_on(self) -> None:
+        """All ranks have started: those that are left are of no use."""
+        self._drop_all()
+        self._is_starting = False
+        self.want(self._later)
 
     def _wish_now(self, wish: Wish) -> None:
         self._wish = wish
@@ -124,7 +136,7 @@ class Standbys:
         self._change = anyio.Event()
 
     def dismiss(self) -> None:
-        """No restart follows, or all ranks have started: those that are left are of no use."""
+        """No restart follows."""
         self._drop_all()
         self.halt()
 

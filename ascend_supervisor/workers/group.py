@@ -78,7 +78,7 @@ class WorkerGroup:
             await self._start(spec, output, tasks)
             await anyio.lowlevel.checkpoint()
         if self._runtime.standbys is not None:
-            self._runtime.standbys.dismiss()
+            self._runtime.standbys.go_on()
         tasks.start_soon(self._watch_memory)
         tasks.start_soon(self._nested.look_early)
         with self._runtime.children.spare_descriptor():

@@ -24,6 +24,8 @@ from tests.cluster.test_kubeflow_pods import TWO_NPUS
 from tests.running import Running, wait_until
 
 TABLE_SECONDS = float(os.environ.get("TABLE_SECONDS", "4"))
+BUSY_SECONDS = 90.0
+"""Standbys give way, also to the other tests of a busy machine."""
 NO_DELAY = ("--restart-delay", "0", "--release-delay", "0", "--min-uptime", "0")
 AS_PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 TRAINS = """
@@ -69,6 +71,7 @@ def warm(
         *train(place),
         environ=environ(place),
         before=before,
+        deadline=BUSY_SECONDS,
     )
 
 
@@ -320,6 +323,22 @@ def test_a_standby_that_no_longer_answers_is_told_long_before_its_rank_would_wai
     fail(place)
     assert job.end() == 0
     assert [e["warm"] for e in job.all("process.started", generation=1)] == [False] * 2
+
+
+def test_standbys_are_made_although_a_rank_has_stepped_before_all_have_started(supervised, place):
+    job = warm(supervised, place, "--restarts", "2", "--rank-env", "FAILING=01")
+    ready = job.each("standbys.ready")
+    next(ready)
+    (second,) = (one for one in standbys(job) if variables(one)["LOCAL_RANK"] == "1")
+    os.kill(second, signal.SIGSTOP)  # its rank starts late
+    fail(place)
+    job.wait_for("process.started", generation=1, rank=1)
+    (stepped,) = job.all("training.started", generation=1)
+    assert stepped["seq"] < job.all("process.started", generation=1, rank=1)[0]["seq"]
+    next(ready)
+    (place / "fail1").touch()
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=2)] == [True] * 2
 
 
 def test_standbys_that_wait_for_long_are_still_warm(supervised, place):
