@@ -11,7 +11,7 @@ from tests.test_manifests import complaints, container
 
 
 def test_the_image_has_what_it_starts():
-    """Its wheel is the one that make wheel makes, its programs are where pip puts them, and on PATH."""
+    """Its wheel is the one that make wheel makes, its programs stand on PATH."""
     told = instructions(block(MINDSPORE))
     words = ["FROM", "USER", "COPY", "RUN", "USER", "WORKDIR", "ENTRYPOINT", "CMD"]
     assert [word for word, _ in told] == words
