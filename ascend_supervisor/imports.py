@@ -139,6 +139,7 @@ def _event(sentence: str, code: int) -> str:
             "trained": None,
             "diagnosis": None,
             "explained": None,
+            "doubt": None,
         }
     )
 

@@ -213,17 +213,31 @@ class Interrupted(Struct, frozen=True):
 Outcome = Completed | NotStarted | Crashed | Fault | Interrupted
 
 
+class LastSeen(Struct, frozen=True):
+    """The last step that was seen, as the ranks told it: ``step`` of ``steps``, in ``epoch``."""
+
+    step: int
+    steps: int
+    epoch: int | None = None
+
+    def __str__(self) -> str:
+        epoch = "" if self.epoch is None else f" in epoch {self.epoch}"
+        return f"{self.step:,} of {self.steps:,}{epoch}"
+
+
 class Reached(Struct, frozen=True):
     """How far the training of a generation came: its last ``step``, None if none was seen.
 
     ``best`` is the best step of the generations before it, ``lost`` how many steps are in no
-    checkpoint; None is unknown. ``is_stuck``: it came no further than those before it.
+    checkpoint; None is unknown. ``is_stuck``: it came no further than those before it. ``short`` is
+    that last step, if more were to come, as far as the ranks of this server have told.
     """
 
     step: int | None = None
     best: int | None = None
     lost: int | None = None
     is_stuck: bool = False
+    short: LastSeen | None = None
 
 
 class Ended(Struct, frozen=True):
@@ -232,6 +246,7 @@ class Ended(Struct, frozen=True):
     ``uptime`` is in seconds, from its start to its first reason to end. ``faults`` came while it
     was being ended; ``left`` describes the processes that even SIGKILL did not end. ``success``:
     whatever the outcome is, all ranks here had ended with 0 before they were told to stop.
+    ``unheeded`` says which of their outputs holds a failure, although all have ended with 0.
     ``drain`` is in seconds, too: from that reason until the ranks were told to stop; ``grace`` from
     then until nothing was left.
     """
@@ -242,6 +257,7 @@ class Ended(Struct, frozen=True):
     left: tuple[str, ...] = ()
     success: Completed | None = None
     reached: Reached = Reached()
+    unheeded: str = ""
     drain: Seconds = 0.0
     grace: Seconds = 0.0
 

@@ -47,6 +47,7 @@ from ascend_supervisor.workers.root_cause import (
     cause_first,
     cause_in_short,
     diagnosis,
+    doubt,
     failure_text,
     headline,
     root_cause,
@@ -108,6 +109,9 @@ def exit_by(stop: Stop, generations: int, ended: Ended | None, start: Start | No
     cause = stop.cause or (None if ended is None else root_cause(ended))
     text = _in_full(cause, stop.server)
     reason = cause_first(cause, stop.reason)
+    doubted = "" if stop.exit_code or ended is None else doubt(ended)
+    if doubted:
+        reason = f"{reason}, but {doubted}"
     event = SupervisorExited(
         stop.exit_code,
         reason,
@@ -115,6 +119,7 @@ def exit_by(stop: Stop, generations: int, ended: Ended | None, start: Start | No
         text,
         peers_server=stop.server,
         diagnosis=diagnosis(cause, ended) if stop.exit_code else None,
+        doubt=doubted or None,
     )
     is_told = isinstance(cause, Failure) or not stop.exit_code
     return End(event, None if is_told else text, stop.is_retryable, start)

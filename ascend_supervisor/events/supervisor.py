@@ -122,7 +122,8 @@ class SupervisorExited(Event, frozen=True):
     ``peers_server`` is the index of the server that the root cause is on, with --peers.
     ``account`` has the seconds of this run by category; it is null, as ``percent_training`` and
     ``trained``, its sentence, are, where no step was told. ``diagnosis`` is the cause, where the
-    table of causes knows it, and ``explained`` the same in the language of --language.
+    table of causes knows it, and ``explained`` the same in the language of --language. ``doubt`` is
+    what was seen that speaks against a success.
     """
 
     name: ClassVar[str] = "supervisor.exited"
@@ -137,10 +138,13 @@ class SupervisorExited(Event, frozen=True):
     trained: str | None = None
     diagnosis: Diagnosis | None = None
     explained: str | None = None
+    doubt: str | None = None
 
     @property
     def severity(self) -> Level:
-        return "error" if self.exit_code else self.level
+        if self.exit_code:
+            return "error"
+        return "warning" if self.doubt else self.level
 
     @property
     def sentence(self) -> str:

@@ -22,6 +22,8 @@ from ascend_supervisor.outcome import SIGNAL_BASE, ExitStatus, Failure, signal_n
 
 _ERROR = re.compile(r"(?:[\w./-]{1,100}: ){0,2}(?:fatal )?error: \S", re.IGNORECASE)
 """argparse, click, and most other programs."""
+_LAST_ERROR = re.compile(_ERROR.pattern[:-2] + r"[^\W\d]", re.IGNORECASE)
+"""Not a figure, such as the error of a validation."""
 _DRAWN = re.compile(r"╭─+ Error ─")
 _BORDER = "│ "
 _SHELLS_WORD = re.compile(
@@ -69,18 +71,20 @@ def last_line(failure: Failure, words: LastWords) -> str | None:
 
 
 def unheeded(output: Sequence[str]) -> str | None:
-    """The death of a process in the output of another that ended with 0, in a noun phrase.
+    """The death of a process in the output of another that ended with 0: what that holds.
 
-    An exception that was raised in a script itself counts, and what a shell says of a signal.
+    An exception that was raised in a script itself counts, what a shell says of a signal, and an
+    error as the last line.
     """
     for speaker in by_speaker(lines_of(output)):
         for line in speaker:
             if _SHELLS_WORD.match(line.text):
-                return f"the words of a shell, {line.text.strip()!r}"
+                return f"holds the words of a shell, {line.text.strip()!r}"
         for raised in raised_by(speaker)[0]:
             if raised.is_uncaught and not raised.is_aside:
-                return f"an uncaught exception, {raised.headline}"
-    return None
+                return f"holds an uncaught exception, {raised.headline}"
+    last = next(filter(_WORD.search, reversed(output)), "").strip()
+    return f"ends with {last!r}" if _LAST_ERROR.match(last) else None
 
 
 def _error(lines: Sequence[str]) -> str | None:

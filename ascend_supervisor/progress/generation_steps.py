@@ -7,6 +7,7 @@ from collections import deque
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ascend_supervisor.outcome import LastSeen
 from ascend_supervisor.progress.account import Position
 from ascend_supervisor.progress.belief import SURE
 from ascend_supervisor.progress.pace import Slow
@@ -21,6 +22,9 @@ NEW_COUNT = 3
 """So many looks in a row at steps below the last one show a new count, not a bar drawn again."""
 LATE_STEPS = 100
 """So many may still be told of workers that are being ended: in a fast job, those of a second."""
+FEW_GAPS, FEW_PERCENT = 2, 2
+"""So little may be missing at the end of a training: not each step is told, the last batch may be
+dropped."""
 AT_END = 0.8
 """An epoch was seen up to this part of it: not each drawing of a bar is looked at."""
 
@@ -58,6 +62,7 @@ class GenerationSteps(Struct):
     ``has_resumed``: no step came since ranks told that they resumed. ``late``: so many steps may
     still come of workers that their launcher ends, before others begin.
     ``has_unnamed``, ``had_unnamed``: epochs without a name began in this generation, in one before.
+    ``widest`` is the widest gap between two steps that were told one after another.
     ``is_heard``: another server has told them. ``has_ended``: no process of it is left here.
     """
 
@@ -82,6 +87,7 @@ class GenerationSteps(Struct):
     checkpoint_at: float | None = None
     below: set[float] = field(default_factory=set)
     lowest: int | None = None
+    widest: int = 0
     is_heard: bool = False
     has_ended: bool = False
     told_at: float = 0.0
@@ -94,6 +100,24 @@ class GenerationSteps(Struct):
         epochs = EpochsOf(self.epochs.format, self.epochs.has_names)
         had_unnamed = not self.is_comparable
         return GenerationSteps(number, began, best, epochs=epochs, had_unnamed=had_unnamed)
+
+    @property
+    def short(self) -> LastSeen | None:
+        """The last step, if it is well before the last one that was to come; None if unknown.
+
+        In one epoch of several, that is the last one of the epoch. What another server has told may
+        be old.
+        """
+        last = self.last
+        if last is None or self.is_heard:
+            return None
+        step, steps = last.step or 0, last.steps or self.steps or 0
+        gap = self.widest or step - (self.resumed or 0)
+        missing = steps - step
+        if missing <= FEW_GAPS * gap or 100 * missing <= FEW_PERCENT * steps:
+            return None
+        is_apart = last.is_within_epoch or self.epochs.has_names
+        return LastSeen(step, steps, last.epoch if is_apart else None)
 
     @property
     def is_comparable(self) -> bool:
@@ -128,6 +152,7 @@ class GenerationSteps(Struct):
         """What was told so far was something else."""
         self.format, self.last, self.steps = "", None, None
         self.reached = self.furthest = None
+        self.widest = 0
         self.below, self.lowest = set(), None
         self.epochs, self.has_unnamed = EpochsOf(), False
 
@@ -146,6 +171,8 @@ class GenerationSteps(Struct):
                 return None
             if at < before and not self._falls(reading, last, rank):
                 return None
+        if last is not None and last.format == reading.format:
+            self.widest = max(self.widest, (reading.step or 0) - (last.step or 0))
         self.last = reading
         self.below, self.lowest, self.has_resumed = set(), None, False
         self.late = max(self.late - 1, 0)

@@ -116,6 +116,7 @@ class TrainingRecord:
             best=None if best is None else best.step,
             lost=self._lost(generation),
             is_stuck=best is not None and not is_further,
+            short=generation.short,
         )
 
     def _lost(self, generation: GenerationSteps) -> int | None:

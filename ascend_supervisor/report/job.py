@@ -24,6 +24,7 @@ from ascend_supervisor.untrusted_text import printable
 Advice = Literal[
     "nothing",
     "look_back",
+    "look_early",
     "look_open",
     "who_stopped",
     "correct",
@@ -64,6 +65,7 @@ class LastWord(Struct, frozen=True):
     cause: tuple[str, ...]
     account: Mapping[str, float]
     trained: str
+    doubt: str
 
 
 class FirstWord(Struct, frozen=True):
@@ -119,8 +121,10 @@ class ReportedJob(Struct, frozen=True):
             return None
         last = self.last_failure
         hosts = () if last is None else (last.first.host,)
-        failed = sorted(self.exits, key=lambda one: (one.host not in hosts, one.code == 0, one.at))
-        return failed[0]
+        return min(
+            self.exits,
+            key=lambda one: (one.host not in hosts, one.code == 0, not one.doubt, one.at),
+        )
 
     @property
     def advice(self) -> Advice:
@@ -131,6 +135,8 @@ class ReportedJob(Struct, frozen=True):
         if end.reason.startswith(STOPPED):
             return "who_stopped"
         last = self.last_failure
+        if end.doubt:
+            return "look_early"
         if not end.code and self.failures:
             return "look_back"
         if last is None:
@@ -267,4 +273,5 @@ def _exit(event: ToldEvent, host: str, at: int) -> LastWord:
         lines(event, "root_cause"),
         numbers(event, "account"),
         text(event, "trained"),
+        text(event, "doubt"),
     )

@@ -101,6 +101,8 @@ def _headline(job: ReportedJob, words: Words) -> str:
         case "nothing" | "look_back":
             key = "done_again" if job.restarts else "done"
             return words[key].format(time=time, restarts=job.restarts)
+        case "look_early":
+            return words["done_doubtful"].format(time=time, restarts=job.restarts)
         case "who_stopped":
             return words["stopped"].format(time=time, code=0 if end is None else end.code)
         case _:
@@ -131,6 +133,8 @@ def _lead(job: ReportedJob, language: Language) -> Iterator[tuple[str, str]]:
             yield words["told"], why(last.first)
     elif end is not None and end.code:
         yield words["why"], end.cause[0] if end.cause else end.reason
+    if end is not None and end.doubt:
+        yield words["seen"], end.doubt
     before = [failure.first for failure in job.failures if failure is not last]
     for key, one in (("first", before[:1]), ("last", before[1:][-1:])):
         for found in one:

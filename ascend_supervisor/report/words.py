@@ -17,8 +17,10 @@ _ENGLISH: Words = {
     "colon": ": ",
     "comma": ", ",
     "title": "Job {name}",
-    "done": "The job ended well after {time}: every rank ended with 0",
+    "done": "The job ended well after {time}, with exit code 0",
     "done_again": "The job ended well after {time}; restarts: {restarts}",
+    "done_doubtful": "The job ended with exit code 0 after {time}, but perhaps not well; restarts: "
+    "{restarts}",
     "failed": "The job failed with exit code {code} after {time}",
     "stopped": "The job was stopped after {time}, with exit code {code}",
     "open": "The job has run for {time}; these events do not tell its end",
@@ -27,6 +29,7 @@ _ENGLISH: Words = {
     "host_failed": "generation {generation} ended",
     "stop": ".",
     "why": "Why",
+    "seen": "What was seen",
     "told": "As it was told",
     "first": "First restart",
     "last": "Last restart",
@@ -34,6 +37,9 @@ _ENGLISH: Words = {
     "advice.nothing": "Nothing.",
     "advice.look_back": "Nothing for this job. Before the next one, look at what ended its "
     "generations, below.",
+    "advice.look_early": "If the training was to end there, as with early stopping: nothing. Else "
+    "read the last lines of the ranks' logs. If a script pipes the training into another program, "
+    "write set -o pipefail in it, so that a failure counts as one.",
     "advice.look_open": "See whether it still runs: ascend-supervisorctl status. If its pod is "
     "gone, its supervisor was killed before it could say more; the pod's description says why.",
     "advice.who_stopped": "Look who sent the signal: the scheduler, the platform, an operator. "
@@ -108,8 +114,9 @@ _CHINESE: Words = {
     "colon": "：",
     "comma": "，",
     "title": "作业 {name}",
-    "done": "作业在 {time} 后正常结束：所有 rank 均以 0 退出",
+    "done": "作业在 {time} 后正常结束，退出码 0",
     "done_again": "作业在 {time} 后正常结束，期间重启 {restarts} 次",
+    "done_doubtful": "作业在 {time} 后以退出码 0 结束，但可能并未真正完成；重启 {restarts} 次",
     "failed": "作业在 {time} 后失败，退出码 {code}",
     "stopped": "作业在 {time} 后被停止，退出码 {code}",
     "open": "作业已运行 {time}；事件中没有作业结束的记录",
@@ -118,12 +125,16 @@ _CHINESE: Words = {
     "host_failed": "第 {generation} 代结束",
     "stop": "。",
     "why": "原因",
+    "seen": "观察到的情况",
     "told": "原始说明",
     "first": "第一次重启",
     "last": "最后一次重启",
     "to_do": "处理方法",
     "advice.nothing": "无需处理。",
     "advice.look_back": "本次作业无需处理。下次运行之前，请查看下面各代结束的原因。",
+    "advice.look_early": "如果训练本应在此结束（如提前停止），无需处理。否则请查看各 rank "
+    "日志的最后几行。如果脚本用管道把训练的输出交给其他程序，请在脚本中加上 set -o pipefail，"
+    "使失败不被掩盖。",
     "advice.look_open": "用 ascend-supervisorctl status 查看它是否仍在运行。如果 Pod 已不在，说明 "
     "supervisor 在写完事件之前已被强制终止，请查看 Pod 的描述。",
     "advice.who_stopped": "查看信号由谁发出：调度器、平台还是操作者。再次启动会从最近一次 "

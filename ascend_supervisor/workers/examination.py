@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from heapq import nlargest
@@ -35,7 +35,7 @@ from ascend_supervisor.output.last_lines import TAIL_BYTES
 from ascend_supervisor.processes.tcp_ports import port_holder
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call
-from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.untrusted_text import clipped, printable
 from ascend_supervisor.workers.preparation import exhibit_files
 from ascend_supervisor.workers.verdict import Death
 
@@ -265,16 +265,14 @@ def by_launchers_word(failure: Failure) -> Failure:
     return failure if culprit is None else _led(failure, culprit)
 
 
-def unheeded_death(spec: ProcessSpec, lines: Sequence[str]) -> str | None:
-    """Tells what is wrong in the output of a process that ended with 0; None if nothing is."""
-    found = _unheeded(spec, lines)
-    if found is None:
-        return None
-    return (
-        f"{spec.name} ended with 0, and its output holds {printable(found)}; a pipeline of a shell "
-        "ends as its last command does: write set -o pipefail, or leave tee out, because "
-        f"{spec.log} has the same lines"
-    )
+def unheeded_deaths(ended: Iterable[tuple[ProcessSpec, Sequence[str]]]) -> str:
+    """What is wrong in the outputs of processes that ended with 0; empty if nothing is."""
+    found = [(spec.name, told) for spec, lines in ended if (told := _unheeded(spec, lines))]
+    if not found:
+        return ""
+    name, told = found[0]
+    more = f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""
+    return f"the output of {name} {clipped(printable(told), MOST_TOLD)}{more}"
 
 
 def _unheeded(spec: ProcessSpec, lines: Sequence[str]) -> str | None:
@@ -283,11 +281,15 @@ def _unheeded(spec: ProcessSpec, lines: Sequence[str]) -> str | None:
     if spec.leads_ranks and spec.testimony is not None:
         culprit = spec.testimony.culprit(lines, [], {})
         if culprit is not None and culprit.rank is not None:
-            return f"the end of a rank: {Worker(culprit.rank, culprit.status)}"
+            return f"holds the end of a rank: {Worker(culprit.rank, culprit.status)}"
     return unheeded(lines)
 
 
-_OF_DEATH = re.compile(r"Traceback|: line \d|SyntaxError|exitcode|exits with|exited on", re.ASCII)
+_OF_DEATH = re.compile(
+    r"Traceback|: line \d|SyntaxError|exitcode|exits with|exited on|(?i:error): ", re.ASCII
+)
+MOST_TOLD = 300
+"""Characters of what the output of a process that ended with 0 holds."""
 
 
 def _exhibits(testimony: Testimony) -> Iterator[Exhibit]:

@@ -160,7 +160,7 @@ class _Generation:
             self._group.finish()  # only now: a pump just woken would read from a closed pipe
         self._faults.check()
         if isinstance(ended.outcome, Completed):
-            self._group.tell_unheeded()
+            ended = replace(ended, unheeded=self._group.unheeded)
         failure = await self._group.failure()
         seconds = explainable_seconds(ended.outcome, failure, self._clock.now())
         stop = await self._interrupts.stop_within(seconds)

@@ -10,9 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ascend_supervisor.cpus.cpu_list import cpu_list
-from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
-from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.generations import ProcessExited, RanksEnded
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
@@ -99,7 +97,7 @@ class WorkerGroup:
         if spec.workers:
             self._launched.append(launched)
             tasks.start_soon(launched.take_the_census)
-        runtime.report(_started(process, self.generation))
+        runtime.report(process.started_event(self.generation))
 
     async def verdict(self) -> Completed | Crashed | Fault:
         """Wait until a process has failed, or all significant ones have ended with 0."""
@@ -272,13 +270,12 @@ class WorkerGroup:
             process.output.finish()
         self.tell_failure()
 
-    def tell_unheeded(self) -> None:
-        """After a success: report a death that the status of a process, 0, does not show."""
-        from ascend_supervisor.workers.examination import unheeded_death  # noqa: PLC0415  (see late_imports)
+    @property
+    def unheeded(self) -> str:
+        """After a success: the deaths that the statuses, all 0, do not show."""
+        from ascend_supervisor.workers.examination import unheeded_deaths  # noqa: PLC0415  (see late_imports)
 
-        for process in self._ranks:
-            if told := unheeded_death(process.spec, process.output.last_lines):
-                self._runtime.report(Diagnostic("exit status", told, None))
+        return unheeded_deaths((one.spec, one.output.last_lines) for one in self._ranks)
 
     async def failure(self) -> Failure | None:
         """The first failure, after all processes have ended; a worker's if its launcher says so."""
@@ -350,9 +347,3 @@ class WorkerGroup:
         awaited = self._verdict.awaited
         if awaited is not None and process.spec.significant:
             self._runtime.report(RanksEnded(self.generation, awaited))
-
-
-def _started(process: Process, generation: int) -> ProcessStarted:
-    spec, cpus = process.spec, None if process.cpus is None else cpu_list(process.cpus)
-    place = spec.rank, spec.local_rank, generation, process.pid, str(spec.log), spec.program
-    return ProcessStarted(*place, process.is_warm, cpus)

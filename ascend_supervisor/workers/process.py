@@ -8,12 +8,14 @@ import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
+from ascend_supervisor.cpus.cpu_list import cpu_list
 from ascend_supervisor.errors import (
     CannotExecute,
     CannotWrite,
     CommandNotFound,
     Unavailable,
 )
+from ascend_supervisor.events.generations import ProcessStarted
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, rank_in
 from ascend_supervisor.outcome import ExitStatus
@@ -56,6 +58,11 @@ class Process:
         self._groups = ProcessGroups()
         """The rest of its own group, the groups of a signalled launcher's workers, and those of its
         kin."""
+
+    def started_event(self, generation: int) -> ProcessStarted:
+        spec, cpus = self.spec, None if self.cpus is None else cpu_list(self.cpus)
+        place = spec.rank, spec.local_rank, generation, self.pid, str(spec.log), spec.program
+        return ProcessStarted(*place, self.is_warm, cpus)
 
     @property
     def pid(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
 from ascend_supervisor.events.words import QUOTED
 from ascend_supervisor.outcome import (
+    Completed,
     Crashed,
     Ended,
     Failure,
@@ -18,6 +19,7 @@ from ascend_supervisor.untrusted_text import clipped, printable, within
 
 MOST_BYTES = 3800
 """A termination log holds 4096."""
+HIDDEN = "a pipe in a script hides a failure unless the script says set -o pipefail"
 LAST_LINES = 20
 LINE_CHARACTERS = 300
 HEADLINE_CHARACTERS = 600
@@ -61,6 +63,17 @@ def cause_first(cause: Failure | str | None, reason: str) -> str:
         return f"{headline(_head(cause))}; {reason}"
     first = (cause or "").partition("\n")[0]
     return reason if not first or first in reason else f"{headline(first)}; {reason}"
+
+
+def doubt(ended: Ended) -> str:
+    """What was seen that speaks against the success of all processes here; empty if nothing was."""
+    if not isinstance(ended.outcome, Completed):
+        return ""
+    short = ended.reached.short
+    seen = "" if short is None else f"the last step seen is {short}"
+    told = " and ".join(filter(None, (seen, ended.unheeded)))
+    has_script = ended.unheeded or ended.outcome != Completed()
+    return f"{told}; {HIDDEN}" if told and has_script else told
 
 
 def diagnosis(cause: Failure | str | None, ended: Ended | None) -> Diagnosis | None:

@@ -219,10 +219,13 @@ def test_the_rank_in_a_process_group_is_none_of_the_job():
 
 def test_a_death_in_the_output_of_a_success_is_found():
     assert unheeded((*TRACEBACK, "eval: 0.9")) == (
-        "an uncaught exception, ValueError: nan at device 1"
+        "holds an uncaught exception, ValueError: nan at device 1"
     )
     shell = "train.sh: line 3: 1234 Segmentation fault      (core dumped) python train.py"
-    assert unheeded(("step 1", shell)) == f"the words of a shell, {shell!r}"
+    assert unheeded(("step 1", shell)) == f"holds the words of a shell, {shell!r}"
+    said = "train.py: error: no data set"
+    assert unheeded((said, "", "\n")) == f"ends with {said!r}"
+    assert unheeded((said, "eval: 0.9")) is unheeded(("error: 0.03",)) is None
 
 
 @pytest.mark.parametrize("name", ASIDES)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evidence.programs import ASIDES, AT_THE_END, RAISES_LOSS, TRACEBACK_FAR_BACK, ending_with
+from tests.evidence.programs import ASIDES, RAISES_LOSS, TRACEBACK_FAR_BACK, ending_with
 from tests.rank_tables import WITHOUT_ADDRESSES as TABLE
 from tests.rank_tables import data
 from tests.running import Running, python
@@ -212,22 +212,23 @@ FAILS = f"{sys.executable} -c 'raise ValueError(17)' 2>&1 | cat; echo evaluated"
 def test_a_failed_step_of_a_pipeline_that_ends_with_0_is_told(supervised, options):
     job = supervised(*options, "--", "bash", "-c", FAILS)
     assert job.end() == 0
-    (told,) = job.all("diagnostic")
-    assert "ended with 0, and its output holds an uncaught exception, ValueError: 17" in told["msg"]
-    assert "set -o pipefail" in told["msg"]
+    end = job.events[-1]
+    assert " holds an uncaught exception, ValueError: 17; a pipe in a script " in end["doubt"]
+    assert "set -o pipefail" in end["msg"]
+    assert end["level"] == "warning"
 
 
 def test_a_rank_that_a_signal_has_ended_behind_a_shell_is_told(supervised):
     kills = f"{sys.executable} -c 'import os; os.kill(os.getpid(), 9)'; true"
     job = supervised("--method", "once", "--", "bash", "-c", kills)
     assert job.end() == 0
-    (told,) = job.all("diagnostic")
-    assert " Killed " in told["msg"]
+    assert " Killed " in reason(job)
 
 
-@pytest.mark.parametrize("name", sorted({**ASIDES, **AT_THE_END}))
-def test_an_aside_in_a_job_that_ends_well_is_not_told(supervised, tmp_path, name):
-    source = ending_with({**ASIDES, **AT_THE_END}[name], "pass")
-    job = supervised("--standalone", "1", *script(tmp_path, source))
+SAYS_WHY = f"""{sys.executable} -c 'raise SystemExit("train.py: error: no data")' 2>&1 | cat"""
+
+
+def test_an_error_as_the_last_line_of_a_pipeline_that_ends_with_0_is_told(supervised):
+    job = supervised("--method", "once", "--", "bash", "-c", SAYS_WHY)
     assert job.end() == 0
-    assert not job.all("diagnostic")
+    assert "the output of the command ends with 'train.py: error: no data'" in reason(job)

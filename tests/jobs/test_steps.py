@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 
 import pytest
 
+from tests.ctl.calling import ctl
 from tests.running import Running, python, seconds_between
 
 RANK = """
@@ -239,3 +241,49 @@ for step in range(1, 1000):
     end = job.events[-1]
     assert end["account"]["stopping"] == pytest.approx(seconds_between(first, end), abs=1.0)
     assert sums(end["account"]) == pytest.approx(duration(job), abs=1.0)
+
+
+TOLD = "for step in range(1, 16): print(f'step {step}/40 loss 1.0', flush=True)"
+KILLED = f"{TOLD}\nimport os; os.kill(os.getpid(), 9)"
+OF_40 = "the last step seen is 15 of 40"
+
+
+def shown(job: Running) -> tuple[str, str]:
+    """What status and report tell of it."""
+    (path,) = job.log_dir.glob("*-supervisor-*.json")
+    status = ctl("status", "--state-file", str(path)).stdout
+    return status, ctl("report", "--text", "--state-file", str(path)).stdout
+
+
+def test_a_killed_training_that_a_pipe_hides_is_told_by_the_end_the_status_and_the_report(
+    supervised, tmp_path
+):
+    (tmp_path / "train.py").write_text(KILLED)
+    job = supervised("--method", "once", "--", "sh", "-c", f"{sys.executable} train.py | cat")
+    assert job.end() == 0
+    end, (generation,) = job.events[-1], job.all("generation.ended")
+    assert generation["outcome"] == "completed"
+    assert end["reason"].startswith(f"the command ended with 0, but {OF_40}; a pipe in a script ")
+    assert (end["level"], end["doubt"] in end["msg"]) == ("warning", True)
+    status, report = shown(job)
+    assert f"the command ended with 0, but {OF_40}; " in status
+    assert "The job ended with exit code 0 after " in report
+    assert f"What was seen: {OF_40}; " in report.replace("\n  ", " ")
+    assert "What to do: If the training was to end there, as with early stopping" in report
+
+
+def test_ranks_that_end_with_0_in_the_middle_are_told_and_no_script_is_blamed(supervised):
+    job = supervised("--standalone", "2", *python(TOLD))
+    assert job.end() == 0
+    assert job.events[-1]["reason"] == f"every rank ended with 0, but {OF_40}"
+
+
+@pytest.mark.parametrize("source", [TOLD.replace("/40", "/15"), TOLD.replace("/40", ":")], ids=str)
+def test_ranks_that_end_with_0_at_their_last_step_or_at_any_of_an_unknown_number_are_not_doubted(
+    supervised, source
+):
+    job = supervised("--standalone", "1", *python(source))
+    assert job.end() == 0
+    end = job.events[-1]
+    assert (end["reason"], end["doubt"], end["level"]) == ("every rank ended with 0", None, "info")
+    assert "What to do: Nothing." in shown(job)[1]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.training import TrainingProgress, TrainingStarted
@@ -207,7 +208,7 @@ def test_surer_lines_take_the_place_of_a_bar_that_was_read_before_in_the_same_ou
     assert job.end().best is None
     job.begin()
     job.write(lines(MEGATRON, range(1, 21)))
-    assert job.end() == Reached(step=20, best=10)
+    assert replace(job.end(), short=None) == Reached(step=20, best=10)
 
 
 def test_surer_lines_of_another_rank_take_the_place_of_a_bar():

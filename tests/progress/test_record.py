@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.training import (
@@ -16,7 +17,7 @@ from ascend_supervisor.events.training import (
     TrainingSlow,
     TrainingStarted,
 )
-from ascend_supervisor.outcome import Reached
+from ascend_supervisor.outcome import LastSeen, Reached
 from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS
 from ascend_supervisor.progress.progress import ProgressStatus, SharedSteps
@@ -127,7 +128,7 @@ def test_a_generation_is_stuck_that_does_not_pass_the_best_step_before_it():
         told(job, steps, 100.0 * generation + 5.0)
         job.take([Reading(100.0 * generation + 50.0, KNOWN, checkpoint=10)], 0)
         job.stop(100.0 * generation + 60.0, hung=False)
-        reached.append(job.end(100.0 * generation + 61.0))
+        reached.append(replace(job.end(100.0 * generation + 61.0), short=None))
     assert reached == [
         Reached(step=20, best=None, lost=10),
         Reached(step=20, best=20, lost=10, is_stuck=True),
@@ -151,7 +152,7 @@ def test_a_server_that_joins_later_goes_on_with_the_account_of_the_job_and_its_b
     new.wait(1036.0)
     new.begin(1, 1040.0)
     told(new, range(21, 31), 1045.0)
-    assert new.end(1055.0) == Reached(step=30, best=40, is_stuck=True)
+    assert replace(new.end(1055.0), short=None) == Reached(step=30, best=40, is_stuck=True)
     account = new.account(1055.0)
     assert (account.generations, account.hangs, account.account["waiting"]) == (2, 1, 4.0)
     assert (account.account["trained_again"], account.account["training"]) == (10.0, 39.0)
@@ -201,7 +202,7 @@ def test_steps_that_are_heard_of_after_the_end_count_as_the_best_ones_and_are_no
     assert job.account(20.0).account == {**before, "start": 9.0, "unknown": 0.0}
     job.begin(1, 20.0)
     job.take([Reading(21.0, KNOWN, 20)], 0)
-    assert job.end(22.0) == Reached(step=20, best=30, is_stuck=True)
+    assert replace(job.end(22.0), short=None) == Reached(step=20, best=30, is_stuck=True)
     account = job.account(22.0).account
     assert (account["trained_again"], account["training"]) == (1.0, 0.0)
 
@@ -319,7 +320,7 @@ def test_steps_are_lost_from_where_the_next_generation_really_went_on():
     told(job, range(1, 101), 10.0)
     job.take([Reading(110.0, KNOWN, checkpoint=90)], 0)
     job.stop(111.0, hung=False)
-    assert job.end(112.0) == Reached(step=100, lost=10)
+    assert replace(job.end(112.0), short=None) == Reached(step=100, lost=10)
     job.begin(1, 120.0)
     job.take([Reading(125.0, KNOWN, resumed=40)], 0)  # that of step 90 cannot be loaded
     (started,) = told(job, range(41, 61), 130.0)
@@ -327,7 +328,7 @@ def test_steps_are_lost_from_where_the_next_generation_really_went_on():
     assert (started.resumed_step, started.steps_lost) == (40, 60)
     assert started.msg.endswith("resumed at step 40, 60 steps lost")
     job.stop(150.0, hung=False)
-    assert job.end(151.0) == Reached(step=60, best=100, lost=60, is_stuck=True)
+    assert replace(job.end(151.0), short=None) == Reached(step=60, best=100, lost=60, is_stuck=True)
     job.begin(2, 160.0)
     (started,) = told(job, range(41, 61), 170.0)
     assert isinstance(started, TrainingStarted)
@@ -356,3 +357,40 @@ def test_a_server_that_joins_later_judges_stalls_by_the_pauses_of_the_job():
     new.begin(1, 5.0)
     told(new, [16], 9.0)
     assert new.limit(told_here=True) == 200.0
+
+
+@pytest.mark.parametrize(
+    ("steps", "total", "resumed", "short"),
+    [
+        (range(1, 16), 40, None, LastSeen(15, 40)),
+        (range(40), 40, None, None),  # counted from 0
+        (range(1, 40), 40, None, None),  # the last batch is dropped
+        (range(1, 982), 1000, None, None),
+        (range(1, 901), 1000, None, LastSeen(900, 1000)),
+        (range(10, 31, 10), 45, None, None),  # each tenth is told: the next one may have come
+        (range(10, 31, 10), 90, None, LastSeen(30, 90)),
+        ([100], 150, None, None),
+        ([100], 1000, None, LastSeen(100, 1000)),
+        ([1100], 1150, 1000, None),
+        ([1100], 2000, 1000, LastSeen(1100, 2000)),
+        (range(1, 16), None, None, None),
+    ],
+)
+def test_a_generation_fell_short_if_more_than_two_told_steps_are_missing(
+    steps, total, resumed, short
+):
+    job = record()
+    job.begin(0, 0.0)
+    if resumed is not None:
+        job.take([Reading(0.5, "x", resumed=resumed)], 0)
+    for at, step in enumerate(steps, 1):
+        job.take([Reading(float(at), "x", step=step, steps=total)], 0)
+    assert job.reached.short == short
+
+
+def test_nothing_is_known_of_the_last_step_that_only_another_server_has_told():
+    job = record()
+    job.begin(0, 0.0)
+    job.hear(SharedSteps(0, 8, 5.0, Reading(0.0, "x", step=15, steps=40)), 10.0)
+    assert job.step == 15
+    assert job.reached.short is None

@@ -97,3 +97,22 @@ def test_each_generation_starts_once_and_only_what_a_crash_cost_is_trained_again
     assert not job.end(len(records)).is_stuck
     account = job.account(len(records)).account
     assert 0 < account["trained_again"] < account["training"]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda one: one.__name__)
+def test_a_training_that_is_whole_has_not_ended_short_and_one_in_its_middle_has(framework):
+    """As far as its total is known."""
+    job = TrainingRecord(60.0, 0.0)
+    job.begin(0, 0.0)
+    reader = Reader()
+    records = log_of(framework).records
+    crash = [record for record, _ in records].index(CRASH[-1].encode())
+    total = next((truth.steps for _, truth in records if truth.steps), None)
+    for at, (record, _) in enumerate(records):
+        if at == crash:
+            assert total is None or job.reached.short is not None
+            job.begin(1, at)
+            reader = Reader()
+        job.take(reader.read(record, at), 0)
+    job.take(reader.end(len(records)), 0)
+    assert job.reached.short is None

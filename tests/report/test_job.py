@@ -157,6 +157,13 @@ def test_of_other_servers_only_the_settings_are_told_that_differ():
 ADVICES = [
     ("nothing", DONE),
     ("look_back", [*LOSING[:-4], *DONE[-2:]]),
+    (
+        "look_early",
+        [
+            *DONE[:-1],
+            event("supervisor.exited", 9, exit_code=0, doubt="the last step seen is 1 of 9"),
+        ],
+    ),
     ("look_open", LOSING[:-1]),
     ("look_open", DONE[:-1]),
     ("hang", LOSING),
