@@ -29,6 +29,8 @@ WORDS: Mapping[Language, Mapping[str, str]] = {
         "unknown": "{file}: no known cause",
         "others": "{count} other logs: no known cause",
         "other": "1 other log: no known cause",
+        "logs": "{count} logs: no known cause",
+        "log": "1 log: no known cause",
     },
     "zh": {
         "more": "{file} 等 {count} 个文件",
@@ -43,6 +45,8 @@ WORDS: Mapping[Language, Mapping[str, str]] = {
         "unknown": "{file}：没有识别出已知原因",
         "others": "另有 {count} 个日志没有识别出已知原因",
         "other": "另有 1 个日志没有识别出已知原因",
+        "logs": "{count} 个日志没有识别出已知原因",
+        "log": "1 个日志没有识别出已知原因",
     },
 }
 
@@ -103,7 +107,7 @@ def _paragraph(
         yield f"  {_shown(group[0].line)}"
 
 
-def _unknown(logs: Iterable[ExplainedLog], words: Mapping[str, str]) -> Iterator[str]:
+def _unknown(logs: Sequence[ExplainedLog], words: Mapping[str, str]) -> Iterator[str]:
     """Logs that are named, or that say something; the others are only counted."""
     others = 0
     for log in logs:
@@ -113,7 +117,8 @@ def _unknown(logs: Iterable[ExplainedLog], words: Mapping[str, str]) -> Iterator
         elif log.diagnosis is None:
             others += 1
     if others:
-        yield words["other" if others == 1 else "others"].format(count=others)
+        what = "log" if others == len(logs) else "other"
+        yield words[what if others == 1 else f"{what}s"].format(count=others)
 
 
 def _shown(line: str) -> str:

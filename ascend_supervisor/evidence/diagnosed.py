@@ -19,11 +19,13 @@ from ascend_supervisor.evidence.exceptions import is_of_script
 from ascend_supervisor.evidence.last_words import LastWords, words_of
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
 from ascend_supervisor.evidence.suspect import Suspect
-from ascend_supervisor.outcome import Failure
+from ascend_supervisor.outcome import SIGNAL_BASE, Failure
 
 OUT_OF_MEMORY = "oom-killed"
 BUS_ERROR = "bus-error"
 """A signal that says by itself what happened."""
+KILLED = "killed"
+"""Of SIGKILL nobody but its sender knows why: what is known besides comes first."""
 _LAST_LINES = 200
 """Of an output. What a rank has printed long before its end it has survived."""
 MOST_ERRORS = 500
@@ -75,6 +77,8 @@ def diagnosis_of(failure: Failure, plog: Sequence[str] = ()) -> Diagnosis | None
     may_be_memory = failure.memory is not None and number in {None, Signals.SIGKILL}
     if may_be_memory and (shown is None or shown.diagnosis.id in consequences([OUT_OF_MEMORY])):
         return diagnosis_by(CAUSES[OUT_OF_MEMORY], failure.rank)
+    if shown is None and Signals.SIGKILL in {number, failure.status.exit_code - SIGNAL_BASE}:
+        return diagnosis_by(CAUSES[KILLED], failure.rank)
     return None if shown is None else shown.diagnosis
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from heapq import nlargest
 from itertools import islice
 from pathlib import Path
+from signal import SIGKILL
 from typing import TypeVar
 
 import anyio
@@ -21,8 +22,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.causes.cause import Blame
+from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.evidence.blame import blame, explained
-from ascend_supervisor.evidence.diagnosed import diagnosis_of
+from ascend_supervisor.evidence.diagnosed import KILLED, diagnosis_of
 from ascend_supervisor.evidence.others import Other, among_workers, compared
 from ascend_supervisor.evidence.statement import unheeded
 from ascend_supervisor.evidence.taken_port import taken_port
@@ -160,16 +162,19 @@ async def examination(death: Death, known: Circumstances) -> Failure:
 
 
 def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str]) -> Failure:
-    said = diagnosis_of(failure)
-    is_clear = said is not None and not said.is_consequence
-    found = explained(failure, () if is_clear else plog)
+    found = explained(failure, () if _is_clear(diagnosis_of(failure)) else plog)
     cause = diagnosis_of(found, plog)
     found = replace(found, diagnosis=cause)
-    if cause is not None and not cause.is_consequence and blame(found) is Blame.CONSEQUENCE:
+    if _is_clear(cause) and blame(found) is Blame.CONSEQUENCE:
         found = replace(found, meaning=None, code=None)  # the sentence must not point elsewhere
     if found.is_shared:
         return among_workers(found, set(known.ranks.values()) or set(known.local_ranks))
     return compared(found, known.others, of_job=known.of_job)
+
+
+def _is_clear(cause: Diagnosis | None) -> bool:
+    """Whether nothing else can tell more."""
+    return cause is not None and not cause.is_consequence and cause.id != KILLED
 
 
 async def _within(seconds: float, look: Callable[[], T], otherwise: T) -> T:
@@ -237,6 +242,8 @@ def examined(death: Death, heard: Sequence[str], ranks: Mapping[int, int]) -> Fa
                 name=f"{spec.name}'s worker" if culprit.rank is None else f"rank {culprit.rank}",
                 rank=culprit.rank,
                 status=culprit.status,
+                # Of its own death nobody has asked the kernel.
+                oom_killed=None if culprit.status.signal == SIGKILL else failure.oom_killed,
                 exception=culprit.exception,
                 reason=culprit.reason,
                 last_lines=culprit.last_lines,

@@ -168,6 +168,8 @@ def _head(failure: Failure, server: int | None = None) -> str:
             "as a child of a rank"
         )
         head += f"; memory ran out {who} (oom_kill rose from {before} to {after})"
+    elif failure.status.signal_name == "SIGKILL" and not failure.oom_killed and not failure.memory:
+        head += _OOM_COUNTER[failure.oom_killed]
     head += f"; {failure.advice}" if failure.advice else ""
     for why in filter(None, (failure.memory, failure.reason, failure.meaning)):
         head += f": {clipped(printable(why), 1000)}"
@@ -175,7 +177,18 @@ def _head(failure: Failure, server: int | None = None) -> str:
     if is_explained or len(head) > HEADLINE_CHARACTERS:
         return head
     said = failure.said or _said(failure)
-    return head if said is None else headline(f"{head}: {harmless_text(said.strip())}")
+    return head if said is None else _clause(headline(f"{head}: {harmless_text(said.strip())}"))
+
+
+def _clause(sentence: str) -> str:
+    """Without the full stop of a message: more follows."""
+    return sentence if sentence.endswith("..") else sentence.removesuffix(".").removesuffix("。")
+
+
+_OOM_COUNTER = {
+    False: " (the kernel's OOM counter did not rise)",
+    None: " (whether memory ran out is unknown)",
+}
 
 
 def _size(text: str) -> int:

@@ -96,9 +96,15 @@ def test_of_a_plog_only_errors_count_and_only_where_the_output_says_nothing():
     assert told(failure("EJ0001: busy"), plog).id == "EJ0001"
 
 
-@pytest.mark.parametrize("signal", [2, 9, 15])
-def test_of_a_signal_from_outside_the_words_tell_nothing(signal):
-    assert diagnosis_of(failure("EJ0001: busy", status=-signal)) is None
+@pytest.mark.parametrize(("signal", "known"), [(2, None), (9, "killed"), (15, None)])
+def test_of_a_signal_from_outside_the_words_tell_nothing(signal, known):
+    found = diagnosis_of(failure("EJ0001: busy", status=-signal))
+    assert (found and found.id) == known
+
+
+def test_a_status_in_which_a_shell_tells_of_sigkill_is_known_unless_words_say_more():
+    assert told(failure("step 7", status=137)).id == "killed"
+    assert told(failure("EJ0001: busy", status=137)).id == "EJ0001"
     assert told(failure("EJ0001: busy", status=-6)).id == "EJ0001"
 
 

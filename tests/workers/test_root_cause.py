@@ -210,8 +210,8 @@ def test_a_reason_is_one_line_that_steers_no_terminal(outcome):
     ("oom_killed", "words"),
     [
         (True, "it was killed by SIGKILL, because memory ran out (the kernel's OOM killer) after"),
-        (False, "it was killed by SIGKILL after"),
-        (None, "it was killed by SIGKILL after"),
+        (False, " after 12.3 s (the kernel's OOM counter did not rise)"),
+        (None, "it was killed by SIGKILL after 12.3 s (whether memory ran out is unknown)"),
     ],
 )
 def test_a_lack_of_memory_is_told_as_a_fact_or_not_at_all(oom_killed, words):
