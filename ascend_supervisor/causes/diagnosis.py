@@ -29,6 +29,11 @@ class Diagnosis(Struct, frozen=True):
     rank: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     see: str = ""
 
+    @property
+    def leads(self) -> bool:
+        """Whether it says more than the words of the failure, and so comes before them."""
+        return self.layer != "unknown"
+
     def told(self, language: Language) -> str:
         """The cause, what to do, and the id to look up, on one line."""
         separator = "；" if language == "zh" else "; "

@@ -141,6 +141,11 @@ class SupervisorExited(Event, frozen=True):
     doubt: str | None = None
 
     @property
+    def explanation_leads(self) -> bool:
+        """Whether ``explained`` comes before the words of the failure."""
+        return self.diagnosis is None or self.diagnosis.leads
+
+    @property
     def severity(self) -> Level:
         if self.exit_code:
             return "error"
@@ -150,9 +155,12 @@ class SupervisorExited(Event, frozen=True):
     def sentence(self) -> str:
         code = _with_code(self.exit_code, self.own_exit_code)
         trained = f"; {self.trained}" if self.trained else ""
+        if self.exit_code and self.explained:
+            if self.explanation_leads:
+                return f"{self.explained}: {self.reason}; ending {code}{trained}"
+            return f"{self.reason}; ending {code}{trained}; {self.explained}"
         if self.exit_code:
-            explained = f"{self.explained}: " if self.explained else ""
-            return f"{explained}{self.reason}; ending {code}{trained}"
+            return f"{self.reason}; ending {code}{trained}"
         return f"ending {code}: {self.reason}{trained}"
 
 

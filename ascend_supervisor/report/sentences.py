@@ -129,7 +129,7 @@ def _lead(job: ReportedJob, language: Language) -> Iterator[tuple[str, str]]:
     end, last = job.exit, job.last_failure
     if last is not None:
         yield words["why"], _cause(last.first, language)
-        if last.first.known is not None:
+        if last.first.known is not None and last.first.known.leads:
             yield words["told"], why(last.first)
     elif end is not None and end.code:
         yield words["why"], end.cause[0] if end.cause else end.reason
@@ -148,8 +148,8 @@ def _lead(job: ReportedJob, language: Language) -> Iterator[tuple[str, str]]:
 
 
 def _cause(end: GenerationEnd, language: Language) -> str:
-    """By the table of causes; if it does not know it, in the words of the supervisor."""
-    if end.known is None:
+    """By the table of causes; if that does not say more, in the words of the supervisor."""
+    if end.known is None or not end.known.leads:
         return why(end)
     return f"{end.known.words(language)[0]} [{end.known.id}]"
 

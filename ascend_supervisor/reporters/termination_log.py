@@ -36,16 +36,20 @@ def termination_log(put: Callable[[bytes], None]) -> Report:
 
     def report(event: Event) -> None:
         if isinstance(event, (ExitLingering, SupervisorExited)) and event.exit_code:
-            explained = trained = None
-            if isinstance(event, SupervisorExited):
-                explained, trained = event.explained, event.trained
-            put(text_of(event.root_cause or event.msg, explained, trained))
+            cause = event.root_cause or event.msg
+            put(_in_full(event, cause) if isinstance(event, SupervisorExited) else text_of(cause))
 
     return report
 
 
+def _in_full(event: SupervisorExited, cause: str) -> bytes:
+    if event.explanation_leads:
+        return text_of(cause, event.explained, event.trained)
+    return text_of(cause, None, "\n".join(filter(None, (event.trained, event.explained))) or None)
+
+
 def text_of(cause: str, before: str | None = None, after: str | None = None) -> bytes:
-    """``cause`` as the file holds it, between two lines that are kept whole.
+    """``cause`` as the file holds it, between texts that are kept whole.
 
     If there is no room, the earliest of the rank's lines are left out, then the end.
     """

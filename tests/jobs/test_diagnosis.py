@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 
 import pytest
 
+from tests.ctl.calling import ctl
 from tests.running import Running, python
 
 BUSY = "EJ0001: Failed to initialize the HCCP process."
@@ -112,3 +114,38 @@ def test_a_cause_that_nobody_knows_is_refused(supervised):
         "expected layers (user, framework, cann, device, host, network, cluster, unknown) or ids"
         in (job.wait_for("supervisor.exited")["msg"])
     )
+
+
+def test_of_sigkill_the_end_and_the_report_say_what_is_known_and_where_to_look(supervised):
+    job = failing(supervised, source="import os; os.kill(os.getpid(), 9)")
+    end = job.wait_for("supervisor.exited")
+    assert end["diagnosis"]["id"] == "killed"
+    (state,) = job.log_dir.glob("*-supervisor-*.json")
+    report = " ".join(ctl("report", "--text", "--state-file", str(state)).stdout.split())
+    for text in (end["msg"], report):
+        counter = (
+            r" s \((?:the kernel's OOM counter did not rise|whether memory ran out is unknown)\)"
+        )
+        assert re.search(f"it was killed by SIGKILL after [0-9.]+{counter}", text)
+        assert "ind out who sent it: see dmesg for the OOM killer, the events of the pod" in text
+
+
+PLAIN = "raise ValueError('the end.')"
+
+
+def test_an_exception_of_which_only_the_type_is_known_comes_before_what_its_type_says(
+    supervised, tmp_path
+):
+    log = tmp_path / "termination"
+    job = failing(supervised, "--termination-log", str(log), source=PLAIN)
+    end = job.wait_for("supervisor.exited")
+    assert end["msg"].startswith("rank 0 failed first, in generation 0: it exited with status 1 ")
+    assert ": ValueError: the end; no restarts were asked for (--restarts); ending " in end["msg"]
+    assert end["msg"].endswith(f"; {end['explained']}")
+    assert "[refused-value]" in end["explained"]
+    assert log.read_text().splitlines()[0] == end["root_cause"].splitlines()[0]
+    assert log.read_text().splitlines()[-1] == end["explained"]
+    (state,) = job.log_dir.glob("*-supervisor-*.json")
+    report = " ".join(ctl("report", "--text", "--state-file", str(state)).stdout.split())
+    assert re.search("Why: it exited with status 1 after [0-9.]+ s: ValueError: the end ", report)
+    assert "What to do: Look at the message after ValueError" in report

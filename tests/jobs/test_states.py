@@ -66,7 +66,7 @@ def test_the_failure_is_told_the_same_everywhere(supervised, tmp_path):
     end = job.events[-1]
     cause = end["root_cause"]
     assert "[refused-value]" in end["explained"]
-    assert termination.read_text() == f"{end['explained']}\n{cause}\n"
+    assert termination.read_text() == f"{cause}\n{end['explained']}\n"
     assert cause.startswith("rank 0 failed first, in generation 0: it exited with status 3 after ")
     assert "\nit raised: ValueError: bad shape\n" in cause
     assert cause.endswith("".join(f"\n  line {number}" for number in range(20, 40)))
