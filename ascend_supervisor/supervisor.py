@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.causes.language import Language
 from ascend_supervisor.coordination import Coordinator
-from ascend_supervisor.errors import Refusal
+from ascend_supervisor.errors import HANG, Refusal
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.generations import (
     GenerationEnded,
@@ -104,11 +104,16 @@ def refused(refusal: Refusal, generations: int = 0) -> End:
     return End(event, sentence, refusal.is_retryable)
 
 
+OF_HANGS = "if the ranks were only slow, raise the limit; if not, look where they wait"
+
+
 def exit_by(stop: Stop, generations: int, ended: Ended | None, start: Start | None) -> End:
     """The end by a decision; ``ended`` and ``start`` are those of the last generation."""
     cause = stop.cause or (None if ended is None else root_cause(ended))
     text = _in_full(cause, stop.server)
     reason = cause_first(cause, stop.reason)
+    if stop.exit_code == HANG and isinstance(cause, str):
+        reason = f"{reason}; {OF_HANGS}"
     doubted = "" if stop.exit_code or ended is None else doubt(ended)
     if doubted:
         reason = f"{reason}, but {doubted}"

@@ -144,7 +144,7 @@ def _lead(job: ReportedJob, language: Language) -> Iterator[tuple[str, str]]:
         remedy = known.words(language)[1]
         yield words["to_do"], f"{remedy[:1].upper()}{remedy[1:]}{words['stop']}"
     else:
-        yield words["to_do"], words[f"advice.{job.advice}"]
+        yield words["to_do"], f"{words[f'advice.{job.advice}']}{_from_where(job, words)}"
 
 
 def _cause(end: GenerationEnd, language: Language) -> str:
@@ -175,14 +175,27 @@ def _progress(job: ReportedJob, words: Words) -> str:
     steps = [level.step for server in job.servers for level in server.levels]
     if not steps:
         return ""
-    saved = max((one.step for server in job.servers for one in server.checkpoints), default=None)
     key = "progress.to" if job.steps is None else "progress.of"
     said = words[key].format(step=max(steps), steps=job.steps)
+    saved = _saved(job)
     return (
         said
         if saved is None
         else f"{said}{words['comma']}{words['progress.saved'].format(step=saved)}"
     )
+
+
+def _saved(job: ReportedJob) -> int | None:
+    """The latest step that is in a checkpoint."""
+    return max((one.step for server in job.servers for one in server.checkpoints), default=None)
+
+
+def _from_where(job: ReportedJob, words: Words) -> str:
+    """Where another start of a job that was stopped would go on; empty if it told no step."""
+    if job.advice != "who_stopped" or not any(server.levels for server in job.servers):
+        return ""
+    saved = _saved(job)
+    return words["unsaved"] if saved is None else words["saved"].format(step=saved)
 
 
 def _chosen(failures: Sequence[ReportedFailure]) -> list[tuple[int, ReportedFailure]]:

@@ -42,12 +42,14 @@ _ENGLISH: Words = {
     "write set -o pipefail in it, so that a failure counts as one.",
     "advice.look_open": "See whether it still runs: ascend-supervisorctl status. If its pod is "
     "gone, its supervisor was killed before it could say more; the pod's description says why.",
-    "advice.who_stopped": "Look who sent the signal: the scheduler, the platform, an operator. "
-    "Another start goes on from the last checkpoint.",
+    "advice.who_stopped": "If that was not meant, look who sent the signal: the scheduler, the "
+    "platform, an operator.",
+    "saved": " Another start can go on from the checkpoint of step {step}.",
+    "unsaved": " No checkpoint was seen in the output: another start may begin anew.",
     "advice.correct": "Correct what the sentence names; another try without that fails the same "
     "way.",
-    "advice.device": "Free the device or the resource that the sentence names, or let the "
-    "scheduler take another host; then start again.",
+    "advice.device": "Do what the sentence says. If it says nothing, free the device or the "
+    "resource that it names, or let the scheduler take another host; then start again.",
     "advice.table": "See whether the cluster has placed all pods, and whether the rank table's "
     "volume is mounted.",
     "advice.defect": "Report the event supervisor.defect with its traceback, and start again.",
@@ -137,10 +139,12 @@ _CHINESE: Words = {
     "使失败不被掩盖。",
     "advice.look_open": "用 ascend-supervisorctl status 查看它是否仍在运行。如果 Pod 已不在，说明 "
     "supervisor 在写完事件之前已被强制终止，请查看 Pod 的描述。",
-    "advice.who_stopped": "查看信号由谁发出：调度器、平台还是操作者。再次启动会从最近一次 "
-    "CheckPoint 断点续训。",
+    "advice.who_stopped": "如果不是有意停止，请查看信号由谁发出：调度器、平台还是操作者。",
+    "saved": "再次启动可从 step {step} 的 CheckPoint 断点续训。",
+    "unsaved": "输出中没有保存 CheckPoint 的记录：再次启动可能从头开始。",
     "advice.correct": "请按这句话改正；不改正而重试，结果相同。",
-    "advice.device": "释放这句话所指的设备或资源，或者让调度器换一台主机，然后重新启动。",
+    "advice.device": "请按这句话处理；其中没有说明时，释放它所指的设备或资源，或者让调度器换一台"
+    "主机，然后重新启动。",
     "advice.table": "检查集群是否已调度所有 Pod，以及 rank table 的卷是否已挂载。",
     "advice.defect": "请附上 supervisor.defect 事件中的 traceback 报告问题，然后重新启动。",
     "advice.elsewhere": "这只是后果：请查看这句话所指的 rank 或节点。",

@@ -49,6 +49,7 @@ def test_a_job_whose_ranks_are_all_silent_ends_with_124_and_says_why(supervised,
         "no rank on this server has written anything for 1 s (--hang-timeout)"
     )
     assert spoken(job).startswith(hang["reason"])
+    assert "; if the ranks were only slow, raise the limit; if not, look " in job.events[-1]["msg"]
     assert [end["outcome"] for end in job.all("generation.ended")] == ["fault"]
     assert not job.survivors()
 

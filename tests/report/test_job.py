@@ -280,7 +280,7 @@ def test_each_failure_has_its_known_cause_in_the_language_of_the_report(language
 
 def test_what_a_signal_or_a_hang_asks_for_is_not_replaced_by_a_remedy():
     stopped = failing(DISK, reason="told to stop by SIGTERM")
-    assert lead(stopped)["What to do"].startswith("Look who sent the signal")
+    assert lead(stopped)["What to do"].startswith("If that was not meant, look who sent")
 
 
 @pytest.mark.parametrize("broken", [{"text": 3}, {"layer": "moon"}, {"id": None}])
@@ -311,3 +311,23 @@ def test_nothing_in_an_event_is_trusted(junk):
         found = told([*LOSING, *({**one, key: junk} for one in LOSING)])
         assert "\n".join(lines(found, "en"))
         assert page(found, "en")
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        ([], "an operator."),
+        ([event("training.started", 20, step=1, start_seconds=9.0)], " may begin anew."),
+        (
+            [
+                event("training.started", 20, step=1, start_seconds=9.0),
+                event("checkpoint.saved", 31, step=10),
+            ],
+            " can go on from the checkpoint of step 10.",
+        ),
+    ],
+    ids=["no step", "no checkpoint", "checkpoint"],
+)
+def test_a_job_that_was_stopped_goes_on_from_a_checkpoint_only_if_one_was_seen(seen, words):
+    stopped = event("supervisor.exited", 40, exit_code=143, reason="told to stop by SIGTERM")
+    assert lead([*LOSING[:5], *seen, stopped])["What to do"].endswith(words)
