@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.causes.diagnosis import Diagnosis
+from ascend_supervisor.ctl.json_console import ConsoleEnd, is_json_console, told_by_console
 from ascend_supervisor.ctl.log_ends import LogEnd
 from ascend_supervisor.evidence.diagnosed import shown_cause
 from ascend_supervisor.evidence.last_words import UNCAUGHT, words_of
@@ -45,10 +46,17 @@ def explained_log(log: LogEnd) -> ExplainedLog:
 
     It is the log of a rank, of a launcher with all of its ranks, or of CANN. Of a log of several
     generations the last one counts, and of the output of a process as much as a supervisor keeps.
+    What a supervisor says of its end is believed: it knows how its processes ended.
     """
     lines = lines_in(log.data)
     plog: tuple[str, ...] = ()
-    if _is_of_cann(lines):
+    if is_json_console(lines):
+        console = told_by_console(lines)
+        if isinstance(console, ConsoleEnd):
+            rank = None if console.diagnosis is None else console.diagnosis.rank
+            return ExplainedLog(log.file, console.diagnosis, console.reason, rank, log.is_named)
+        lines = console
+    elif _is_of_cann(lines):
         lines, plog = (), lines
     else:
         lines = _last_generation(lines_in(log.data[-TAIL_BYTES:]))
