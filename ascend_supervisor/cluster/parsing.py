@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ascend_supervisor.cluster import format_2_0, formats, template_1
 from ascend_supervisor.cluster.rank_table import (
+    PODS,
     Device,
     Entry,
     Format,
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 * 1024 * 1024
 _READY = ("completed", "complete")  # one producer spells it "complete"
+_MEANT = frozenset({*_READY, "ready", "done", "finished", "success"})
+"""What people write in its place, in any case."""
+_CORRECT = "correct the document"
+_TO_BE_SAID = 'if the table is whole, write "status": "completed" in it'
 
 
 def parse(data: bytes) -> RankTable | NotReady:
@@ -48,16 +53,15 @@ def parse(data: bytes) -> RankTable | NotReady:
     try:
         top = parse_json(data)
     except NotJson as error:
-        lasting = NotReady(
-            f"not valid JSON, and unchanged for a while: {error}", advice="correct the document"
-        )
-        return NotReady(f"not valid JSON yet: {error}", lasting=lasting)
+        lasting = NotReady(f"not valid JSON, and unchanged for a while: {error}", advice=_CORRECT)
+        advice = PODS if error.is_cut_short else f"{_CORRECT}, if nobody is writing it now"
+        return NotReady(f"not valid JSON yet: {error}", lasting=lasting, advice=advice)
     except Misfit as misfit:
         raise TableRefused(str(misfit)) from misfit
     if not isinstance(top.value, dict):
-        return NotReady(f"the top level is {shown(top.value)}, not an object")
+        return NotReady(f"the top level is {shown(top.value)}, not an object", advice=_CORRECT)
     if reason := _not_completed(top):
-        return NotReady(reason, is_said="status" in top.value)
+        return NotReady(reason, advice=_advice(top), is_said="status" in top.value)
     try:
         refuse_doubles(data, top)
         return _completed(top, data)
@@ -73,6 +77,15 @@ def _not_completed(top: Cursor) -> str:
     if format_2_0.is_whole(top) or _is_for_inference(top):
         return ""
     return "no 'status'"
+
+
+def _advice(top: Cursor) -> str:
+    """What to do about a table that may never be completed by waiting."""
+    status = top.value.get("status")
+    word = status.strip().lower() if isinstance(status, str) else ""
+    if word == "failed":
+        return "what writes it says that it has failed: see the log of that program"
+    return _TO_BE_SAID if word in _MEANT else PODS
 
 
 def _completed(top: Cursor, data: bytes) -> RankTable:

@@ -119,6 +119,11 @@ class NotReady(Struct, frozen=True):
     def text(self) -> str:
         return self.reason + self.details
 
+    @property
+    def told(self) -> str:
+        """The same while the wait goes on, with what to do if that is more than to wait."""
+        return self.text if self.advice in {"", PODS} else f"{self.text}; {self.advice}"
+
 
 class FoundTable(Struct, frozen=True):
     """A table, and where it was found; ``sha256`` is of the file's content."""

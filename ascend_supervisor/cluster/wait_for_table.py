@@ -108,7 +108,7 @@ class TableFile:
         seen = await self.look()
         if isinstance(seen, FoundTable):
             return seen
-        raise TableTimeout(f"{seen.path}: expected a completed rank table, found: {seen.why.text}")
+        raise TableTimeout(f"{seen.path}: expected a completed rank table, found: {seen.why.told}")
 
     async def wait(self, timeout: float | None) -> FoundTable:  # noqa: ASYNC109  (its message says what was last seen)
         """The table, once it is completed.
@@ -233,4 +233,4 @@ class _Waiting(LongWait):
         why = self.why
         if self.is_due(why.reason):
             waited = self.told(why.reason)
-            self._report(RankTableWaiting(str(seen.path), why.text, waited, self._timeout))
+            self._report(RankTableWaiting(str(seen.path), why.told, waited, self._timeout))

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 _SPACE = " \t\r\n"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}|-?[0-9][0-9.eE+-]{0,39}")
 _COMMENTS = ("//", "/*", "#")
+_CUT_SHORT = "the document ends too early"
 
 
 def json_defect(data: bytes, error: orjson.JSONDecodeError) -> str:
@@ -37,7 +38,7 @@ def json_defect(data: bytes, error: orjson.JSONDecodeError) -> str:
 def _found(text: str, error: orjson.JSONDecodeError) -> str:
     rest = text[error.pos : error.pos + 40]
     if not rest.strip(_SPACE):
-        return "the document ends too early"
+        return _CUT_SHORT
     if rest.startswith(_COMMENTS):
         return "a comment, which JSON does not allow"
     if rest.startswith("'"):
@@ -72,6 +73,11 @@ MOST_VALUES = 4_000_000
 
 class NotJson(ValueError):
     """The bytes are not JSON: cut short, not UTF-8, or nested too deep; the text says where."""
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether only the end is missing."""
+        return str(self).endswith(_CUT_SHORT)
 
 
 class Misfit(ValueError):

@@ -188,7 +188,6 @@ def test_a_table_without_devices_is_legal(empty: dict[str, Any]) -> None:
     [
         (b"", "the file is empty", False),
         (b" \n\t", "the file is empty", False),
-        (b"[1]", "the top level is a list, not an object", False),
         (b"{}", "no 'status'", False),
         (data(INITIALIZING), "status is 'initializing'", True),
         (b'{"status": null}', "status is null", True),
@@ -199,6 +198,27 @@ def test_a_table_that_is_being_written_is_not_ready(
     torn: bytes, reason: str, is_said: bool
 ) -> None:
     assert parse(torn) == NotReady(reason, is_said=is_said)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (b'{"status": "failed"}', "status is 'failed'; what writes it says that it has failed"),
+        (b'{"status": "COMPLETED"}', "status is 'COMPLETED'; if the table is whole, write "),
+        (b'{"status": "done"}', "status is 'done'; if the table is whole, write "),
+        (b"[1]", "the top level is a list, not an object; correct the document"),
+        (b"{'status': 'completed'}", "double quotes; correct the document, if nobody is writing"),
+        (b'{"status": "completed",', "the document ends too early"),
+        (data(INITIALIZING), "status is 'initializing'"),
+    ],
+)
+def test_what_waiting_alone_may_never_complete_is_told_with_what_to_do(
+    written: bytes, told: str
+) -> None:
+    read = parse(written)
+    assert isinstance(read, NotReady)
+    assert told in read.told
+    assert ("; " in read.told) == ("; " in told)
 
 
 @pytest.mark.parametrize("torn", [data(ONE_CARD)[:-5], b"\xff\xfe", b"\x00" * 40, b"[" * 9999])

@@ -324,7 +324,7 @@ async def test_a_document_that_stays_unreadable_is_told_as_such(tmp_path):
         return (await waiter.file.wait(None)).table.document
 
     async def correct() -> bytes:
-        while LASTING not in waiter.reasons:
+        while f"{LASTING}; correct the document" not in waiter.reasons:
             waiter.told = anyio.Event()
             await waiter.told.wait()
         path.write_bytes(COMPLETED)
@@ -344,6 +344,17 @@ async def test_the_timeout_says_what_keeps_a_document_from_being_json(tmp_path):
     assert str(raised.value).endswith(
         f"found: {LASTING}; correct the document, or allow more time with --rank-table-timeout"
     )
+
+
+async def test_a_table_that_says_it_has_failed_is_not_blamed_on_pods(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(b'{"status": "failed"}')
+    waiter = Waiter(path)
+    with pytest.raises(TableTimeout) as raised:
+        await waiter.file.wait(1.0)
+    told = "status is 'failed'; what writes it says that it has failed: see the log of that program"
+    assert waiter.reasons == [told]
+    assert str(raised.value).endswith(f"{told}, or allow more time with --rank-table-timeout")
 
 
 async def test_a_document_that_was_just_written_may_be_torn(tmp_path):
