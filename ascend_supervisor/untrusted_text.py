@@ -13,7 +13,8 @@ def shown(found: object) -> str:
     if isinstance(found, bool):
         return str(found).lower()
     if isinstance(found, str):
-        return clipped(repr(found[:_LONGEST]))
+        quoted = repr(found[:_LONGEST])  # of what is printable each backslash is one
+        return clipped(quoted.replace("\\\\", "\\") if found.isprintable() else quoted)
     if isinstance(found, float) or (isinstance(found, int) and abs(found) < _LARGEST):
         return str(found)
     if isinstance(found, list):

@@ -150,8 +150,14 @@ def _add_explain(add: Any) -> None:
     explain.add_argument(
         "files",
         metavar="FILE",
-        nargs="+",
+        nargs="*",
         help="logs of ranks or of CANN, their directories, archives of collect; - for stdin",
+    )
+    explain.add_argument(
+        "--log-dir",
+        metavar="DIR",
+        default=SUPPRESS,
+        help="the supervisor's, where no FILE is named",
     )
 
 

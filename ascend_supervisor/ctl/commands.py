@@ -228,7 +228,12 @@ def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
 
     read: list[ExplainedLog] = []
     refused = 0
-    for file in arguments.files:
+    files = arguments.files or list(filter(None, [arguments.log_dir]))
+    if not files:
+        raise SettingsRefused(
+            "explain needs a log or a directory: a FILE, - for stdin, or --log-dir"
+        )
+    for file in files:
         try:
             read += map(explained_log, log_ends(file, out.say))
         except SettingsRefused as refusal:  # the others are told

@@ -78,7 +78,7 @@ def no_time() -> float:
 
 
 def format_of_pattern(expression: str, cpu_seconds: Callable[[], float] = no_time) -> PatternFormat:
-    """Raises ValueError with one sentence if it is no such expression.
+    """Raises ValueError with what it expects if it is no such expression.
 
     ``cpu_seconds`` gives how long this thread has computed.
     """
@@ -87,11 +87,9 @@ def format_of_pattern(expression: str, cpu_seconds: Callable[[], float] = no_tim
     try:
         compiled = regex.compile(expression)
     except regex.error as error:
-        raise ValueError(f"{shown(expression)} is not a regular expression: {error}") from None
+        raise ValueError(f"a regular expression, which this is not ({error})") from None
     if not {"step", "checkpoint"} & compiled.groupindex.keys():
-        raise ValueError(
-            f"{shown(expression)} has neither a group (?P<step>...) nor (?P<checkpoint>...)"
-        )
+        raise ValueError("a regular expression with a group (?P<step>...) or (?P<checkpoint>...)")
     return PatternFormat(expression, compiled, cpu_seconds)
 
 

@@ -91,8 +91,8 @@ NO_RANKS = RankSet(())
 
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) ?(ms|s|m|h)?")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) ?(ms|s|min|m|h)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _SIZE = re.compile(r"([0-9]{1,18}) ?(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
 _RANKS = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _HIGHEST_STATUS = 255

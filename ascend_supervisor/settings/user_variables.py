@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ascend_supervisor.untrusted_text import nearest, shown
+from ascend_supervisor.untrusted_text import nearest, plain, shown
 
 OWNER = "ASCEND_SUPERVISOR_OWNER"
 """The variable in every rank's environment that names its supervisor; not an option."""
@@ -58,8 +58,9 @@ def _variable(item: object) -> RankVariable:
         raise ValueError(f"another name than {OWNER}, by which processes that are left are found")
     for piece in _BRACES.findall(template):
         if piece not in {"{{", "}}"} and piece[1:-1] not in NAMES:
-            near = nearest(piece[1:-1], NAMES)  # the piece itself may be a part of a secret
-            known = f"only {', '.join(NAMES)} in braces{f' (did you mean {near}?)' if near else ''}"
+            near = nearest(piece[1:-1], NAMES)  # any other piece may be a part of a secret
+            meant = f" (did you mean {{{near}}} by {plain(piece)}?)" if near else ""
+            known = f"only {', '.join(NAMES)} in braces{meant}"
             raise ValueError(f"{known}, and {{{{ or }}}} for a brace itself")
     return RankVariable(name, template)
 

@@ -145,6 +145,16 @@ def test_a_directory_is_read_with_all_below_it_the_newest_first_and_without_link
     ]
 
 
+def test_where_no_file_is_named_the_log_dir_of_the_supervisor_is_read(tmp_path):
+    log(tmp_path, "d/job-proc-rank-3-device-3.txt", FULL)
+    other = log(tmp_path, "other.log", LINK)
+    words = "--log-dir", str(tmp_path / "d")
+    found = ctl("explain", *words).stdout
+    assert "disk-full" in found
+    assert ctl(*words, "explain").stdout == ctl("explain", words[1]).stdout == found
+    assert "EI0006" in ctl("explain", str(other), *words).stdout
+
+
 def test_logs_without_a_cause_are_counted_unless_they_are_named_or_say_something(tmp_path):
     for number in range(3):
         log(tmp_path, f"d/{number}.log", "step 1\n")
@@ -193,7 +203,7 @@ def test_what_cannot_be_read_gives_64_and_the_others_are_told(tmp_path):
 
 def test_a_language_or_an_option_that_is_unknown_is_refused():
     assert "expected one of auto, en, zh" in refused(64, "explain", "--language", "fr", "a")
-    assert "required: FILE" in refused(64, "explain")
+    assert "a FILE, - for stdin" in refused(64, "explain")
 
 
 def piped(source: bytes | Path, *files: str) -> Answer:

@@ -53,10 +53,13 @@ def test_steps_of_the_pattern_come_before_those_of_known_formats():
 @pytest.mark.parametrize(
     ("expression", "sentence"),
     [
-        ("(?P<step>", "'(?P<step>' is not a regular expression: missing ) at position 9"),
+        (
+            "(?P<step>",
+            "a regular expression, which this is not (missing ) at position 9)",
+        ),
         (
             r"step (\d+)",
-            r"'step (\\d+)' has neither a group (?P<step>...) nor (?P<checkpoint>...)",
+            "a regular expression with a group (?P<step>...) or (?P<checkpoint>...)",
         ),
     ],
 )

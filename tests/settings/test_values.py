@@ -11,11 +11,30 @@ from tests.job_settings import only_fault, settings
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0", 0), ("2.5", 2.5), (".5", 0.5), ("250ms", 0.25), ("90s", 90), ("5m", 300), ("1h", 3600)],
+    [
+        *(("0", 0), ("2.5", 2.5), (".5", 0.5), ("250ms", 0.25), ("90s", 90), ("5m", 300)),
+        *(("10min", 600), ("10 min", 600), ("1h", 3600)),
+    ],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert settings("--grace", text).grace == pytest.approx(seconds)
     assert settings(toml=f"grace = '{text}'").grace == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"(\d+", "a regular expression, which this is not (missing ), unterminated subpattern"),
+        (
+            r"step (?P<stp>\d+)",
+            "a regular expression with a group (?P<step>...) or (?P<checkpoint>",
+        ),
+    ],
+)
+def test_a_pattern_is_refused_with_what_is_wrong_and_as_it_was_written(pattern, expected) -> None:
+    fault = only_fault("--progress-pattern", pattern)
+    assert fault.startswith(f"--progress-pattern: expected {expected[:40]}")
+    assert fault.endswith(f", found '{pattern}'")
 
 
 @pytest.mark.parametrize("text", ["", "-1", "inf", "nan", "1d", "1_0", "5 m s", "٣", "9" * 400])
