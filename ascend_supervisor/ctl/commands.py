@@ -274,7 +274,7 @@ def _collect(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
 def _doctor(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.server_fitness import as_json, as_text, examined  # noqa: PLC0415
 
-    found = examined(_subject(arguments, environ), environ)
+    found = examined(_subject(arguments, environ), environ, arguments.log_dir)
     out.put(as_json(found) if arguments.json else as_text(found).encode())
     return found.exit_code
 

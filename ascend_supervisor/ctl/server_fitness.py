@@ -49,9 +49,13 @@ class Examined(Struct, frozen=True):
         return UNAVAILABLE if self.verdict == "unfit" else 0
 
 
-def examined(subject: Collected, environ: Mapping[str, str]) -> Examined:
-    """Look at this server, within 30 s; raises SettingsRefused as a supervisor would."""
-    job, server, table = _job(subject, environ)
+def examined(subject: Collected, environ: Mapping[str, str], log_dir: str | None) -> Examined:
+    """Look at this server, within 30 s; raises SettingsRefused as a supervisor would.
+
+    ``log_dir`` is the one that an operator names: a job that has ended kept its logs there, and a
+    state file does not tell with which other options it ran.
+    """
+    job, server, table = _job(subject, environ, log_dir)
     checks = (*OF_THE_SERVER, *OF_THE_PLAN, *ONLY_ASKED)
     found = anyio.run(checkup, server, checks, partial(_answer, server.environ))
     rows = (table, *of_this_job(found, server))
@@ -76,7 +80,9 @@ def as_text(found: Examined) -> str:
 _HEADS = ("subject", "verdict", "found")
 
 
-def _job(subject: Collected, environ: Mapping[str, str]) -> tuple[str, ThisServer, Result]:
+def _job(
+    subject: Collected, environ: Mapping[str, str], log_dir: str | None
+) -> tuple[str, ThisServer, Result]:
     """Whose job it is, the server as this job wants it, and a row about its rank table."""
     state = subject.state
     if state is not None and state.supervisor_lives:
@@ -89,22 +95,23 @@ def _job(subject: Collected, environ: Mapping[str, str]) -> tuple[str, ThisServe
             return _told(who, subject.path), *planned_server(
                 server, check, running.environ, running.cwd
             )
-    server, table = _of_environment(environ)
+    server, table = _of_environment(environ, log_dir)
+    options = "and the default options"
+    if log_dir is not None:
+        options = f"and the default options but --log-dir {plain(log_dir)}"
     if state is None:
-        return (
-            "for a job with this environment and the default options; none was found here",
-            server,
-            table,
-        )
+        return f"for a job with this environment {options}; none was found here", server, table
     why = "whose command line cannot be read" if state.supervisor_lives else "which has ended"
-    who = f"of {state.description}, {why}: with this environment and the default options"
+    who = f"of {state.description}, {why}: with this environment {options}"
     server = replace(server, ranks=len(state.status.ranks) or None)
     return _told(who, subject.path), server, table
 
 
-def _of_environment(environ: Mapping[str, str]) -> tuple[ThisServer, Result]:
-    server = replace(server_here(("--", "any"), environ, here()), python="python3")
-    check = (sys.executable, "-m", "ascend_supervisor", "--check", "--json", "--", sys.executable)
+def _of_environment(environ: Mapping[str, str], log_dir: str | None) -> tuple[ThisServer, Result]:
+    named = () if log_dir is None else ("--log-dir", log_dir)
+    server = replace(server_here((*named, "--", "any"), environ, here()), python="python3")
+    program = sys.executable, "-m", "ascend_supervisor", "--check", "--json"
+    check = *program, *named, "--", sys.executable
     return planned_server(server, check, environ, here())
 
 

@@ -43,7 +43,14 @@ def test_a_job_that_has_ended_says_so(supervised):
     job = supervised("--standalone", "1", *python(""))
     assert job.end() == 0
     answer = ctl("doctor", "--log-dir", str(job.log_dir), environ=ENVIRON)
-    assert "which has ended: with this environment and the default options" in answer.stdout
+    first, *rows = answer.stdout.splitlines()
+    assert first.startswith("for the job of ")
+    assert (
+        "which has ended: with this environment and the default options but --log-dir "
+        f"{job.log_dir} (state file " in first
+    )
+    (row,) = (row for row in rows if row.startswith("log directory "))
+    assert row.endswith(f" for {job.log_dir}")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a /dev of our own needs root")
