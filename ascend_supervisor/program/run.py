@@ -49,6 +49,7 @@ from ascend_supervisor.settings.precedence import (
     Version,
     idle_options,
     read_settings,
+    swallowed_options,
     telling_of,
 )
 from ascend_supervisor.settings.sources import CONFIG_BYTES
@@ -120,8 +121,8 @@ async def _main(given: Premises, earlier: EarlierStart, listen: Listen, leave: L
     parts.runtime.report(first_event(given, earlier))
     if hint := without_cann(settings.env_from, environ):
         parts.runtime.report(Diagnostic("CANN", hint, None))
-    if idle := idle_options(settings):
-        parts.runtime.report(Diagnostic("settings", idle, None))
+    for told in filter(None, (idle_options(settings), swallowed_options(settings))):
+        parts.runtime.report(Diagnostic("settings", told, None))
     if empty := file_without_url(settings, given.targets):
         parts.runtime.report(Diagnostic("--notify-url-file", empty, None))
     listen(_handlers(parts))

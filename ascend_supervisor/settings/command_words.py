@@ -23,6 +23,16 @@ _ALLOWED: Mapping[Method, frozenset[Method | None]] = {
     "mpirun": frozenset({"torchrun", "msrun", None}),  # with one slot for each server
 }
 _FLAGS = frozenset(option.flag for option in OPTIONS)
+_OF_OTHERS = frozenset(
+    {
+        *("--check", "--color", "--config", "--console", "--event-log", "--help", "--json"),
+        *("--language", "--log-dir", "--log-keep", "--log-level", "--master-port", "--method"),
+        *("--metrics-file", "--node-rank", "--peers", "--pod-name", "--progress"),
+        *("--progress-interval", "--rank-table", "--server-id", "--servers", "--standalone"),
+        *("--state-file", "--version", "--warm", "--watchdog", "--work-dir"),
+    }
+)
+"""Options of ours that a launcher or a training program may well have, too."""
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
@@ -84,6 +94,13 @@ def early_option(command: Sequence[str]) -> str | None:
     before = command[: command.index("--")]
     options = [word.partition("=")[0] for word in before if word.startswith("-")]
     return options[-1] if options and _FLAGS.issuperset(options) else None
+
+
+def options_within(command: Sequence[str]) -> tuple[str, ...]:
+    """The options of ours among the words of the command that are hardly its own, each once."""
+    words = command[1 : command.index("--") if "--" in command else None]
+    flags = (word.partition("=")[0] for word in words)
+    return tuple(dict.fromkeys(flag for flag in flags if flag in _FLAGS - _OF_OTHERS))
 
 
 def nested_launcher(

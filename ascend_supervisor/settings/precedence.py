@@ -14,7 +14,7 @@ from ascend_supervisor.causes.language import LanguageChoice
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.settings.alert_options import AlertFormat, AlertKind, EventProgram, Webhook
-from ascend_supervisor.settings.command_words import command_fault
+from ascend_supervisor.settings.command_words import command_fault, options_within
 from ascend_supervisor.settings.kinds import Option, Source
 from ascend_supervisor.settings.options import DEFAULT_METHOD, OPTIONS
 from ascend_supervisor.settings.peers_checks import contradictions
@@ -61,6 +61,7 @@ class Settings(Struct, frozen=True):
     """Every option's value (times in seconds, sizes in bytes), and what each rank runs.
 
     None means that the option was not given and that its default is found later.
+    ``is_marked``: -- stands before the command, so that its words are surely its own.
     ``sources`` names the source of each value that is not a default, by the option's name;
     ``variables`` those that the environment's values come from.
     """
@@ -145,6 +146,7 @@ class Settings(Struct, frozen=True):
     json: bool
     config: Path | None
     command: tuple[str, ...]
+    is_marked: bool
     sources: Mapping[str, Source]
     variables: Mapping[str, str]
 
@@ -213,7 +215,8 @@ def read_settings(
         faults.append(fault)
     if faults:
         raise SettingsRefused(*faults)
-    return _settled(given, command)
+    is_marked = "--" in argv[: len(argv) - len(command)][-1:]
+    return _settled(given, command, is_marked)
 
 
 class Telling(Struct, frozen=True):
@@ -265,7 +268,7 @@ def _with_value(word: Given, faults: list[str]) -> Given | None:
         return None
 
 
-def _settled(given: Mapping[str, Given], command: tuple[str, ...]) -> Settings:
+def _settled(given: Mapping[str, Given], command: tuple[str, ...], is_marked: bool) -> Settings:
     values: dict[str, Any] = {
         option.key: given[option.name].value if option.name in given else option.default_value
         for option in OPTIONS
@@ -279,7 +282,20 @@ def _settled(given: Mapping[str, Given], command: tuple[str, ...]) -> Settings:
         values["restart_delay"] = min(delay, most)
     sources = {name: word.source for name, word in given.items()}
     variables = {name: word.where for name, word in given.items() if word.source == "environment"}
-    return Settings(**values, command=command, sources=sources, variables=variables)
+    return Settings(
+        **values, command=command, is_marked=is_marked, sources=sources, variables=variables
+    )
+
+
+def swallowed_options(settings: Settings) -> str | None:
+    """A sentence that names options of ours that went to the command; None without any."""
+    found = () if settings.is_marked else options_within(settings.command)
+    if not found:
+        return None
+    return (
+        f"{', '.join(found)}: the supervisor reads no options in COMMAND; write this before "
+        "COMMAND, or, if COMMAND takes it, write -- before COMMAND"
+    )
 
 
 def idle_options(settings: Settings) -> str | None:

@@ -20,7 +20,10 @@ SETTABLE = [option for option in OPTIONS if "environment" in option.places]
 
 def test_settings_have_one_field_for_each_option_that_can_be_set() -> None:
     names = [field.name for field in fields(Settings)]
-    assert names == [*(option.key for option in SETTABLE), "command", "sources", "variables"]
+    assert names == [
+        *(option.key for option in SETTABLE),
+        *("command", "is_marked", "sources", "variables"),
+    ]
 
 
 def test_names_of_options_are_unique() -> None:
