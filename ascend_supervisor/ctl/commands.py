@@ -193,31 +193,34 @@ def _convert(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
 def _trace(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.event_files import trace_document  # noqa: PLC0415
 
-    _put(trace_document(*_event_logs(arguments, environ)), arguments.output, out)
+    files, start, _ = _event_logs(arguments, environ)
+    _put(trace_document(files, start), arguments.output, out)
     return 0
 
 
 def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.causes.language import language_of  # noqa: PLC0415
-    from ascend_supervisor.ctl.reports import html, text  # noqa: PLC0415
+    from ascend_supervisor.ctl.reports import html, present_of, text  # noqa: PLC0415
+    from ascend_supervisor.ctl.seen import look_at  # noqa: PLC0415
 
-    files, start = _event_logs(arguments, environ)
+    files, start, state = _event_logs(arguments, environ)
+    present = None if state is None else present_of(look_at(state), time.time())
     made = text if arguments.text else html
-    document = made(files, language_of(arguments.language, environ), start)
+    document = made(files, language_of(arguments.language, environ), start, present)
     _put(document, arguments.output, out)
     return 0
 
 
 def _event_logs(
     arguments: Namespace, environ: Mapping[str, str]
-) -> tuple[list[Path], WritingStart | None]:
-    """Those that are named; else those of the supervisor here, and which start is meant."""
+) -> tuple[list[Path], WritingStart | None, State | None]:
+    """Those that are named; else those of the supervisor here, which start is meant, its state."""
     from ascend_supervisor.ctl.event_files import beside, start_of  # noqa: PLC0415
 
     if arguments.files:
-        return [Path(file) for file in arguments.files], None
+        return [Path(file) for file in arguments.files], None, None
     state = _state(arguments, environ)
-    return beside(state), start_of(state.status)
+    return beside(state), start_of(state.status), state
 
 
 def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:

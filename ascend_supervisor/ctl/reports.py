@@ -8,16 +8,23 @@ from pathlib import Path
 
 from ascend_supervisor.causes.language import Language
 from ascend_supervisor.ctl.event_files import events_of, no_event
+from ascend_supervisor.ctl.seen import Seen
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.report.job import ReportedJob, job
 from ascend_supervisor.report.last_job import WritingStart
 from ascend_supervisor.report.lines import lines
+from ascend_supervisor.report.present import Present
 
 _EXTRA = ("drawsvg", "jinja2")
 
 
-def html(files: Sequence[Path], language: Language, start: WritingStart | None = None) -> bytes:
-    """One page that loads nothing; with a ``start``, of its job only.
+def html(
+    files: Sequence[Path],
+    language: Language,
+    start: WritingStart | None = None,
+    present: Present | None = None,
+) -> bytes:
+    """One page that loads nothing; with a ``start``, of its job only, up to the ``present``.
 
     Raises SettingsRefused for a file that cannot be read and if a package is missing, and
     StateUnknown if no event is in the files, or none of the ``start``.
@@ -32,17 +39,35 @@ def html(files: Sequence[Path], language: Language, start: WritingStart | None =
             f"{sys.executable} -m pip install 'drawsvg>=2.4' 'jinja2>=3.1.5'; or give --text, "
             "which needs neither"
         ) from error
-    return page(_job(files, start), language)
+    return page(_job(files, start, present), language)
 
 
-def text(files: Sequence[Path], language: Language, start: WritingStart | None = None) -> bytes:
+def text(
+    files: Sequence[Path],
+    language: Language,
+    start: WritingStart | None = None,
+    present: Present | None = None,
+) -> bytes:
     """The same as lines; raises as ``html`` does."""
-    told = lines(_job(files, start), language)
+    told = lines(_job(files, start, present), language)
     return "".join(f"{line}\n" for line in told).encode()
 
 
-def _job(files: Sequence[Path], start: WritingStart | None) -> ReportedJob:
-    found = job(events_of(files, start))
+def present_of(seen: Seen, now: float) -> Present | None:
+    """What a look at a supervisor shows that has not ended, ``now`` (seconds since 1970)."""
+    status, known = seen.status, seen.status.progress
+    if status.phase == "ended":
+        return None
+    runs = seen.live is not None or seen.state.supervisor_lives
+    at = now if runs else seen.state.written
+    if known is None or status.phase != "running":
+        return Present(status.pod, at, runs)
+    step, steps, time = known.step, known.steps, known.last_step_time
+    return Present(status.pod, at, runs, status.generation, step, steps, time)
+
+
+def _job(files: Sequence[Path], start: WritingStart | None, present: Present | None) -> ReportedJob:
+    found = job(events_of(files, start), present)
     if found is None:
         raise no_event(files)
     return found

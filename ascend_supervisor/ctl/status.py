@@ -115,8 +115,10 @@ def _gist(seen: Seen) -> object:
     ranks = () if live is None else tuple((row.pid, row.state) for row in live.ranks)
     peers = None if live is None else live.peers
     servers = () if peers is None else tuple((one.phase, one.last_word) for one in peers.servers)
+    known = seen.status.progress
+    stall = known and (known.stalled_since, known.stalled_step, known.stalled_seen)
     status = replace(seen.status, progress=None)
-    return status, ranks, servers, seen.trouble
+    return status, stall, ranks, servers, seen.trouble
 
 
 @contextmanager

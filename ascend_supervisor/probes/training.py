@@ -302,7 +302,7 @@ class Training(Probe):
             return None
         silent = self._clock.now() - self._step_at
         self._is_told = True
-        self._record.stalled()
+        self._record.stalled(self._clock.elapsed() - silent, seen)
         self._report(
             TrainingStalled(life.generation, step, round(silent, 3), round(limit, 3), seen)
         )

@@ -150,19 +150,18 @@ class Account(Struct, frozen=True):
         account = replace(self, best_before=self.best) if is_again else self
         return replace(_trained(account, position, now, told), last=position, best=best)
 
-    def stops(self, now: float, *, is_hang: bool = False) -> Account:
+    def stops(self, now: float, *, is_hang: bool = False, is_silent: bool = False) -> Account:
         """The first reason to end, of a generation or of all.
 
-        ``is_hang``: the generation hung, or it failed after a silence that was longer than any
-        pause between its steps. The time since its last step is `stalled` then; of a start
-        without a step what goes beyond the longest start before. Otherwise that time belongs to
-        the step that was never finished.
+        ``is_hang``: it was noticed that the generation hangs. ``is_silent``: a stall was noticed,
+        or the silence was longer than any pause between its steps. In both cases the time since
+        its last step is `stalled`; of a start without a step what goes beyond the longest start
+        before. Otherwise that time belongs to the step that was never finished.
         """
         if self.doing == "stopping":
             return self
-        account = self
-        if is_hang:
-            account = replace(_stalled(self, now), hangs=self.hangs + 1)
+        account = _stalled(self, now) if is_hang or is_silent else self
+        account = replace(account, hangs=account.hangs + is_hang)
         return _turned(account, "stopping", now)
 
     def stopped(self, now: float) -> Account:
@@ -176,8 +175,10 @@ class Account(Struct, frozen=True):
         spent["unknown" if self.best is None else "start"] += account.stepless
         return spent
 
-    def kept(self, now: float) -> KeptAccount:
-        spent = self.nanoseconds(now)
+    def kept(self, now: float, *, is_stalled: bool = False) -> KeptAccount:
+        """``is_stalled``: the time since the last step counts as such for now."""
+        account = _stalled(self, now) if is_stalled else self
+        spent = account.nanoseconds(now)
         total = sum(spent.values())
         epoch, step = self.best or (0, None)
         known = step is not None and total > 0

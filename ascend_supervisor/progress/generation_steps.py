@@ -11,7 +11,7 @@ from ascend_supervisor.outcome import LastSeen
 from ascend_supervisor.progress.account import Position
 from ascend_supervisor.progress.belief import SURE
 from ascend_supervisor.progress.pace import Slow
-from ascend_supervisor.progress.progress import position_of, steps_lost
+from ascend_supervisor.progress.progress import Standstill, position_of, steps_lost
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.step_format import LARGEST
 
@@ -91,7 +91,7 @@ class GenerationSteps(Struct):
     is_heard: bool = False
     has_ended: bool = False
     told_at: float = 0.0
-    is_stalled: bool = False
+    stall: Standstill | None = None
     paces: dict[int, deque[float]] = field(default_factory=dict)
     slow: Slow | None = None
 

@@ -47,6 +47,17 @@ class KnownProgress(Struct, frozen=True):
         return self.steps is not None and self.step >= self.steps
 
 
+class Standstill(Struct, frozen=True):
+    """No step has come after ``step`` (None: none at all) ``since``, seconds of ``elapsed``.
+
+    ``seen`` is what a look at the ranks has found.
+    """
+
+    step: int | None
+    since: float
+    seen: str
+
+
 class ProgressStatus(Struct, frozen=True, kw_only=True):
     """What the state file says of the training; times are RFC 3339, UTC.
 
@@ -54,6 +65,7 @@ class ProgressStatus(Struct, frozen=True, kw_only=True):
     ``account`` has the seconds by category, ``percent_training`` the part of them in which steps
     were trained for the first time. These, ``generations`` and ``hangs`` count all starts in this
     place, and ``best_step`` (of ``best_epoch``, if steps begin anew in each) is the furthest one.
+    ``stalled_since`` is null unless the training stands still, as ``training.stalled`` has told.
     """
 
     step: StepNumber | None = None
@@ -74,6 +86,9 @@ class ProgressStatus(Struct, frozen=True, kw_only=True):
     hangs: StepNumber
     pauses: StepNumber = 0
     longest_pause_seconds: Lasting = 0.0
+    stalled_since: str | None = None
+    stalled_step: StepNumber | None = None
+    stalled_seen: str = ""
 
     @property
     def kept(self) -> KeptAccount:
@@ -119,9 +134,17 @@ def steps_lost(best: Position | None, saved: int | None) -> int | None:
 
 
 def status_of(
-    known: KnownProgress | None, account: KeptAccount, now: float, day: datetime
+    known: KnownProgress | None,
+    account: KeptAccount,
+    now: float,
+    day: datetime,
+    stall: Standstill | None = None,
 ) -> ProgressStatus:
     """What the state file says at this time of ``day`` (UTC), which is ``now`` on the clock."""
+
+    def at(moment: float) -> str:
+        return rfc3339(day - timedelta(seconds=now - moment))
+
     status = ProgressStatus(
         account=account.account,
         percent_training=account.percent_training,
@@ -132,12 +155,11 @@ def status_of(
         pauses=account.pauses,
         longest_pause_seconds=account.longest_pause_seconds,
     )
+    if stall is not None:
+        since, seen = at(stall.since), stall.seen
+        status = replace(status, stalled_since=since, stalled_step=stall.step, stalled_seen=seen)
     if known is None:
         return status
-
-    def at(moment: float) -> str:
-        return rfc3339(day - timedelta(seconds=now - moment))
-
     return replace(
         status,
         step=known.step,

@@ -20,6 +20,7 @@ from ascend_supervisor.progress.progress import (
     KnownProgress,
     ProgressStatus,
     SharedSteps,
+    Standstill,
     position_of,
     status_of,
     steps_lost,
@@ -89,8 +90,10 @@ class TrainingRecord:
 
     def stop(self, now: float, *, hung: bool, completed: bool = False) -> None:
         """The first reason to end: from now on ranks are being stopped."""
-        is_hang = hung or (self._times.is_silent(now) and not completed)
-        self._account = self._account.stops(now, is_hang=is_hang)
+        is_silent = (self._times.is_silent(now) or self._stall is not None) and not completed
+        self._account = self._account.stops(now, is_hang=hung, is_silent=is_silent)
+        if self._generation is not None:
+            self._generation.stall = None
         if hung and self._progress is not None:
             self._times = self._times.gave_up(now - self._progress.step_at)
 
@@ -144,10 +147,14 @@ class TrainingRecord:
         is_complete = self._progress is not None and self._progress.is_complete
         return None if is_complete else self._times.stall_limit
 
-    def stalled(self) -> None:
-        """It was told that no step comes."""
+    def stalled(self, since: float, seen: str) -> None:
+        """It is told that no step has come ``since``, and what was ``seen`` of the ranks."""
         if self._generation is not None:
-            self._generation.is_stalled = True
+            self._generation.stall = Standstill(self.step, since, seen)
+
+    @property
+    def _stall(self) -> Standstill | None:
+        return None if self._generation is None else self._generation.stall
 
     def take(self, readings: Sequence[Reading], rank: int | None) -> list[Event]:
         """What follows from ``readings`` of one look at the output of ``rank`` (None: of several).
@@ -252,8 +259,8 @@ class TrainingRecord:
         slow = self._times.slow
         self._times = self._times.steps(position.ordinal, reading.at)
         self._progress = known = self._after(generation, reading)
-        if generation.is_stalled:
-            generation.is_stalled = False
+        if generation.stall is not None:
+            generation.stall = None
             limit = round(self._times.stall_limit, 3)
             yield TrainingResumed(generation.number, known.step, round(pause, 3), limit)
         yield from paced(generation.number, known.step, slow, self._times)
@@ -296,11 +303,12 @@ class TrainingRecord:
 
     def account(self, now: float) -> KeptAccount:
         """The account of the time up to ``now``."""
-        return self._times.kept_in(self._account.kept(now))
+        is_stalled = self._stall is not None
+        return self._times.kept_in(self._account.kept(now, is_stalled=is_stalled))
 
     def status(self, now: float, day: datetime) -> ProgressStatus | None:
         """What is known ``now``, at this time of ``day`` (UTC); None before any step."""
-        known, account = self._progress, self.account(now)
-        if known is None and account.percent_training is None:
+        known, account, stall = self._progress, self.account(now), self._stall
+        if known is None and account.percent_training is None and stall is None:
             return None
-        return status_of(known, account, now, day)
+        return status_of(known, account, now, day, stall)

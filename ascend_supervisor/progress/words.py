@@ -9,10 +9,11 @@ from datetime import datetime
 from ascend_supervisor.events.words import about, counted, step_seconds
 from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.progress import ProgressStatus
+from ascend_supervisor.untrusted_text import printable
 
 LOSSES: Mapping[str, str] = {
     "trained_again": "trained again",
-    "stalled": "until hangs were noticed",
+    "stalled": "standing still",
     "start": "of start",
     "waiting": "of waiting",
     "stopping": "of stopping",
@@ -51,20 +52,42 @@ def training_line(
 ) -> str:
     """How far the training is at this time of day; empty if no step is known.
 
-    If it does not go on, no time is left.
+    If it does not go on, or stands still, no time is left.
     """
     if known is None:
         return ""
+    stands = known.stalled_since is not None
     words = status_words(
         step=known.step,
         steps=known.steps,
-        seconds_per_step=known.seconds_per_step if goes_on else None,
+        seconds_per_step=known.seconds_per_step if goes_on and not stands else None,
         checkpoint_step=known.checkpoint_step,
         checkpoint_age=_age(known.checkpoint_time, now),
     )
     percent = known.percent_training
     trained = "" if percent is None else f"{percent:g} % of the time was training"
-    return "; ".join(filter(None, (words, trained)))
+    stalled = known.account.get("stalled", 0.0)
+    if trained and stands and stalled:
+        share = 100 * stalled / sum(known.account.values())
+        trained = f"{trained}, {share:.1f} % standing still"
+    stall = _stall_words(known, now, goes_on=goes_on)
+    return "; ".join(filter(None, (stall, words, trained)))
+
+
+def _stall_words(known: ProgressStatus, now: datetime | None, *, goes_on: bool) -> str:
+    """That it stands still, since when, and where the ranks are; empty if it does not.
+
+    If the supervisor is not known to go on, it stood still when that was written.
+    """
+    if known.stalled_since is None:
+        return ""
+    step = known.stalled_step
+    after = "no first step" if step is None else f"no step after step {step:,}"
+    age = _age(known.stalled_since, now) if goes_on else None
+    told = f"since {printable(known.stalled_since)}"
+    told += "" if age is None else f", {about(age)} ago"
+    seen = f"; {printable(known.stalled_seen)}" if known.stalled_seen else ""
+    return f"{'stands' if goes_on else 'stood'} still: {after} {told}{seen}"
 
 
 def _age(time: str | None, now: datetime | None) -> float | None:

@@ -9,10 +9,12 @@ from msgspec import Struct, field
 
 from ascend_supervisor.progress.account import CATEGORIES
 from ascend_supervisor.report.failures import STOPPED, GenerationEnds, ReportedFailure, failures
+from ascend_supervisor.report.present import Present
 from ascend_supervisor.report.servers import MOST_NAME, ReportedServer, servers
 from ascend_supervisor.report.told import (
     ToldEvent,
     lines,
+    micros,
     moment,
     number,
     numbers,
@@ -26,6 +28,8 @@ Advice = Literal[
     "look_back",
     "look_early",
     "look_open",
+    "runs",
+    "stands",
     "who_stopped",
     "correct",
     "device",
@@ -45,12 +49,18 @@ _OF_CODES: Mapping[int, Advice] = {
     75: "table",
 }
 _MEMORY = "because memory ran out"
+_ENDS_STALL = frozenset(
+    {
+        *("training.started", "training.resumed", "generation.started", "generation.ended"),
+        *("supervisor.started", "supervisor.exited"),
+    }
+)
 _NOTED = frozenset(
     {
         *("supervisor.started", "supervisor.exited", "rank_table.ready", "training.progress"),
         *("generation.started", "generation.ended", "process.started", "process.exited"),
         *("restart.scheduled", "hang.noticed", "stacks.taken", "cluster.incident"),
-        *("signal.received", "training.started"),
+        *("signal.received", "training.started", "training.stalled", "training.resumed"),
     }
 )
 
@@ -80,12 +90,24 @@ class FirstWord(Struct, frozen=True):
     settings: tuple[str, ...]
 
 
+class ToldStall(Struct, frozen=True):
+    """The training stands still since ``at``; None as its ``step``: the first one has not come.
+
+    ``seen`` is where the ranks were.
+    """
+
+    at: int
+    step: int | None
+    seen: str
+
+
 class ReportedJob(Struct, frozen=True):
     """A job, as its servers tell it.
 
     ``exits`` has the last end of each host that has ended; it is empty while the job runs, or if
     every supervisor was killed. ``generations`` has the number of the last one of each host.
-    ``steps`` is how many steps there are in all. Times are microseconds since the epoch.
+    ``steps`` is how many steps there are in all. ``runs``: it is seen to go on. ``stall`` is None
+    unless it stands still at the ``end``. Times are microseconds since the epoch.
     """
 
     name: str
@@ -99,6 +121,8 @@ class ReportedJob(Struct, frozen=True):
     world_size: int | None
     steps: int | None
     restarts: int
+    runs: bool = False
+    stall: ToldStall | None = None
 
     @property
     def is_over(self) -> bool:
@@ -131,7 +155,8 @@ class ReportedJob(Struct, frozen=True):
         """What to do about it."""
         end = self.exit
         if end is None or not (self.is_over or end.code):
-            return "look_open"
+            open_: Advice = "runs" if self.runs else "look_open"
+            return "stands" if self.stall else open_
         if end.reason.startswith(STOPPED):
             return "who_stopped"
         last = self.last_failure
@@ -193,6 +218,7 @@ class _JobSoFar(Struct):
     world_size: int | None = None
     steps: int | None = None
     scheduled: dict[str, int] = field(default_factory=dict)
+    stalls: dict[str, ToldStall] = field(default_factory=dict)
 
     def take(self, event: ToldEvent, host: str, name: str, at: int) -> None:
         self.begin = at if self.begin is None else min(self.begin, at)
@@ -202,6 +228,7 @@ class _JobSoFar(Struct):
         if ends is None:
             ends = self.ends[host] = GenerationEnds(host)
         ends.take(event, name, at)
+        self._stall(event, host, name, at)
         match name:
             case "supervisor.started":
                 self.exits.pop(host, None)
@@ -219,13 +246,24 @@ class _JobSoFar(Struct):
             case _:
                 pass
 
+    def _stall(self, event: ToldEvent, host: str, name: str, at: int) -> None:
+        if name == "training.stalled":
+            begin = at - micros(event, "silent_seconds")
+            stall = ToldStall(begin, number(event, "step"), text(event, "seen"))
+            self.stalls[host] = stall
+        elif name in _ENDS_STALL:
+            self.stalls.pop(host, None)
 
-def job(events: Iterable[ToldEvent]) -> ReportedJob | None:
+
+def job(events: Iterable[ToldEvent], present: Present | None = None) -> ReportedJob | None:
     """The job of these events; None if there is no event among them.
 
     The events of one host are in their order; hosts may come one after another, or mixed.
+    ``present`` is what is known besides of a job that goes on.
     """
     kept = [*events]
+    if present is not None and kept:
+        kept += present.events()
     told = _JobSoFar()
     for event in kept:
         name, host = event.get("event"), event.get("host")
@@ -249,6 +287,8 @@ def job(events: Iterable[ToldEvent]) -> ReportedJob | None:
         told.world_size,
         told.steps,
         max(told.scheduled.values(), default=0),
+        present is not None and present.runs,
+        max(told.stalls.values(), key=lambda one: one.at, default=None),
     )
 
 

@@ -98,6 +98,10 @@ def _headline(job: ReportedJob, words: Words) -> str:
     match job.advice:
         case "look_open":
             said = words["open"].format(time=time)
+        case "runs":
+            said = words["runs"].format(time=time)
+        case "stands":
+            said = f"{words['ran'].format(time=time)}{_stands(job, words)}"
         case "nothing" | "look_back":
             key = "done_again" if job.restarts else "done"
             return words[key].format(time=time, restarts=job.restarts)
@@ -111,6 +115,16 @@ def _headline(job: ReportedJob, words: Words) -> str:
     if failure is None or not _is_of_rank(failure.first):
         return said
     return f"{said}{words['colon']}{_who(failure.first, words)}"
+
+
+def _stands(job: ReportedJob, words: Words) -> str:
+    """That the training stands still: now, or at the last event."""
+    stall = job.stall
+    if stall is None:
+        return ""
+    key = "stands_first" if stall.step is None else "stands"
+    said = words[key].format(step=stall.step, since=utc(stall.at))
+    return said if job.runs else f"{words['stands_then']}{said}"
 
 
 def _is_of_rank(end: GenerationEnd) -> bool:
@@ -135,6 +149,8 @@ def _lead(job: ReportedJob, language: Language) -> Iterator[tuple[str, str]]:
         yield words["why"], end.cause[0] if end.cause else end.reason
     if end is not None and end.doubt:
         yield words["seen"], end.doubt
+    if job.advice == "stands" and job.stall is not None and job.stall.seen:
+        yield words["failure.where"], job.stall.seen
     before = [failure.first for failure in job.failures if failure is not last]
     for key, one in (("first", before[:1]), ("last", before[1:][-1:])):
         for found in one:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Literal, get_args
 
 from msgspec import Struct, field
 
 from ascend_supervisor.report import timeline
 from ascend_supervisor.report.timeline import Happening, StepAt, Stretch
-from ascend_supervisor.report.told import ToldEvent, micros
+from ascend_supervisor.report.told import ToldEvent, micros, number
 from ascend_supervisor.untrusted_text import printable
 
 DrawnKind = Literal[
@@ -55,7 +55,10 @@ _CATEGORIES: Mapping[DrawnKind, str] = {
 }
 MOST_NAME = 100
 TOGETHER = 1_000_000
-Stall = tuple[int, int]
+LATEST = 1 << 62
+"""A moment after all others."""
+Stall = tuple[int, int, int | None]
+"""From when until when, and of which generation only; None: of any."""
 
 
 class DrawnBar(Struct, frozen=True):
@@ -150,15 +153,15 @@ def _flat(
 ) -> Iterator[DrawnBar]:
     """Bars in place of phases: what lies within another one comes instead of that part of it."""
     best, seen, end = -1, 0, spans[0].begin if spans else 0
-    for number, span in enumerate(spans, 1):
-        later = spans[number].begin if spans[number:] else span.end
+    for following, span in enumerate(spans, 1):
+        later = spans[following].begin if spans[following:] else span.end
         begin, end = max(span.begin, end), max(min(span.end, later), end)
         if span.generation is None:
             bars: Iterable[DrawnBar] = [DrawnBar(_OF_PHASES.get(span.name, "stopping"), begin, end)]
         elif not levels:
             bars = [DrawnBar("running", begin, end, span.generation)]
         else:  # steps go on while a generation is ended
-            begins = (one.begin for one in spans[number:] if one.generation is not None)
+            begins = (one.begin for one in spans[following:] if one.generation is not None)
             first = bisect_left(levels, begin, key=_at)
             last = bisect_left(levels, next(begins, levels[-1].at + 1), key=_at)
             best = max((best, *(one.step for one in levels[seen:first])))
@@ -191,18 +194,25 @@ def _passed(levels: Sequence[StepAt], best: int, end: int) -> int:
 
 
 def _stalls(marks: Iterable[Happening]) -> Iterator[Stall]:
-    """From the last sign of life until it was noticed, and until it went on."""
-    for mark in marks:
-        key = _STALLS.get(mark.event["event"])
-        if key is not None:
-            yield mark.at - micros(mark.event, key), mark.at
+    """From the last sign of life until it was noticed, and until it went on.
+
+    What was told of steps lasts until they go on, or to the end of the generation.
+    """
+    told = [mark for mark in marks if mark.event["event"] in _STALLS]
+    for mark, following in zip_longest(told, told[1:]):
+        name = mark.event["event"]
+        begin, end, generation = mark.at - micros(mark.event, _STALLS[name]), mark.at, None
+        if name == "training.stalled":
+            generation = number(mark.event, "generation")
+            end = LATEST if following is None else following.at
+        yield begin, end, generation
 
 
 def _with_stalls(bars: Iterable[DrawnBar], stalls: Sequence[Stall]) -> Iterator[DrawnBar]:
     for bar in bars:
         at = bar.begin
-        for begin, end in stalls if bar.generation is not None else ():
-            if at < end and begin < bar.end:
+        for begin, end, generation in stalls if bar.generation is not None else ():
+            if generation in {None, bar.generation} and at < end and begin < bar.end:
                 begin, end = max(begin, at), min(end, bar.end)  # noqa: PLW2901
                 yield DrawnBar(bar.kind, at, begin, bar.generation)
                 yield DrawnBar("stalled", begin, end, bar.generation)

@@ -74,7 +74,9 @@ ENDING = "end of the generation"
 DRAIN, GRACE, KILLED = "drain", "grace", "after SIGKILL"
 _STEPS_OF_A_STOP = {"SIGTERM": DRAIN, "SIGKILL": GRACE, "None": KILLED}
 _REASONS = frozenset({"cluster.incident", "hang.noticed", "signal.received"})
-_TELLS_STEPS = frozenset({"training.started", "training.progress", "generation.ended"})
+_TELLS_STEPS = frozenset(
+    {"training.started", "training.progress", "training.stalled", "generation.ended"}
+)
 _OF_TRAINING = frozenset({"checkpoint.saved", "training.stalled", "training.resumed"})
 _MARKS = frozenset(
     {
@@ -221,6 +223,8 @@ class _Server(Struct):
         step = event.get("step")
         if type(step) is not int:
             return
+        if name == "training.stalled":
+            at -= micros(event, "silent_seconds")
         if name == "training.started":
             yield _Open("start", TRAINING, at - micros(event, "start_seconds")).until(at)
         elif self._step is not None:

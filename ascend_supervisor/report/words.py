@@ -24,6 +24,11 @@ _ENGLISH: Words = {
     "failed": "The job failed with exit code {code} after {time}",
     "stopped": "The job was stopped after {time}, with exit code {code}",
     "open": "The job has run for {time}; these events do not tell its end",
+    "runs": "The job has run for {time}, and goes on",
+    "ran": "The job has run for {time}; ",
+    "stands": "it stands still: no step after step {step} since {since} UTC",
+    "stands_first": "it stands still: no first step since {since} UTC",
+    "stands_then": "when these events end, ",
     "rank_failed": "rank {rank} on {host} failed first, in generation {generation}",
     "rank_hung": "rank {rank} on {host} stopped first, in generation {generation}",
     "host_failed": "generation {generation} ended",
@@ -46,6 +51,9 @@ _ENGLISH: Words = {
     "platform, an operator.",
     "saved": " Another start can go on from the checkpoint of step {step}.",
     "unsaved": " No checkpoint was seen in the output: another start may begin anew.",
+    "advice.runs": "Nothing. ascend-supervisorctl status shows how far it is now.",
+    "advice.stands": "Look where the ranks wait. If they hang, end this generation: "
+    "ascend-supervisorctl restart; --hang-timeout auto does so by itself.",
     "advice.correct": "Correct what the sentence names; another try without that fails the same "
     "way.",
     "advice.device": "Do what the sentence says. If it says nothing, free the device or the "
@@ -122,6 +130,11 @@ _CHINESE: Words = {
     "failed": "作业在 {time} 后失败，退出码 {code}",
     "stopped": "作业在 {time} 后被停止，退出码 {code}",
     "open": "作业已运行 {time}；事件中没有作业结束的记录",
+    "runs": "作业已运行 {time}，仍在运行",
+    "ran": "作业已运行 {time}；",
+    "stands": "训练停滞：自 {since} UTC 起，step {step} 之后没有新的 step",
+    "stands_first": "训练停滞：自 {since} UTC 起，没有第一个 step",
+    "stands_then": "这些事件结束时，",
     "rank_failed": "{host} 上的 rank {rank} 最先失败（第 {generation} 代）",
     "rank_hung": "{host} 上的 rank {rank} 最先停住（第 {generation} 代）",
     "host_failed": "第 {generation} 代结束",
@@ -142,6 +155,9 @@ _CHINESE: Words = {
     "advice.who_stopped": "如果不是有意停止，请查看信号由谁发出：调度器、平台还是操作者。",
     "saved": "再次启动可从 step {step} 的 CheckPoint 断点续训。",
     "unsaved": "输出中没有保存 CheckPoint 的记录：再次启动可能从头开始。",
+    "advice.runs": "无需处理。用 ascend-supervisorctl status 查看当前进度。",
+    "advice.stands": "查看各 rank 停在哪里。如果确已卡死，用 ascend-supervisorctl restart "
+    "终止这一代；设置 --hang-timeout auto 时会自动终止。",
     "advice.correct": "请按这句话改正；不改正而重试，结果相同。",
     "advice.device": "请按这句话处理；其中没有说明时，释放它所指的设备或资源，或者让调度器换一台"
     "主机，然后重新启动。",

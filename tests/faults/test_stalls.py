@@ -5,14 +5,21 @@ The supervisor sees a clock that is FAST times as fast as ours, so that the minu
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.running import Running, python
+from ascend_supervisor.control.protocol import AskStatus
+from ascend_supervisor.control.status_answer import LiveStatus
+from ascend_supervisor.ctl.connection import ask
+from ascend_supervisor.reporters.status_document import as_json
+from tests.ctl.calling import ctl
+from tests.running import DEADLINE_SECONDS, Running, python
 
 FAST = 20
 LIMIT = 60.0
@@ -70,7 +77,7 @@ def test_a_hang_by_the_steps_ends_the_generation_and_is_in_the_account(fast):
     assert job.all("training.stalled") == []
     end = job.events[-1]
     assert LIMIT <= end["account"]["stalled"] < 2 * LIMIT  # also while the machine was busy
-    assert "until hangs were noticed" in end["msg"]
+    assert "standing still" in end["msg"]
     assert "(1 restart, 1 hang)" in end["msg"]
 
 
@@ -90,6 +97,47 @@ def test_a_stall_is_told_and_ends_nothing(fast, place):
     assert job.all("hang.noticed") == []
     assert job.events[-1]["account"]["stalled"] == 0.0
     assert job.events[-1]["account"]["training"] > LIMIT
+
+
+def test_status_and_report_of_a_running_job_say_that_it_stands_still(fast, place):
+    job = fast("--state-file", str(place / "state"))
+    job.wait_for("training.stalled")
+    time.sleep(3 * LIMIT / FAST)
+    state = ("--state-file", str(place / "state"))
+    (place / "state").touch()  # by the fast clock the supervisor's own file may be late
+    answer = ask(place / "state", AskStatus(), LiveStatus, DEADLINE_SECONDS)
+    assert isinstance(answer, LiveStatus), answer
+    (place / "state").write_bytes(as_json(answer.status))
+    found = ctl("status", "--json", *state)
+    assert not found.stderr
+    known = json.loads(found.stdout)["progress"]
+    assert (known["stalled_step"], known["hangs"]) == (STANDS_AT, 0)
+    assert known["account"]["stalled"] >= 3 * LIMIT
+    told = ctl("status", *state).stdout
+    (training,) = (line for line in told.splitlines() if line.startswith("training"))
+    stands = f"stands still: no step after step {STANDS_AT} since"
+    assert f"{stands} {known['stalled_since']}" in training
+    assert "rank 0 waits in <string>:" in training
+    assert "% standing still" in training
+    assert " left" not in training
+    report = ctl("report", "--text", *state).stdout
+    assert f"it {stands} " in report
+    assert f"to step {STANDS_AT} of {STEPS}" in report
+    assert "was killed" not in report
+    (place / "go").write_text("")
+    job.wait_for("training.resumed")
+    assert job.end() == 0
+
+
+def test_a_stall_that_an_operator_ends_is_no_hang(fast):
+    job = fast()
+    job.wait_for("training.stalled")
+    job.process.send_signal(signal.SIGTERM)
+    assert job.end() == 143
+    assert job.all("hang.noticed") == []
+    assert job.events[-1]["account"]["stalled"] >= LIMIT
+    assert "standing still" in job.events[-1]["msg"]
+    assert " hang" not in job.events[-1]["msg"]
 
 
 def test_a_stall_is_not_told_with_stall_notice_off(fast, place):

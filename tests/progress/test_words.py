@@ -27,8 +27,8 @@ def test_the_account_names_what_took_the_rest_the_largest_first():
         waiting=6 * MINUTE,
     )
     assert account_sentence(account) == (
-        "trained 92.1 % of 11 h 20 min; the rest: 22 min trained again, 14 min until hangs were "
-        "noticed, 12 min of start, 6 min of waiting (2 restarts, 1 hang)"
+        "trained 92.1 % of 11 h 20 min; the rest: 22 min trained again, 14 min standing still, "
+        "12 min of start, 6 min of waiting (2 restarts, 1 hang)"
     )
 
 
@@ -59,7 +59,7 @@ def test_each_loss_has_its_words():
     losses = {one: 10.0 + at for at, one in enumerate(CATEGORIES) if one != "training"}
     assert account_sentence(kept(10.0, training=10.0, **losses)).partition(": ")[2] == (
         "17 s without a step, 16 s between generations, 15 s of stopping, "
-        "14 s until hangs were noticed, 13 s trained again, 11 s of start, 10 s of waiting"
+        "14 s standing still, 13 s trained again, 11 s of start, 10 s of waiting"
     )
 
 

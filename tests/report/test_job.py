@@ -13,9 +13,21 @@ from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.report.job import ReportedJob, job
 from ascend_supervisor.report.lines import lines
 from ascend_supervisor.report.page import page
+from ascend_supervisor.report.present import Present
 from ascend_supervisor.report.sentences import sentences
 from ascend_supervisor.report.words import LANGUAGES, WORDS
-from tests.report.logs import DONE, FIRST_CAUSE, HANGS, LOSING, NAN, event, exited, on, started
+from tests.report.logs import (
+    BEGIN,
+    DONE,
+    FIRST_CAUSE,
+    HANGS,
+    LOSING,
+    NAN,
+    event,
+    exited,
+    on,
+    started,
+)
 
 
 def told(events) -> ReportedJob:
@@ -154,7 +166,48 @@ def test_of_other_servers_only_the_settings_are_told_that_differ():
     )
 
 
+STANDING = [
+    *LOSING[:11],
+    event(
+        "training.stalled", 100, generation=0, step=15, silent_seconds=60.0, seen="rank 0 is in f"
+    ),
+]
+
+
+def test_what_stands_still_is_told_up_to_now():
+    now = Present("pod-0", BEGIN + 700, runs=True)
+    found = job(STANDING, now)
+    assert found is not None
+    said = sentences(found, "en")
+    assert said.headline == (
+        "The job has run for 12 min; it stands still: no step after step 15 since "
+        "2027-01-15 08:00:40 UTC"
+    )
+    assert dict(said.lead)["Where the ranks waited"] == "rank 0 is in f"
+    assert said.progress == "to step 15 of 100, checkpoint of step 10"
+    assert found.account == {"waiting": 10, "start": 10, "training": 20, "stalled": 660}
+
+
+def test_events_alone_tell_a_stall_up_to_their_end():
+    assert "1 min 40 s; when these events end, it stands still: no" in headline(STANDING)
+    goes_on = event("training.resumed", 120, generation=0, step=16, silent_seconds=80.0)
+    assert "stands still" not in headline([*STANDING, goes_on])
+    ended = event("generation.ended", 200, generation=0)
+    assert told([*STANDING, goes_on, ended]).account["stalled"] == 80
+
+
+def test_a_job_that_runs_has_run_until_now_and_is_at_its_latest_step():
+    latest = {"generation": 0, "step": 90, "steps": 100, "step_time": event("now", 690)["ts"]}
+    now = Present("pod-0", BEGIN + 700, runs=True, **latest)
+    found = job(LOSING[:11], now)
+    assert found is not None
+    said = sentences(found, "en")
+    assert said.headline == "The job has run for 12 min, and goes on"
+    assert said.progress == "to step 90 of 100, checkpoint of step 10"
+
+
 ADVICES = [
+    ("stands", STANDING),
     ("nothing", DONE),
     ("look_back", [*LOSING[:-4], *DONE[-2:]]),
     (
@@ -191,7 +244,9 @@ def test_what_to_do_follows_from_the_end(advice, events):
 
 
 def test_every_advice_is_reached():
-    assert {f"advice.{one}" for one, _ in ADVICES} == {
+    runs = job(DONE[:-1], Present("pod-0", BEGIN + 60, runs=True))
+    assert runs is not None
+    assert {f"advice.{one}" for one in (runs.advice, *(one for one, _ in ADVICES))} == {
         key for key in WORDS["en"] if key.startswith("advice.")
     }
 
