@@ -24,9 +24,10 @@ def to_nobody() -> None:
 class Activity(Struct):
     """How many ``bytes`` a process has written, the last at ``spoke_at`` (the clock's seconds).
 
-    If it has written nothing, ``spoke_at`` is just before its start. ``has_ended`` is false for
-    workers that a launcher started, whatever became of them. ``tell`` is called after each change;
-    one who waits for output replaces it.
+    If it has written nothing, ``spoke_at`` is just before its start. It wrote first
+    at ``first_at``; None if it has not. ``has_ended`` is false for workers that a launcher started,
+    whatever became of them. ``tell`` is called after each change; one who waits for output
+    replaces it.
     """
 
     spoke_at: float
@@ -34,10 +35,12 @@ class Activity(Struct):
     has_ended: bool = False
     tail: bytearray = field(default_factory=bytearray)
     tell: Callable[[], None] = to_nobody
+    first_at: float | None = None
 
     def note(self, size: int, now: float) -> None:
         """Count ``size`` bytes that were written but not read."""
         self.bytes += size
+        self.first_at = now if self.first_at is None else self.first_at
         self.spoke_at = now
         self.tell()
 

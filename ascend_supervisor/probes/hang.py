@@ -28,12 +28,14 @@ class SilentRank(Struct, frozen=True):
     """A rank, or a program that passes on the output of ``ranks`` (empty: they are unknown).
 
     It has given no sign of life for ``seconds``; ``last_line`` is the last one that it wrote.
+    It had ``talked`` for so many seconds before.
     """
 
     name: str
     ranks: tuple[int, ...]
     seconds: float
     last_line: str = ""
+    talked: float = 0.0
 
 
 class Hang(Struct, frozen=True):
@@ -117,10 +119,14 @@ class Hang(Struct, frozen=True):
 
     @property
     def _first(self) -> str:
-        """Which rank stopped first, and how much earlier than the next one; if only one did."""
+        """Which rank stopped first, and how much earlier than the next one; if only one did.
+
+        With many frameworks most ranks print a few lines at the start, or none: such a rank may
+        have worked to the end. So it must have talked for longer than it was silent alone.
+        """
         ahead = self._by_silence
         margin = ahead[0].seconds - ahead[1].seconds if len(ahead) > 1 else 0.0
-        if margin < MARGIN_SECONDS:
+        if margin < MARGIN_SECONDS or ahead[0].talked < margin:
             return ""
         return f"; {ahead[0].name} stopped first, {margin:.1f} s before the next"
 

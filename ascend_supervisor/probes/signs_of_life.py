@@ -33,6 +33,12 @@ class Voice(Struct, frozen=True):
         return max((*written, *(one.heard_at for one in self.notified)))
 
     @property
+    def talked(self) -> float:
+        """For how many seconds it has written, from the first time to its last sign of life."""
+        begun = [one.first_at for one in self.activities if one.first_at is not None]
+        return self.heard_at - min(begun) if begun else 0.0
+
+    @property
     def has_been_heard(self) -> bool:
         return bool(self.notified) or any(activity.bytes for activity in self.activities)
 

@@ -104,7 +104,13 @@ def judged(heard: Voices, limits: Limits, began: float, now: float) -> Hang | fl
 def _hang(passed: list[Deadline], heard: Voices, limits: Limits, now: float) -> Hang:
     first = min(passed, key=lambda deadline: deadline.at)
     silent = tuple(
-        SilentRank(one.voice.name, one.voice.ranks, now - one.since, one.voice.last_line)
+        SilentRank(
+            one.voice.name,
+            one.voice.ranks,
+            now - one.since,
+            one.voice.last_line,
+            one.voice.talked,
+        )
         for one in passed
         if one.source == first.source
     )

@@ -340,7 +340,7 @@ def _reading(told: Notified, at: float) -> Reading:
 def _hang(life: Life, step: int | None, limit: float, now: float) -> Hang:
     living = [voice for voice in voices(life, ()).outputs if not voice.has_ended]
     silent = tuple(
-        SilentRank(voice.name, voice.ranks, now - voice.heard_at, voice.last_line)
+        SilentRank(voice.name, voice.ranks, now - voice.heard_at, voice.last_line, voice.talked)
         for voice in living
     )
     is_extended = any(voice.extended_until > voice.heard_at + limit for voice in living)

@@ -115,16 +115,23 @@ class GenerationEnds:
         ranks = [rank for rank in ranks if type(rank) is int]
         said = zip(ranks, texts(event, "last_lines"), strict=False)
         quoted = tuple(f"rank {rank}: {line}" for rank, line in said)
-        log = self._logs.get(ranks[0], "") if ranks else ""
+        first = ranks[0] if ranks and _names_first(event, ranks) else None
+        log = "" if first is None else self._logs.get(first, "")
         return replace(
             end,
             at=at,
-            rank=ranks[0] if ranks else None,
+            rank=first,
             cause=text(event, "msg"),
             quoted=quoted,
             files=(*end.files, log) if log else end.files,
             is_hang=True,
         )
+
+
+def _names_first(event: ToldEvent, ranks: Sequence[int]) -> bool:
+    """Whether the first of ``ranks`` stopped first; where all are silent, that may be unknown."""
+    is_of_all = event.get("source") in {"silence", "steps"}
+    return not is_of_all or len(ranks) == 1 or "stopped first" in text(event, "msg")
 
 
 def _ended(end: GenerationEnd, event: ToldEvent, at: int) -> GenerationEnd:

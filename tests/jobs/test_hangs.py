@@ -321,3 +321,25 @@ def wait_for_why(job: Running) -> str:
 
     wait_until(look)
     return found[-1]
+
+
+ONE_TELLS = """
+import os, time
+if os.environ["RANK"] == "1":
+    for step in range(1, 16):
+        print(f" iteration {step:8d}/      40 | lm loss: 2.382640E+00 |", flush=True)
+        time.sleep(0.1)
+time.sleep(600)
+"""
+"""As with Megatron-LM, only the last rank prints, and then all of them hang."""
+
+
+def test_a_rank_that_never_prints_is_not_said_to_have_stopped_first(supervised):
+    job = supervised("--standalone", "2", "--hang-timeout", "3", *python(ONE_TELLS))
+    assert job.end() == 124
+    hang = job.all("hang.noticed")[0]
+    assert hang["silent_seconds"] >= 4
+    assert hang["reason"] == (
+        "no rank on this server has written anything for 3 s (--hang-timeout)"
+    )
+    assert "stopped first" not in job.events[-1]["msg"]

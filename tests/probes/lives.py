@@ -14,9 +14,9 @@ from ascend_supervisor.life import Life, Living, Notified, Plan, Start
 from ascend_supervisor.output.last_lines import Activity
 
 
-def wrote(at: float, line: bytes = b"loss 1.9\n") -> Activity:
-    """The activity of what has last written ``line``."""
-    return Activity(at, len(line), tail=bytearray(line))
+def wrote(at: float, line: bytes = b"loss 1.9\n", since: float | None = None) -> Activity:
+    """The activity of what has last written ``line``, and first ``since``; else nothing before."""
+    return Activity(at, len(line), tail=bytearray(line), first_at=at if since is None else since)
 
 
 def rank(number: int, activity: Activity, *, has_ended: bool = False, **more: Any) -> Living:

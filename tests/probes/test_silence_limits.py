@@ -57,8 +57,9 @@ START = Limits(startup=60.0)
 
 
 def two(first: float, second: float, notified: Mapping[int, Notified] | None = None) -> Life:
-    """Two ranks that have last written then."""
-    return life(rank(0, wrote(first)), rank(1, wrote(second)), notified=notified)
+    """Two ranks that have last written then, and since long ago."""
+    activities = (wrote(at, since=-1000) for at in (first, second))
+    return life(*(rank(number, one) for number, one in enumerate(activities)), notified=notified)
 
 
 def said(at: float, **more: Any) -> Notified:
@@ -471,6 +472,16 @@ SENTENCES = {
         ONE,
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [mute(), wrote(1), wrote(6, since=1)],
+    ids=["never wrote", "one line at its start", "silent for longer than it had written"],
+)
+def test_who_may_have_worked_in_silence_is_not_said_to_have_stopped_first(silent):
+    found = hang(life(rank(0, silent), rank(1, wrote(12, since=1))), ALL, 80.0)
+    assert found.reason == "no rank on this server has written anything for 60 s (--hang-timeout)"
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
