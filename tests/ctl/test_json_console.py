@@ -12,6 +12,7 @@ from tests.running import DEADLINE_SECONDS
 
 FULL = "raise OSError(28, 'No space left on device', 'ckpt.pt')"
 KILLED = "import signal; os.kill(os.getpid(), signal.SIGKILL)"
+RAISED = "raise SystemExit(3)"
 
 
 def console(tmp_path: Path, of_rank_1: str, *options: str) -> list[str]:
@@ -45,10 +46,10 @@ def explained(tmp_path: Path, lines: list[str], code: int = 0) -> list[str]:
 
 
 def test_what_the_supervisor_says_of_its_end_is_believed(tmp_path):
-    lines = console(tmp_path, KILLED)
+    lines = console(tmp_path, RAISED)
     end = json.loads(lines[-1])
     assert explained(tmp_path, lines, 1) == [f"-: no known cause; it ended with: {end['reason']}"]
-    assert " it was killed by SIGKILL after " in end["reason"]
+    assert " it exited with status 3 after " in end["reason"]
 
 
 def test_its_cause_and_the_rank_are_told_and_the_words_are_those_of_our_table(tmp_path):
