@@ -77,6 +77,11 @@ class LastWord(Struct, frozen=True):
     trained: str
     doubt: str
 
+    @property
+    def was_stopped(self) -> bool:
+        """By a signal or an operator, perhaps while a restart after a failure was waited for."""
+        return self.reason.rpartition("; ")[2].startswith(STOPPED)
+
 
 class FirstWord(Struct, frozen=True):
     """The first word of a supervisor."""
@@ -138,6 +143,11 @@ class ReportedJob(Struct, frozen=True):
         last = self.failures[-1] if self.failures else None
         return last if last is not None and last.first.next != "restart" else None
 
+    def was_restarted(self, failure: ReportedFailure) -> bool:
+        """Whether a generation came after it: a stop may have come before."""
+        generation = failure.first.generation
+        return generation is None or generation < max(self.generations.values(), default=0)
+
     @property
     def exit(self) -> LastWord | None:
         """The end of the server that decided; None while one of them runs on."""
@@ -157,7 +167,7 @@ class ReportedJob(Struct, frozen=True):
         if end is None or not (self.is_over or end.code):
             open_: Advice = "runs" if self.runs else "look_open"
             return "stands" if self.stall else open_
-        if end.reason.startswith(STOPPED):
+        if end.was_stopped:
             return "who_stopped"
         last = self.last_failure
         if end.doubt:
@@ -217,7 +227,8 @@ class _JobSoFar(Struct):
     generations: dict[str, int] = field(default_factory=dict)
     world_size: int | None = None
     steps: int | None = None
-    scheduled: dict[str, int] = field(default_factory=dict)
+    scheduled: set[str] = field(default_factory=set)
+    restarts: dict[str, int] = field(default_factory=dict)
     stalls: dict[str, ToldStall] = field(default_factory=dict)
 
     def take(self, event: ToldEvent, host: str, name: str, at: int) -> None:
@@ -237,8 +248,11 @@ class _JobSoFar(Struct):
                 self.exits[host] = _exit(event, host, at)
             case "generation.started":
                 self.generations[host] = number(event, "generation") or 0
-            case "restart.scheduled":
-                self.scheduled[host] = self.scheduled.get(host, 0) + 1
+                if host in self.scheduled:
+                    self.scheduled.remove(host)
+                    self.restarts[host] = self.restarts.get(host, 0) + 1
+            case "restart.scheduled":  # a stop may come before it
+                self.scheduled.add(host)
             case "rank_table.ready":
                 self.world_size = number(event, "world_size")
             case "training.progress":
@@ -286,7 +300,7 @@ def job(events: Iterable[ToldEvent], present: Present | None = None) -> Reported
         told.generations,
         told.world_size,
         told.steps,
-        max(told.scheduled.values(), default=0),
+        max(told.restarts.values(), default=0),
         present is not None and present.runs,
         max(told.stalls.values(), key=lambda one: one.at, default=None),
     )

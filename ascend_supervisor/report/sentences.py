@@ -141,7 +141,9 @@ def _lead(job: ReportedJob, language: Language) -> Iterator[tuple[str, str]]:
     """Why it ended, what led to restarts before, and what to do."""
     words = WORDS[language]
     end, last = job.exit, job.last_failure
-    if last is not None:
+    if end is not None and job.advice == "who_stopped":
+        yield words["why"], end.reason
+    elif last is not None:
         yield words["why"], _cause(last.first, language)
         if last.first.known is not None and last.first.known.leads:
             yield words["told"], why(last.first)
@@ -151,7 +153,7 @@ def _lead(job: ReportedJob, language: Language) -> Iterator[tuple[str, str]]:
         yield words["seen"], end.doubt
     if job.advice == "stands" and job.stall is not None and job.stall.seen:
         yield words["failure.where"], job.stall.seen
-    before = [failure.first for failure in job.failures if failure is not last]
+    before = [one.first for one in job.failures if one is not last and job.was_restarted(one)]
     for key, one in (("first", before[:1]), ("last", before[1:][-1:])):
         for found in one:
             yield words[key], f"{_who(found, words)}{words['colon']}{_cause(found, language)}"

@@ -98,6 +98,17 @@ def test_a_job_that_ended_well_names_what_its_first_and_its_last_restart_came_fr
     }
 
 
+def test_a_stop_while_a_restart_is_waited_for_is_why_it_ended_and_no_restart():
+    reason = f"{FIRST_CAUSE}: {NAN}; told to stop by SIGTERM"
+    events = [*LOSING[:17], event("supervisor.exited", 48, exit_code=143, reason=reason)]
+    assert headline(events) == "The job was stopped after 48 s, with exit code 143"
+    said = lead(events)
+    assert said["Why"] == reason
+    assert "First restart" not in said
+    assert said["What to do"].startswith("If that was not meant, look who sent the signal")
+    assert told(events).restarts == 0
+
+
 def ended(host: str, at: float, cause: str, *, rank: int | None = None, server: int | None = None):
     """A server whose generation ends at that moment, and with it the job."""
     own = [] if rank is None else [exited(rank, at, first=True, msg=f"rank {rank} exited")]
