@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.untrusted_json import parse_json
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.untrusted_text import plain
+
+LITTLE_BYTES = 64 * 1024
+"""A state file of many ranks, and the directory's own block, may not fit in less."""
 
 
 class Seen(Struct, frozen=True):
@@ -67,7 +72,20 @@ def _without_answer(state: State, how: Unanswered) -> Seen:
     if not isinstance(how, NoSocket):
         return Seen(state, trouble=unanswered(state, how))
     loss = f"{state.loss}: all of this was so when it wrote that file last"
-    return Seen(state, trouble=loss if state.left_behind else "")
+    return Seen(state, trouble=f"{loss}{_full_disk(state.path)}" if state.left_behind else "")
+
+
+def _full_disk(path: Path) -> str:
+    """That there is no room for another state file: it may have ended in order, and said so."""
+    with suppress(OSError):
+        space = os.statvfs(path)
+        if space.f_bavail * space.f_frsize < LITTLE_BYTES:
+            directory = plain(str(path.parent))
+            return (
+                f"; the disk of {directory} is full, so that its end could not be written there: "
+                "its console (kubectl logs) and the termination log tell it"
+            )
+    return ""
 
 
 def look_again(path: Path, seconds: float) -> Seen:

@@ -46,7 +46,8 @@ _ENGLISH: Words = {
     "read the last lines of the ranks' logs. If a script pipes the training into another program, "
     "write set -o pipefail in it, so that a failure counts as one.",
     "advice.look_open": "See whether it still runs: ascend-supervisorctl status. If its pod is "
-    "gone, its supervisor was killed before it could say more; the pod's description says why.",
+    "gone, its supervisor was killed before it could say more; the pod's description says why. If "
+    "the disk of the log directory is full, its last words are only on its console (kubectl logs).",
     "advice.who_stopped": "If that was not meant, look who sent the signal: the scheduler, the "
     "platform, an operator.",
     "saved": " Another start can go on from the checkpoint of step {step}.",
@@ -151,7 +152,8 @@ _CHINESE: Words = {
     "日志的最后几行。如果脚本用管道把训练的输出交给其他程序，请在脚本中加上 set -o pipefail，"
     "使失败不被掩盖。",
     "advice.look_open": "用 ascend-supervisorctl status 查看它是否仍在运行。如果 Pod 已不在，说明 "
-    "supervisor 在写完事件之前已被强制终止，请查看 Pod 的描述。",
+    "supervisor 在写完事件之前已被强制终止，请查看 Pod 的描述。如果日志目录所在磁盘已满，"
+    "最后的事件只在控制台输出中（kubectl logs）。",
     "advice.who_stopped": "如果不是有意停止，请查看信号由谁发出：调度器、平台还是操作者。",
     "saved": "再次启动可从 step {step} 的 CheckPoint 断点续训。",
     "unsaved": "输出中没有保存 CheckPoint 的记录：再次启动可能从头开始。",

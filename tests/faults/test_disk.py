@@ -27,6 +27,7 @@ from ascend_supervisor.output.console_thread import PIPE_BYTES
 from ascend_supervisor.output.log_thread import BUFFER_BYTES
 from ascend_supervisor.output.mirror import CHUNK_BYTES
 from tests.control.asking import ask
+from tests.ctl.calling import ctl
 from tests.faults.facilities import Hanging, failing_disk, hanging, small_disk
 from tests.faults.ways import Way
 from tests.running import Running, python, wait_until
@@ -254,7 +255,7 @@ def test_on_a_full_disk_no_rank_is_stopped_and_every_byte_is_there_or_counted(ba
         assert there + at_the_end.lost() == (MUCH + 1) * BLOCK_BYTES
 
 
-def test_on_a_full_disk_a_job_is_restarted(bad_day, way, place):
+def test_on_a_full_disk_a_job_is_restarted_and_status_says_that_it_is_full(bad_day, way, place):
     with small_disk(place / "disk", way.uid) as disk:
         story = "note begun, wait full, end 1"
         tale = Tale(bad_day, way, place / "one", (story,), "--restarts", "1", logs=disk / "a")
@@ -264,6 +265,8 @@ def test_on_a_full_disk_a_job_is_restarted(bad_day, way, place):
         tale.let("full")
         assert tale.job.end() == 1, tale.job.stderr
         assert len(tale.job.all("process.started")) == 2
+        told = ctl("status", "--state-file", str(tale.logs / STATE))
+        assert f"; the disk of {tale.logs} is full, so that its end could not be" in told.stderr
 
 
 # A log directory that is no more.
