@@ -160,7 +160,7 @@ def test_a_report_tells_the_job_while_it_runs_and_after_its_end(supervised, spee
     )
     job = supervised("--standalone", "1", *python(source))
     until_named(job, 1)
-    assert "these events do not tell its end" in ctl("report", "--text", environ=beside(job)).stdout
+    assert "The job has run for " in ctl("report", "--text", environ=beside(job)).stdout
     speech("go on")
     assert job.end() == 1
     text = ctl("report", "--text", environ=beside(job)).stdout
