@@ -105,7 +105,7 @@ def test_a_slow_reader_gets_every_event_and_holds_nobody(bad_day, rate):
 def test_who_has_no_patience_does_not_wait_for_a_slow_reader(bad_day):
     """It would take minutes to read what waits, and an hour would be left for it."""
     reader = SlowReader(50_000)
-    patient = with_constants(program_end_of_run__LAST_WORDS_SECONDS=3600.0)
+    patient = with_constants(program_run__LAST_WORDS_SECONDS=3600.0)
     job = bad_day("--standalone", "1", *python(TALK), stdout=reader.write_end, program=patient)
     reader.begin()
     wait_until(lambda: state_file(job).exists() and state_of(job)["phase"] == "ended")
