@@ -82,8 +82,8 @@ def _full_disk(path: Path) -> str:
         if space.f_bavail * space.f_frsize < LITTLE_BYTES:
             directory = plain(str(path.parent))
             return (
-                f"; the disk of {directory} is full, so that its end could not be written there: "
-                "its console (kubectl logs) and the termination log tell it"
+                f"; the disk of {directory} is full: if it has ended in order, only its console "
+                "(kubectl logs) and the termination log say so"
             )
     return ""
 

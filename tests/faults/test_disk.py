@@ -266,7 +266,7 @@ def test_on_a_full_disk_a_job_is_restarted_and_status_says_that_it_is_full(bad_d
         assert tale.job.end() == 1, tale.job.stderr
         assert len(tale.job.all("process.started")) == 2
         told = ctl("status", "--state-file", str(tale.logs / STATE))
-        assert f"; the disk of {tale.logs} is full, so that its end could not be" in told.stderr
+        assert f"; the disk of {tale.logs} is full: if it has ended in order, " in told.stderr
 
 
 # A log directory that is no more.
