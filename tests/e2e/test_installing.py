@@ -97,6 +97,8 @@ def test_the_wheel_is_installed_as_the_pages_say(built, tmp_path):
     shutil.copytree(built, tmp_path / "dist")
     shutil.copytree(built, tmp_path / "tmp")
     place = f"{tmp_path}/opt/ascend-supervisor"
+    linked = tmp_path / "usr" / "local" / "bin"
+    linked.mkdir(parents=True)
     environ = {**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}"}
 
     def shell(script: str) -> str:
@@ -112,10 +114,11 @@ def test_the_wheel_is_installed_as_the_pages_say(built, tmp_path):
         return done.stdout
 
     image = re.sub(
-        r"(?<!\S)/(?=(?:opt|tmp)/)", f"{tmp_path}/", dict(instructions(block(MINDSPORE)))["RUN"]
+        r"(?<!\S)/(?=(?:opt|tmp|usr)/)", f"{tmp_path}/", dict(instructions(block(MINDSPORE)))["RUN"]
     )
     shell(image.replace("python3.10", shlex.quote(sys.executable)))
-    assert shell("ascend-supervisor --version").startswith("ascend_supervisor ")
+    assert shell(f"{linked}/ascend-supervisor --version").startswith("ascend_supervisor ")
+    assert shell(f"{linked}/ascend-supervisorctl --version").startswith("ascend-supervisorctl ")
     shell("pip uninstall --yes ascend-supervisor")
     _, install = block("make wheel\n").splitlines()
     shell(install)
