@@ -282,6 +282,7 @@ def hide_our_frames(error: BaseException) -> None:
 
 def main(number: int, words: list[str]) -> None:
     """Be warm before the word, and the program after it."""
+    os.set_inheritable(number, False)  # noqa: FBT003  (nor may a cold rank have it open)
     names = []
     while words[0] == "--import":
         names.append(words[1])

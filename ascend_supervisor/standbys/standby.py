@@ -152,7 +152,7 @@ class Standby:
                 self._rank_output = None
 
     async def _listen(self) -> None:
-        while self._answer is None and await self._hear():
+        while await self._hear() and self._answer is None:
             await anyio.wait_readable(self._link)
 
     async def _hear(self) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.standbys.pool import LOOK_SECONDS
-from ascend_supervisor.standbys.standby import KILLED
+from ascend_supervisor.standbys.standby import ANSWER_SECONDS, KILLED
 from tests.cluster.test_kubeflow_pods import TWO_NPUS
 from tests.running import Running, wait_until
 
@@ -384,6 +384,34 @@ def test_a_standby_that_cannot_be_the_rank_is_told_and_what_it_has_said_is_not(s
         "rank 0 has no standby: its imports have changed X, which is another one now"
     ]
     assert job.said(0, generation=1)[:2] == ["large", "rank 0 ['--lr', '1'] large"]
+
+
+def test_a_standby_that_cannot_be_the_rank_costs_no_time_and_leaves_it_nothing_open(
+    supervised, place
+):
+    """Each rank waited ANSWER_SECONDS, because the socket of its standby was open in the rank."""
+    shows = "print([n for n in os.listdir('/proc/self/fd') if int(n) > 2][:-1], flush=True)"
+    changes = "import os; os.environ['X'] = 'changed'"
+    (place / "env" / "site-packages" / "large.py").write_text(changes)
+    words = train(place)
+    (place / "train.py").write_text(TRAINS.replace("line(1)", f"line(1); {shows}"))
+    job = supervised(
+        *("--standalone", "2", "--restarts", "1", "--warm", *NO_DELAY, "--rank-env"),
+        *("X={generation}", *words),
+        environ=environ(place),
+        deadline=BUSY_SECONDS,
+    )
+    job.wait_for("standbys.ready")
+    fail(place)
+    assert job.end() == 0
+    assert [e["warm"] for e in job.all("process.started", generation=1)] == [False] * 2
+    assert "[]" in job.said(1, generation=1)
+    begun, *_, last = (
+        datetime.fromisoformat(e["ts"])
+        for e in (*job.all("generation.started"), *job.all("process.started"))
+        if e["generation"] == 1
+    )
+    assert (last - begun).total_seconds() < 2 * ANSWER_SECONDS
 
 
 def test_standbys_that_are_of_no_use_end_as_soon_as_all_ranks_have_started(supervised, place):
