@@ -48,8 +48,7 @@ def _weight(sign: Sign) -> int:
 
 def _found(text: str, seen: str) -> int | None:
     """Where the first line begins that has all parts in their order, after its line feed."""
-    parts = _parts(seen)
-    longest = max(parts, key=len)
+    parts, longest = _parts(seen)
     at = text.find(longest)
     while at >= 0:
         begin, end = text.rindex("\n", 0, at + 1), text.index("\n", max(at, 1) + len(longest) - 1)
@@ -59,9 +58,12 @@ def _found(text: str, seen: str) -> int | None:
     return None
 
 
-def _parts(seen: str) -> list[str]:
+@cache
+def _parts(seen: str) -> tuple[tuple[str, ...], str]:
+    """Its parts in their order, and the longest of them, which few texts have."""
     anchored = f"\n{seen[1:]}" if seen.startswith("^") else seen
-    return [part for part in anchored.split("*") if part]
+    parts = tuple(part for part in anchored.split("*") if part)
+    return parts, max(parts, key=len)
 
 
 def _has(text: str, parts: Sequence[str], begin: int, end: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,7 +47,8 @@ class _Spoken(Struct, frozen=True):
 
 def words_of(failure: Failure) -> LastWords:
     """The message of the exception that ended the rank counts; without one, all of its lines."""
-    worker, spoken = failure.worker, _spoken(failure)
+    worker = failure.worker
+    spoken = _spoken(failure.last_lines, None if failure.is_shared else failure.rank)
     if worker is not None and worker.was_killed:
         return LastWords(
             (), is_own=False, code=None, loss=None, rank=worker.rank
@@ -102,13 +104,14 @@ def _weighed(failure: Failure, words: LastWords) -> LastWords:
     return replace(words, is_own=words.is_own and not (clear or hidden))
 
 
-def _spoken(failure: Failure) -> list[_Spoken]:
-    """What each writer has said; where the rank is known, what others have marked is left out."""
-    lines = lines_of(failure.last_lines)
-    if failure.rank is not None and not failure.is_shared:
-        own = tuple(line for line in lines if line.rank in {None, failure.rank})
-        return [_heard(since_training(own))]
-    return [_heard(_since_training_of(each)) for each in by_speaker(lines)] or [_heard(())]
+@lru_cache(maxsize=1)  # of one failure it is asked again and again: most of an examination is this
+def _spoken(output: tuple[str, ...], rank: int | None) -> tuple[_Spoken, ...]:
+    """What each writer has said; of ``rank``, if it is known, without what others have marked."""
+    lines = lines_of(output)
+    if rank is not None:
+        own = tuple(line for line in lines if line.rank in {None, rank})
+        return (_heard(since_training(own)),)
+    return tuple(_heard(_since_training_of(each)) for each in by_speaker(lines)) or (_heard(()),)
 
 
 def _since_training_of(lines: Sequence[Line]) -> Sequence[Line]:

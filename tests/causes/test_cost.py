@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
@@ -16,6 +15,7 @@ from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.evidence.diagnosed import MOST_ERRORS, diagnosis_of
 from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.causes.healthy import grown, healthy_logs
+from tests.cost import cost
 
 ROWS = tuple(CAUSES.values())
 SIGNS = [(row, sign) for row in ROWS for sign in row.signs]
@@ -52,16 +52,6 @@ def nearly(sign: Sign) -> list[str]:
 
 def found_in(row: CauseRow, sign: Sign, lines: Sequence[str]) -> list[Match]:
     return list(matches(lines, sign.where, [replace(row, signs=(sign,))]))
-
-
-def cost(act: Callable[[], object], times: int = 5) -> float:
-    """CPU seconds, the least of several: others use this machine as well."""
-    seconds = []
-    for _ in range(times):
-        began = time.process_time()
-        act()
-        seconds.append(time.process_time() - began)
-    return min(seconds)
 
 
 def scanned(lines: Sequence[str]) -> float:
