@@ -47,6 +47,11 @@ class Sign(Struct, frozen=True, forbid_unknown_fields=True):
     unlike: str
     where: Where = "output"
 
+    @property
+    def is_type(self) -> bool:
+        """Whether it is only the type of an exception, without a word of a message."""
+        return " " not in self.seen.rstrip() and self.seen.endswith((": ", ".", "Error"))
+
 
 class CauseRow(Struct, frozen=True, forbid_unknown_fields=True):
     """A kind of failure: what happened, what to do, and how it is recognized.

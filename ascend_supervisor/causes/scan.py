@@ -13,11 +13,15 @@ _DEPTH: dict[Where, int] = {"exception": 0, "output": 1, "plog": 2}
 
 
 class Match(Struct, frozen=True):
-    """A line, by its index, that shows a sign of ``cause``; ``weight`` counts its characters."""
+    """A line, by its index, that shows a sign of ``cause``; ``weight`` counts its characters.
+
+    It ``is_type`` if the sign is only the type of an exception.
+    """
 
     cause: CauseRow
     line: int
     weight: int
+    is_type: bool = False
 
 
 def matches(lines: Sequence[str], where: Where, causes: Iterable[CauseRow]) -> Iterator[Match]:
@@ -32,7 +36,8 @@ def matches(lines: Sequence[str], where: Where, causes: Iterable[CauseRow]) -> I
             if _DEPTH[where] <= _DEPTH[sign.where] and _inner_words(sign.seen) <= words:
                 at = _found(text, sign.seen)
                 if at is not None:
-                    yield Match(cause, text.count("\n", 0, at) - 1, _weight(sign))
+                    line = text.count("\n", 0, at) - 1
+                    yield Match(cause, line, _weight(sign), sign.is_type)
 
 
 @cache

@@ -16,13 +16,17 @@ from ascend_supervisor.evidence.suspect import Suspect
 
 LOST = "lost-peer"
 _WAITED = "waited-for-peer"
-_NO_STORE = "no-rendezvous"
+NO_STORE = "no-rendezvous"
 _WHAT = {
     LOST: "it lost the connection to another rank",
     _WAITED: "it waited in vain for another rank",
-    _NO_STORE: "it did not reach the rendezvous, which rank 0 serves",
+    NO_STORE: "it did not reach the rendezvous, which rank 0 serves",
 }
 """By id in the table of causes."""
+
+
+RANK_0 = Suspect("0")
+"""Who serves the rendezvous, where no peer is named: it may be well, and its address wrong."""
 
 
 class Loss(Struct, frozen=True):
@@ -51,10 +55,10 @@ _WORDS = (
     (LOST, r"NCCL communicator was aborted|ncclRemoteError|remote process (?:has )?exit"),
     (LOST, r"HCCL OP RETRY FAILED"),
     (LOST, r"^\[(?:ERROR|CRITICAL)\] (?:DISTRIBUTED|PS|RPC)\(.*(?:closed|disconnect|refused)"),
-    (_NO_STORE, r"failed on SocketImpl\(|failed to recv, got 0 bytes"),
-    (_NO_STORE, r"client socket has timed out|TCPStore.*Broken pipe"),
-    (_NO_STORE, r"wait timeout after \d+ ?ms, keys|RuntimeError: Socket Timeout"),
-    (_NO_STORE, r"Timed out after \d+ seconds waiting for clients"),
+    (NO_STORE, r"failed on SocketImpl\(|failed to recv, got 0 bytes"),
+    (NO_STORE, r"client socket has timed out|TCPStore.*Broken pipe"),
+    (NO_STORE, r"wait timeout after \d+ ?ms, keys|RuntimeError: Socket Timeout"),
+    (NO_STORE, r"Timed out after \d+ seconds waiting for clients"),
     (_WAITED, r"caught collective operation timeout|notify wait time ?out"),
     (_WAITED, r"the Notify register (?:times out|waits)|Getting socket times out"),
     (_WAITED, r"wait socket establish timeout"),
@@ -89,6 +93,12 @@ _PEERS = tuple(
 )
 _LOOPBACK = re.compile(r"(?:::ffff:)?127\.[0-9.]+|::1|localhost")
 
+_OWN_ADDRESS = re.compile(
+    r"connect \[(?:127\.|::1\]|::ffff:127\.).{0,60}: Connection refused"
+    r"|Connection refused, remote=\[(?:127\.|::1\]|::ffff:127\.)",
+    re.IGNORECASE,
+)
+"""gloo: the other rank may be well, and its host name leads every server to itself."""
 _FROM_SOCKET = re.compile(rf"\w*Error: (?:{_BY_PEER}|Broken pipe)", re.IGNORECASE)
 _PEERS_CODE = re.compile(r"/torch(?:_npu)?/distributed/|/mindspore/")
 _FIRED = re.compile(r"Watchdog caught collective operation timeout", re.IGNORECASE)
@@ -102,9 +112,11 @@ def loss(lines: Sequence[str], place: str = "") -> Loss | None:
     if lines and _PEERS_CODE.search(place) and _FROM_SOCKET.match(lines[0]):
         return Loss(LOST, peer(lines) or Suspect())
     for line in lines:
+        if _OWN_ADDRESS.search(line):
+            continue
         kind = next((kind for kind, words in _TOLD if words.search(line)), None)
         if kind is not None:
-            unnamed = Suspect("0") if kind is _NO_STORE else Suspect()
+            unnamed = RANK_0 if kind is NO_STORE else Suspect()
             return Loss(kind, peer(lines) or unnamed)
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from signal import Signals
 
 from msgspec import Struct
@@ -11,15 +12,21 @@ from msgspec.structs import replace
 
 from ascend_supervisor.causes.cause import Blame, CauseRow
 from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
-from ascend_supervisor.causes.scan import matches
+from ascend_supervisor.causes.scan import Match, matches
 from ascend_supervisor.causes.table import CAUSES, consequences
 from ascend_supervisor.evidence.cann_codes import is_cause, logged_code, spoken_code
-from ascend_supervisor.evidence.communication import LOST, loss, peer
-from ascend_supervisor.evidence.exceptions import is_of_script
+from ascend_supervisor.evidence.communication import LOST, NO_STORE, RANK_0, loss, peer
+from ascend_supervisor.evidence.exceptions import Raised, is_of_script
 from ascend_supervisor.evidence.last_words import LastWords, words_of
+from ascend_supervisor.evidence.particulars import (
+    has_particulars,
+    is_held_by_others,
+    is_mostly_free,
+)
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
 from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import SIGNAL_BASE, Failure
+from ascend_supervisor.untrusted_text import printable
 
 OUT_OF_MEMORY = "oom-killed"
 BUS_ERROR = "bus-error"
@@ -33,6 +40,10 @@ MOST_ERRORS = 500
 _ERROR = "[ERROR]"
 _FROM_OUTSIDE = frozenset({Signals.SIGKILL, Signals.SIGTERM, Signals.SIGINT, Signals.SIGHUP})
 """Whoever sends one of these knows why; the words of the rank do not."""
+_USED_UP, _HELD = "npu-out-of-memory", "npu-memory-held"
+_MOST_DETAILS = 4
+_MOST_OF_PATH = 100
+_MOST_DIGITS = 9
 _CODE_WEIGHT = 40
 """A code says what has failed better than a few words that stand beside it."""
 _RAISED, _MEANT, _TYPE, _OUTPUT, _PLOG = range(5)
@@ -88,7 +99,7 @@ def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None
     errors = [line[:LINE_CHARACTERS] for line in plog if _ERROR in line][-MOST_ERRORS:]
     found = list(_candidates(words, failure, errors))
     found += _warned(words.lines[-_LAST_LINES:], {one.row.id for one in found})
-    found = [one for one in found if _may_be(one.row, words, failure)]
+    found = [one for one in found if _may_be(one, words, failure)]
     if not found:
         return None
     known = _first(found)
@@ -100,6 +111,8 @@ def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None
         told = diagnosis_by(known.row, words.rank if words.rank is not None else worker)
         if known.row.is_bare and not (words.raised and is_of_script(words.raised)):
             told = replace(told, layer="unknown")
+        if known.order[0] <= _TYPE and known.row.blame is Blame.OWN:
+            told = _at_place(told, words.raised)
     return ShownCause(told, known.line)
 
 
@@ -107,8 +120,22 @@ def pointed_at(suspect: Suspect, diagnosis: Diagnosis) -> Diagnosis:
     """The consequence with the rank, device or server that its cause is at."""
     if suspect == Suspect():
         return diagnosis
+    if suspect == RANK_0 and diagnosis.id == NO_STORE:
+        return replace(diagnosis, rank=suspect.rank)
     remedy, remedy_zh = f"look at {suspect}", f"查看{suspect.zh}"
     return replace(diagnosis, remedy=remedy, remedy_zh=remedy_zh, rank=suspect.rank)
+
+
+def _at_place(told: Diagnosis, raised: Raised | None) -> Diagnosis:
+    """What may be the script's doing, with the last line of its own that the traceback shows."""
+    if told.layer not in {"user", "unknown"} or raised is None or raised.own is None:
+        return told
+    file, line = printable(raised.own.file[-_MOST_OF_PATH:]), raised.own.line[:_MOST_DIGITS]
+    return replace(
+        told,
+        text=f"{told.text}, in {file}, line {line}",
+        text_zh=f"{told.text_zh}（{file} 第 {line} 行）",
+    )
 
 
 def _raised(words: LastWords, failure: Failure) -> tuple[Sequence[str], Sequence[str]]:
@@ -128,8 +155,9 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
     """
     raised, meant = _raised(words, failure)
     for match in matches(raised, "exception", CAUSES.values()):
-        order = (_in_exception(match.cause), -match.weight, match.line)
-        yield _Known(match.cause, order, raised[match.line])
+        row = _claimed(match, _with_details(raised, match.line))
+        order = (_in_exception(row), -match.weight, match.line)
+        yield _Known(row, order, raised[match.line])
     for match in matches(meant, "exception", CAUSES.values()):
         if match.cause.layer != "unknown":
             yield _Known(match.cause, (_MEANT, -match.weight, match.line), meant[match.line])
@@ -137,7 +165,8 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
     end = without_warnings(words.lines[-_LAST_LINES:])
     yield from _told(words, raised, end, code)
     for match in matches(end, "output", CAUSES.values()):
-        yield _Known(match.cause, (_OUTPUT, -match.line, -match.weight), end[match.line])
+        row = _claimed(match, end[match.line])
+        yield _Known(row, (_OUTPUT, -match.line, -match.weight), end[match.line])
     for match in matches(plog, "plog", CAUSES.values()):
         yield _Known(match.cause, (_PLOG, match.line, -match.weight), plog[match.line])
     if code is not None and code in CAUSES:
@@ -180,6 +209,28 @@ def _said(
     return _Known(row, (_OUTPUT, -at, -_CODE_WEIGHT), line)
 
 
+def _with_details(text: Sequence[str], at: int) -> str:
+    """A line of a message with those that are indented below it, as those of YAML are."""
+    more = takewhile(lambda line: line[:1] == " ", text[at + 1 : at + _MOST_DETAILS])
+    return " ".join((text[at], *more))
+
+
+def _claimed(match: Match, line: str) -> CauseRow:
+    """The row that the line shows; it claims nothing if that is a type whose message names nothing.
+
+    Of the memory of an NPU the line tells whose it is.
+    """
+    row = match.cause
+    if row.id == _USED_UP and is_held_by_others(line):
+        return CAUSES[_HELD]
+    if row.id == _HELD and is_mostly_free(line):
+        return replace(row, layer="unknown")
+    may_be_any = match.is_type and not row.is_bare and row.layer in {"user", "framework"}
+    if may_be_any and not has_particulars(line.partition(": ")[2]):
+        return replace(row, layer="unknown")
+    return row
+
+
 def _in_exception(row: CauseRow) -> int:
     """What claims no cause comes after what does."""
     return _RAISED if row.layer != "unknown" else _TYPE
@@ -200,6 +251,16 @@ def _warned(lines: Sequence[str], ids: Collection[str]) -> Iterator[_Known]:
             yield _Known(match.cause, (_OUTPUT, -match.line, -match.weight), lines[match.line])
 
 
-def _may_be(row: CauseRow, words: LastWords, failure: Failure) -> bool:
-    """Whether a rank with these words may have lost another one, if the row says so."""
-    return row.blame is not Blame.CONSEQUENCE or not (words.is_own or failure.is_alone)
+def _may_be(known: _Known, words: LastWords, failure: Failure) -> bool:
+    """Whether a rank with these words may have lost another one, if the row says so.
+
+    Whom an exception has ended that speaks of no other rank has lost none: what it wrote besides,
+    such as the words of a watchdog, follows from that.
+    """
+    if known.row.blame is not Blame.CONSEQUENCE:
+        return True
+    raised = words.raised
+    is_end = raised is not None and raised.is_uncaught and bool(_raised(words, failure)[0])
+    has_own_end = is_end and words.loss is None and words.code is None
+    is_besides = known.order[0] == _OUTPUT
+    return not (words.is_own or failure.is_alone or (has_own_end and is_besides))

@@ -27,20 +27,30 @@ from ascend_supervisor.evidence.tracebacks import (
 )
 
 
+class SourceLine(Struct, frozen=True):
+    """A line of a file, as a traceback prints it."""
+
+    file: str
+    line: str
+
+
 class Raised(Struct, frozen=True):
     """An exception: its type, and its message with what was written after it.
 
-    The first line of ``text`` begins with the type. ``place`` is its innermost frame, ``at`` the
-    number of its line, ``script`` the file that it began in, if a module was run there. It
-    ``is_uncaught`` if it began in the script itself. It ``has_sequel`` if
-    others were raised while it was handled; ``meant`` are the lines of those that were raised from
-    it. In its group it ``follows_hidden`` ones if Python has not printed what came before it,
-    because it was nested too deep.
+    The first line of ``text`` begins with the type. ``place`` is the file of its innermost frame,
+    ``caller`` that of the innermost one that is not of a library which raises for its caller, and
+    ``own`` the innermost place outside of installed packages. ``script`` is the file that it began
+    in, if a module was run there, ``at`` the number of the line that tells it. It ``is_uncaught``
+    if it began in the script itself. It ``has_sequel`` if others were raised while it was handled;
+    ``meant`` are the lines of those that were raised from it. In its group it ``follows_hidden``
+    ones if Python has not printed what came before it, because it was nested too deep.
     """
 
     kind: str
     text: tuple[str, ...]
     place: str = ""
+    caller: str = ""
+    own: SourceLine | None = None
     script: str = ""
     at: int = 0
     is_uncaught: bool = True
@@ -76,7 +86,12 @@ _ELSEWHERE = re.compile(
 )
 """A message that says itself that the cause stands elsewhere, as vLLM's do of its processes."""
 _INSTALLED = re.compile(r"(?:^|/)(?:(?:site|dist)-packages|lib(?:64)?/python3[\d.]*)/|^<frozen ")
-"""The standard library, too: it raises on behalf of whoever called it, script or package."""
+"""The standard library, too: no script stands there."""
+_FOR_ITS_CALLER = re.compile(
+    r"(?:^|/)(?:(?:site|dist)-packages/(?:torch|torch_npu|numpy|mindspore)/"
+    r"|lib(?:64)?/python3[\d.]*/(?!(?:site|dist)-packages/))|^<frozen "
+)
+"""Where it raises an exception, what called it is wrong: the standard library, what computes."""
 _REFUSAL = re.compile(
     r"(?:.*/)?python[\d.]*: "
     r"(?:can't (?:open file|find '__main__')|No module named|Error while finding)"
@@ -131,13 +146,14 @@ def refused_script(lines: Sequence[str]) -> str | None:
 
 
 def is_of_script(raised: Raised) -> bool:
-    """Whether the script's own file raised it, or one beside it; False if that is not known.
+    """Whether the script's own file raised it, or one beside it, or called what did.
 
-    A package may also be imported from its sources, so that no other file is surely the script's.
+    A package may also be imported from its sources, so that no other file is surely the script's:
+    False where that is not known.
     """
-    place, script = raised.place, raised.script
-    is_beside = bool(script) and dirname(place) == dirname(script)
-    return is_beside and _INSTALLED.search(place) is None
+    caller, script = raised.caller, raised.script
+    is_beside = bool(script) and dirname(caller) == dirname(script)
+    return is_beside and _INSTALLED.search(caller) is None
 
 
 def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
@@ -149,13 +165,17 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
     # A group that is made of what except* leaves has no frames of its own.
     begun = next((block for block in (outer, *chain.within) if block.frames), outer)
     frames = [frame for frame in map(FRAME.match, begun.frames) if frame]
-    begins = frames[0][2] if frames else None
-    run = (frame[1] for frame in frames if frame[2] == "<module>")
+    begins = frames[0][3] if frames else None
+    run = (frame[1] for frame in frames if frame[3] == "<module>")
     place = FRAME.match(inner.frames[-1]) if inner.frames else None
+    caller = _last_outside(inner.frames, _FOR_ITS_CALLER)
+    own = _last_outside((*outer.frames, *inner.frames), _INSTALLED)
     return Raised(
         named.kind,
         named.text,
         place[1] if place else "",
+        caller.file if caller else "",
+        own,
         next(run, ""),
         inner.at,
         is_uncaught=bool(_IN_SCRIPT.search(begins) if begins else begun.head or begun.frames),
@@ -165,6 +185,12 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
         follows_hidden=_follows_hidden(inner, chain.within),
         meant=tuple(line for block in chain.blocks if block.is_meant for line in block.text),
     )
+
+
+def _last_outside(frames: Sequence[str], libraries: re.Pattern[str]) -> SourceLine | None:
+    found = filter(None, map(FRAME.match, reversed(frames)))
+    places = (SourceLine(frame[1], frame[2]) for frame in found)
+    return next((place for place in places if not libraries.search(place.file)), None)
 
 
 def _first_of(chain: Chain) -> Block:
@@ -226,4 +252,4 @@ def _is_aside(chain: Chain) -> bool:
     if any(map(ASIDE.match, chain.blocks[0].lead)):
         return True
     begin = (FRAME.match(frame) for frame in chain.outer.frames[:2])
-    return any(_OF_ANOTHER.search(f"{frame[1]}:{frame[2]}") for frame in begin if frame)
+    return any(_OF_ANOTHER.search(f"{frame[1]}:{frame[3]}") for frame in begin if frame)

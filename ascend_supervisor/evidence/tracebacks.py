@@ -15,7 +15,7 @@ from ascend_supervisor.evidence.speakers import HEADER, Line
 
 TEXT_LINES = 80
 """How many lines after the frames are taken for its message: CANN's has dozens."""
-FRAME = re.compile(r'\s+File "([^"]*)", line \d+(?:, in (.{1,200}))?')
+FRAME = re.compile(r'\s+File "([^"]*)", line (\d+)(?:, in (.{1,200}))?')
 EXCEPTION = re.compile(r"([^\W\d][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$)")
 """In brackets: the type within Ray's own, whose lines follow."""
 ASIDE = re.compile(
@@ -27,6 +27,8 @@ ASIDE = re.compile(
     r"|Error in (?:atexit\._run_exitfuncs|sys\.(?:excepthook|unraisablehook)):)"
     r"|Process \S.{0,200}:$"
 )
+_OF_C10D = re.compile(r"\[[EWF](?:\d{3,4} [\d:.]+)? \w+\.(?:cpp|cc|ts):\d+\]", re.ASCII)
+"""What torch's or torch_npu's threads log: of no exception."""
 _LEAD_LINES = 40
 _SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError)\b")
 _REPEATED = re.compile(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
@@ -204,7 +206,8 @@ def _end_of_text(rows: Sequence[_Row], begin: int) -> int:
         text = rows[at].text
         if at > begin and FRAME.match(text) and _is_syntax_error(rows, at):
             return at
-        if rows[at].is_rule or HEADER.search(text) or (at > begin and ASIDE.match(text)):
+        is_other = at > begin and (ASIDE.match(text) or _OF_C10D.match(text))
+        if rows[at].is_rule or HEADER.search(text) or is_other:
             return at
     return last
 

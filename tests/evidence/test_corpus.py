@@ -19,7 +19,6 @@ PERSONAL = re.compile(
     r"|(?<![\w.])(?!192\.0\.2\.|127\.0\.0\.1|0\.0\.0\.0)\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w.])"
 )
 CONTRADICTED = {
-    "aws-do-eks-69": "it looks for another rank; the cause is a setting of this server",
     "vllm-ascend-1955": "its last words are of links that timed out; the cause is a taken port",
 }
 """Failures whose cause the program looks for in the wrong place. Each is a defect (issue 30)."""
@@ -32,6 +31,7 @@ FLOORS = {
     "fifth": {"blames": 15, "names": 22, "right": 13, "of": 37},
     "sixth": {"blames": 9, "names": 14, "right": 5, "of": 19},
     "seventh": {"blames": 6, "names": 9, "right": 0, "of": 9},
+    "ninth": {"blames": 19, "names": 30, "right": 25, "of": 33},
 }
 """How many failures the program knew when this was written, by directory. They may only rise."""
 MOST_WRONG = {
@@ -42,7 +42,8 @@ MOST_WRONG = {
     "fourth": 1,
     "fifth": 0,
     "sixth": 3,
-    "seventh": 1,
+    "seventh": 0,
+    "ninth": 0,
 }
 """How many it explains by a cause that nobody has judged right. They may only fall (issue 30)."""
 

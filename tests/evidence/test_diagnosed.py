@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.causes.table import CAUSES
+from ascend_supervisor.evidence.blame import blame
 from ascend_supervisor.evidence.communication import _WHAT
 from ascend_supervisor.evidence.diagnosed import OUT_OF_MEMORY, diagnosis_of
 from ascend_supervisor.outcome import ExitStatus, Failure, Worker
@@ -174,8 +176,10 @@ def test_of_what_a_rank_has_started_itself_the_worker_is_named():
         ("/code/train.py", "/usr/lib/python3/dist-packages/yaml/reader.py", "unknown"),
         ("/opt/venv/lib/python3.11/site-packages/llm/train.py",
          "/opt/venv/lib/python3.11/site-packages/llm/model.py", "unknown"),
-        ("/code/train.py", "/usr/lib/python3.11/json/decoder.py", "unknown"),
-        ("/code/train.py", "<frozen importlib._bootstrap>", "unknown"),
+        ("/code/train.py", "/usr/lib/python3.11/json/decoder.py", "user"),
+        ("/code/train.py", "/v/lib/python3.11/site-packages/torch/nn/functional.py", "user"),
+        ("/code/train.py", "/v/lib/python3.11/site-packages/trl/trainer.py", "unknown"),
+        ("/code/train.py", "<frozen importlib._bootstrap>", "user"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(
@@ -187,12 +191,137 @@ def test_an_error_of_the_script_or_a_package_is_whose_file_raised_it(script, lin
     """The words blame nobody: a package may be wrong, or what the script gave it.
 
     A package may be imported from its sources: only what stands beside the script is surely its.
+    Python's own library and torch raise for whoever called them.
     """
     begin, _, raised = raising(line)
     run = f'  File "{script}", line 1, in <module>'
     found = told(failure(begin, run, f'  File "{file}", line 7, in work', raised))
     assert found.layer == layer
     assert "script" not in found.text
+
+
+FRAMES = (
+    "Traceback (most recent call last):",
+    '  File "/code/train.py", line 90, in <module>',
+    '  File "/code/data/set.py", line 12, in read',
+    '  File "/v/lib/python3.11/site-packages/datasets/load.py", line 7, in load',
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "id_"),
+    [
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/a.json'", "file-missing"),
+        ("KeyError: 'a'", "key-missing"),
+    ],
+)
+def test_an_error_of_the_script_is_told_with_the_last_line_outside_of_packages(line, id_):
+    found = told(failure(*FRAMES, line))
+    assert found.text == f"{CAUSES[id_].text}, in /code/data/set.py, line 12"
+    assert found.text_zh == f"{CAUSES[id_].text_zh}（/code/data/set.py 第 12 行）"
+
+
+def test_a_failure_that_is_not_the_scripts_names_no_line_of_it():
+    found = told(failure(*FRAMES, "OSError: [Errno 28] No space left on device"))
+    assert found.text == CAUSES["disk-full"].text
+
+
+def test_a_long_path_is_told_by_its_end_and_on_one_line():
+    long = f'  File "/{"a" * 300}/\x1bset.py", line {"9" * 30}, in read'
+    found = told(failure(FRAMES[0], FRAMES[1], long, "KeyError: 'a'"))
+    assert found.text.endswith("set.py, line 999999999")
+    assert len(found.text) < 250
+    assert found.text.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("line", "layer"),
+    [
+        ("zipfile.BadZipFile: File is not a zip file", "unknown"),
+        ("zipfile.BadZipFile: File /data/a.zip is not a zip file", "user"),
+        ("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "unknown"),
+        ("FileNotFoundError: nothing there", "unknown"),
+        ("FileNotFoundError: Couldn't find file at https://a.example.org/a.py", "unknown"),
+        ('yaml.scanner.ScannerError: not allowed here\n  in "a.yml", line 3, column 7', "user"),
+        ("yaml.scanner.ScannerError: not allowed here\nINFO:/tmp/a.yml", "unknown"),
+        ("FileNotFoundError: metadata.json", "user"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'a'", "user"),
+        ("DeepSpeedConfigError: no", "unknown"),
+        ("DeepSpeedConfigError: train_batch_size must be set", "user"),
+    ],
+)
+def test_a_type_claims_a_cause_only_if_its_message_names_something(line, layer):
+    assert told(failure(*"\n".join(raising(line)).splitlines())).layer == layer
+
+
+GLOO = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
+
+
+@pytest.mark.parametrize(
+    ("line", "id_", "claims"),
+    [
+        (f"{GLOO}[127.0.1.1]:3210: Connection refused", "gloo-loopback", Blame.UNKNOWN),
+        (f"{GLOO}[::1]:3210: Connection refused", "gloo-loopback", Blame.UNKNOWN),
+        (f"{GLOO}[192.0.2.7]:3210: Connection refused", "lost-peer", Blame.CONSEQUENCE),
+    ],
+)
+def test_who_cannot_connect_to_itself_has_lost_no_peer(line, id_, claims):
+    one = failure(*raising(line))
+    assert told(one).id == id_
+    assert blame(one) is claims
+
+
+WATCHDOG = (
+    "[E1102 10:00:00.123 ProcessGroupHCCL.cpp:616] [Rank 3] Watchdog caught collective operation "
+    "timeout: WorkHCCL(SeqNum=1)"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "id_"),
+    [
+        ("requests.exceptions.ConnectionError: ('Connection aborted.', 1)", "http-cut"),
+        ("ConnectionError: Couldn't reach https://a.example.org/a.py (error 104)",
+         "http-unreachable"),
+        ("RuntimeError: an own reason", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("later", [WATCHDOG, f"terminate called\n{WATCHDOG}"], ids=["at", "after"])
+def test_what_a_watchdog_says_besides_an_exception_follows_from_it(line, id_, later):
+    found = diagnosis_of(failure(*raising(line), *later.splitlines()))
+    assert (found and found.id) == id_
+
+
+@pytest.mark.parametrize(
+    ("amounts", "id_"),
+    [
+        ("29.50 GiB total capacity; 6.18 MiB free; 1.26 GiB reserved in total", "npu-memory-held"),
+        (
+            "60.97 GiB total capacity; 1.02 GiB free; 58.8 GiB reserved in total",
+            "npu-out-of-memory",
+        ),
+        ("60.97 GiB total capacity; 57.61 GiB already allocated", "npu-out-of-memory"),
+    ],
+)
+def test_memory_that_is_neither_free_nor_its_own_is_held_by_others(amounts, id_):
+    line = f"RuntimeError: NPU out of memory. Tried to allocate 20.00 MiB (NPU 0; {amounts})"
+    assert told(failure(*raising(line))).id == id_
+    assert told(failure(line, status=3)).id == id_
+
+
+@pytest.mark.parametrize(("free", "layer"), [("3.1", "device"), ("57.2", "unknown")])
+def test_memory_that_is_mostly_free_is_held_by_nobody(free, layer):
+    """The setting asks for more than there is: the sentence would send its reader elsewhere."""
+    line = f"ValueError: Free memory on device ({free}/61.0 GiB) on startup is less than desired "
+    assert told(failure(*raising(f"{line}GPU memory utilization (0.95, 57.9 GiB)."))).layer == layer
+
+
+def test_a_full_disk_comes_before_what_cann_could_not_compile():
+    line = "NPU function error: at_npu::native::AclSetCompileopt(aclCompileOpt::ACL_PRECISION_MODE"
+    raised = raising(f"RuntimeError: {line}, precision_mode), error code is 500001")
+    full = "OSError: [Errno 28] No space left on device: '/root/atc_data/kernel_cache/te.o'"
+    assert told(failure(*raised)).id == "operator-compiler-packages"
+    assert told(failure(full, *raised)).id == "disk-full"
 
 
 def test_without_a_traceback_nobody_knows_whose_error_it_is():
@@ -324,3 +453,30 @@ def test_a_signal_may_tell_the_cause_without_a_word(worker):
     assert told(one).id == "bus-error"
     assert told(failure("No space left on device", status=-7)).id == "disk-full"
     assert diagnosis_of(failure("step 7", status=-11)) is None
+
+
+def test_who_does_not_reach_the_rendezvous_is_told_to_look_at_its_address_too():
+    """Rank 0 may be well: only its words tell, and the address may lead elsewhere."""
+    line = "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms"
+    found = told(failure(*raising(f"{line} while trying to connect to (node-0, 29500).")))
+    assert (found.id, found.rank) == ("no-rendezvous", 0)
+    assert "MASTER_ADDR" in found.remedy
+    assert "MASTER_ADDR" in found.remedy_zh
+
+
+@pytest.mark.parametrize(
+    ("line", "id_"),
+    [
+        ("ImportError: cannot import name 'LLM' from 'vllm' (unknown location)", "package-hidden"),
+        ("ImportError: cannot import name 'LLM' from 'vllm' (/v/vllm/a.py)", "import-name-missing"),
+        ("huggingface_hub.errors.GatedRepoError: 401 Client Error.", "hub-access-refused"),
+        ("huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error.",
+         "hub-repository-missing"),
+        ("requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://a.b/c",
+         "hub-repository-missing"),
+        ("ModuleNotFoundError: No module named 'flash_attn_2_cuda'", "extension-missing"),
+        ("RuntimeError: Invalid magic number; corrupt file?", "checkpoint-not-pickle"),
+    ],
+)  # fmt: skip
+def test_words_of_two_kinds_are_told_apart_by_their_particulars(line, id_):
+    assert told(failure(*raising(line))).id == id_
