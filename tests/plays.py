@@ -10,7 +10,7 @@ from functools import partial
 import anyio
 
 from ascend_supervisor.cluster.identity import Placed
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger
 from ascend_supervisor.events import Event

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.life import Start
 from ascend_supervisor.program.run import ends_last
 from tests.rank_tables import TEMPLATE_1, table

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.coordination.alone import Alone
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Event

@@ -9,7 +9,7 @@ from shutil import which
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Start

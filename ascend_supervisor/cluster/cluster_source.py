@@ -12,6 +12,7 @@ from ascend_supervisor.cluster.from_environment import operator
 from ascend_supervisor.cluster.from_environment.choice import (
     Platform,
     check_alone,
+    check_method,
     declared,
     node_rank_told,
     platform_of,
@@ -19,12 +20,11 @@ from ascend_supervisor.cluster.from_environment.choice import (
     servers_table,
     told_by,
 )
-from ascend_supervisor.cluster.from_environment.frameworks import check_method
 from ascend_supervisor.cluster.from_environment.model_arts import servers_told
 from ascend_supervisor.cluster.from_environment.operator import check_leader, is_scheduler_alone
 from ascend_supervisor.cluster.from_environment.volcano import own_task
 from ascend_supervisor.cluster.identity import Identity, JobSize, doubts, identity_of
-from ascend_supervisor.cluster.made_table import ServerDevice
+from ascend_supervisor.cluster.made_table import DECLARED, ServerDevice, found_in, standalone_table
 from ascend_supervisor.cluster.own_devices import THIS_MACHINE, Machine, own_devices
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.cluster.table_file import (
@@ -33,7 +33,7 @@ from ascend_supervisor.cluster.table_file import (
     table_path,
     table_places,
 )
-from ascend_supervisor.cluster.wait_for_table import DECLARED, TableFile, found_in, standalone_table
+from ascend_supervisor.cluster.wait_for_table import TableFile
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import CLUSTER_WORDS, ClusterSource

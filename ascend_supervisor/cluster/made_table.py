@@ -1,6 +1,7 @@
-"""The rank table of a job for which nobody writes one: made of what its servers publish; pure.
+"""The rank table of a job for which nobody writes one; pure.
 
-All servers make it of the same roster, so all have the same one.
+It is made of what the servers publish: all make it of the same roster, so all have the same one. Or
+it is that of one machine alone, or what variables declare.
 """
 
 from __future__ import annotations
@@ -16,11 +17,23 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster import template_1
 from ascend_supervisor.cluster.parsing import parse
-from ascend_supervisor.cluster.rank_table import Device, FoundTable, NotReady, RankTable
+from ascend_supervisor.cluster.rank_table import (
+    Device,
+    Entry,
+    FoundTable,
+    NotReady,
+    RankTable,
+    converted,
+    listed,
+    template_1,
+)
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.events.rank_table import SERVERS_PATH
+from ascend_supervisor.events.rank_table import (
+    SERVERS_PATH,
+    STANDALONE_PATH,
+)
+from ascend_supervisor.settings.readers import MOST_DEVICES
 
 MADE = Path(SERVERS_PATH)
 """Stands for the path of the table."""
@@ -62,14 +75,13 @@ def made_table(servers: Sequence[Server]) -> FoundTable:
 
 def _document(servers: Sequence[Server]) -> bytes:
     ranks, alike = count(), Counter(server.address for server in servers)
-    return template_1.of_servers(
+    return template_1(
         [
             {
                 "server_id": _name(server, index, alike[server.address]),
                 "host_ip": server.address,
                 "device": [
-                    template_1.listed(Device(next(ranks), one.device_id, one.ip))
-                    for one in server.devices
+                    listed(Device(next(ranks), one.device_id, one.ip)) for one in server.devices
                 ],
             }
             for index, server in enumerate(servers)
@@ -105,3 +117,30 @@ def is_loopback(address: str) -> bool:
         return ip_address(address).is_loopback
     except ValueError:
         return False
+
+
+STANDALONE, DECLARED = Path(STANDALONE_PATH), Path("environment")
+"""What stands for the path of a table that came from no file."""
+
+
+def standalone_table(devices: int) -> FoundTable:
+    """A table of our own for one machine without a cluster; raises TableRefused."""
+    document = standalone(devices)
+    table = parse(document)
+    if isinstance(table, NotReady):
+        raise TableRefused(table.reason)
+    return found_in(STANDALONE, table)
+
+
+def found_in(place: Path, table: RankTable) -> FoundTable:
+    """A table that came from no file; if ranks get no file, the digest covers the entries."""
+    content = table.document or repr(table.entries).encode()
+    return FoundTable(place, table, sha256(content).hexdigest())
+
+
+def standalone(devices: int) -> bytes:
+    """The table of one server without a network; raises TableRefused for too many devices."""
+    if not 1 <= devices <= MOST_DEVICES:
+        raise TableRefused(f"a table of one server has 1 to {MOST_DEVICES} devices, not {devices}")
+    local = tuple(Device(rank, rank, "127.0.0.1") for rank in range(devices))
+    return converted([Entry(local, server_id="127.0.0.1")])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ascend_supervisor.cluster import format_2_0, formats, template_1
+from ascend_supervisor.cluster import formats
 from ascend_supervisor.cluster.rank_table import (
     PODS,
     Device,
@@ -15,6 +15,7 @@ from ascend_supervisor.cluster.rank_table import (
     Format,
     NotReady,
     RankTable,
+    converted,
     essence,
     placement,
     warnings_about,
@@ -74,7 +75,7 @@ def _not_completed(top: Cursor) -> str:
     if "status" in top.value:
         status = top.value["status"]
         return "" if status in _READY else f"status is {shown(status)}"
-    if format_2_0.is_whole(top) or _is_for_inference(top):
+    if formats.is_whole(top) or _is_for_inference(top):
         return ""
     return "no 'status'"
 
@@ -100,7 +101,7 @@ def _completed(top: Cursor, data: bytes) -> RankTable:
         entries=entries,
         world_size=sum(len(entry.devices) for entry in holders),
         servers=len(holders if layout is Format.A5 else {entry.server_id for entry in holders}),
-        document=template_1.of_entries(holders) if is_converted else data,
+        document=converted(holders) if is_converted else data,
         warnings=warnings_about(layout, entries),
         essence=essence(layout, entries, document),
         placement=placement(layout, entries, document),
@@ -111,13 +112,13 @@ _READERS: Mapping[Format, Callable[[Cursor], Iterable[formats.Listed]]] = {
     Format.TEMPLATE_1: formats.servers,
     Format.TEMPLATE_2: formats.pods,
     Format.SUPER_POD: formats.super_pods,
-    Format.A5: format_2_0.a5,
+    Format.A5: formats.a5,
     Format.LAB: formats.lab,
 }
 
 
 def _format(top: Cursor) -> Format:
-    if format_2_0.is_2_0(top) and top.get("group_list") is None:
+    if formats.is_2_0(top) and top.get("group_list") is None:
         return Format.A5
     if top.get("group_list") is not None:
         return _group_format(top)

@@ -8,7 +8,7 @@ between them, over its lists as they stand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
@@ -239,3 +239,29 @@ def _about_ranks(servers: dict[str, list[int]]) -> Iterator[str]:
 def _first(servers: Sequence[str]) -> str:
     more = f" (and {len(servers) - 1} more)" if len(servers) > 1 else ""
     return f"server {shown(servers[0])}{more}"
+
+
+def converted(entries: Iterable[Entry]) -> bytes:
+    """As template 1: the entries, in rank order, with those of one server merged, for HCCL."""
+    servers: dict[str | None, list[dict[str, str]]] = {}
+    for entry in entries:
+        servers.setdefault(entry.server_id, []).extend(map(listed, entry.devices))
+    return template_1(
+        [{"server_id": server_id, "device": devices} for server_id, devices in servers.items()]
+    )
+
+
+def template_1(servers: Sequence[Mapping[str, object]]) -> bytes:
+    """A whole table; each server has a ``server_id``, and its ``device`` are ``listed`` ones."""
+    table = {
+        "status": "completed",
+        "version": "1.0",
+        "server_count": str(len(servers)),
+        "server_list": servers,
+    }
+    return orjson.dumps(table, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def listed(device: Device) -> dict[str, str]:
+    ip = {} if device.device_ip is None else {"device_ip": device.device_ip}
+    return {"device_id": str(device.device_id), **ip, "rank_id": str(device.rank)}

@@ -18,12 +18,10 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import FoundTable, NotReady, RankTable
 from ascend_supervisor.cluster.table_file import read_table, signature_at, watched_path
-from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.errors import TableRefused, TableTimeout
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.rank_table import (
-    STANDALONE_PATH,
     RankTableUnwatched,
     RankTableWaiting,
 )
@@ -41,23 +39,6 @@ from ascend_supervisor.tasks.threads import Call
 
 LASTING_SECONDS = 10.0
 """What has been unreadable for so long is no torn write any more."""
-STANDALONE, DECLARED = Path(STANDALONE_PATH), Path("environment")
-"""What stands for the path of a table that came from no file."""
-
-
-def standalone_table(devices: int) -> FoundTable:
-    """A table of our own for one machine without a cluster; raises TableRefused."""
-    document = standalone(devices)
-    table = parse(document)
-    if isinstance(table, NotReady):
-        raise TableRefused(table.reason)
-    return found_in(STANDALONE, table)
-
-
-def found_in(place: Path, table: RankTable) -> FoundTable:
-    """A table that came from no file; if ranks get no file, the digest covers the entries."""
-    content = table.document or repr(table.entries).encode()
-    return FoundTable(place, table, sha256(content).hexdigest())
 
 
 class Unready(Struct, frozen=True):

@@ -40,7 +40,7 @@ class Boot(Struct, frozen=True):
     ``port`` is the rendezvous port of rank 0, if it was given. ``rank_dir`` says where ranks start.
     ``meeting`` is where the ranks meet, if the platform says it. ``handed_on`` names variables that
     the user added; ranks get them on all servers. ``ends_are_shared``: all servers learn how each
-    of them has ended (--peers).
+    of them has ended (--peers). ``script`` is the file that the command names for its interpreter.
     """
 
     command: tuple[str, ...]
@@ -51,6 +51,7 @@ class Boot(Struct, frozen=True):
     meeting: Meeting | None = None
     handed_on: frozenset[str] = frozenset()
     ends_are_shared: bool = False
+    script: str | None = None
 
     @property
     def store(self) -> TorchStore | None:

@@ -7,15 +7,15 @@ from contextlib import suppress
 from math import ceil
 from pathlib import PurePath
 
-from ascend_supervisor.cluster.from_environment.declared import OF_A_WORKER, Meeting, Scheduler
+from ascend_supervisor.cluster.from_environment.declared import Meeting, Scheduler
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.launchers.rank_environment import OF_A_WORKER
 from ascend_supervisor.launchers.testimony import Explanation
-from ascend_supervisor.settings.command_words import script_of
 from ascend_supervisor.settings.readers import Method, RankDir, read_duration
 from ascend_supervisor.untrusted_text import shown
 
@@ -163,7 +163,7 @@ def rank_spec(
         directories=(cwd / logged, error_file.parent),
         error_file=error_file,
         explanation=explanation,
-        script=script_of(boot.command),
+        script=boot.script,
     )
 
 

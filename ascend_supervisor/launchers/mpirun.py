@@ -22,7 +22,6 @@ from ascend_supervisor.launchers.common_parts import (
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.settings.command_words import script_of
 from ascend_supervisor.untrusted_text import shown
 
 SSHD_PORT = "36666"
@@ -104,7 +103,7 @@ class MpirunLauncher(Struct, frozen=True):
             explanation=explanation,
             own_words=own_words,
             relays_ranks=here.node_rank == 0,
-            script=None if here.node_rank else script_of(self.boot.command),
+            script=None if here.node_rank else self.boot.script,
         )
 
     def _keepalive(self) -> dict[str, str]:

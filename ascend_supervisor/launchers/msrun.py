@@ -34,7 +34,7 @@ from ascend_supervisor.launchers.mindspore import (
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog, port_of
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.settings.command_words import PYTHON, script_of
+from ascend_supervisor.settings.command_words import PYTHON
 from ascend_supervisor.untrusted_text import shown
 
 
@@ -84,7 +84,7 @@ class MsrunLauncher(Struct, frozen=True):
                 testimony=MsrunTestimony(directory, logs, words(table, here, self.boot)),
                 worker_logs=logs,
                 host_names=host_names(table, here, self.boot),
-                script=first if first.endswith(".py") else script_of(self.boot.command),
+                script=first if first.endswith(".py") else self.boot.script,
                 port=None if here.node_rank else port_of(scheduler_port(self.boot, here)),
             ),
         )

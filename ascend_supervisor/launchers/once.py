@@ -13,7 +13,6 @@ from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.settings.command_words import script_of
 
 
 class OnceLauncher(Struct, frozen=True):
@@ -42,7 +41,7 @@ class OnceLauncher(Struct, frozen=True):
                 log=place.log_dir / f"{place.job_id}-proc-command-{place.short_pod}.txt",
                 title="the command",
                 leads_ranks=True,
-                script=script_of(self.boot.command),
+                script=self.boot.script,
                 testimony=CommandTestimony(),
             ),
         )

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
-from ascend_supervisor.cluster.from_environment.declared import (
-    USES_STORE,
-    Chief,
-    TorchStore,
-    agent_store,
-)
+from ascend_supervisor.cluster.from_environment.declared import UNDER_TORCHRUN, Chief, TorchStore
 from ascend_supervisor.cluster.from_environment.volcano import has_tasks, host_of, hosts
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused
@@ -184,6 +179,20 @@ def platform_environ(
         if table.document and table.world_size
         else None,
     }
+
+
+USES_STORE = "TORCHELASTIC_USE_AGENT_STORE"
+"""Whether the agent itself listens at MASTER_ADDR, so that no rank may."""
+OF_A_WORKER = ("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE", USES_STORE)
+"""What torchrun sets for its workers, and we set for no rank."""
+
+
+def agent_store(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """MASTER_ADDR and MASTER_PORT, if the agent of a torchrun above us listens there."""
+    if not environ.get(UNDER_TORCHRUN) or environ.get(USES_STORE) != "True":
+        return None
+    found = environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", "")
+    return found if all(found) else None
 
 
 def kept_store(boot: Boot, address: str | None, port: str) -> dict[str, str | None]:

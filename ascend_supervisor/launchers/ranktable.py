@@ -5,13 +5,12 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment.declared import USES_STORE
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import rank_spec
 from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
-from ascend_supervisor.launchers.rank_environment import rank_environ
+from ascend_supervisor.launchers.rank_environment import USES_STORE, rank_environ
 
 
 class RankTableLauncher(Struct, frozen=True):

@@ -166,12 +166,12 @@ async def _planned(given: Premises, listen: Listen) -> str | StopSignal:
     if isinstance(changes, StopSignal):
         return changes
     launcher = given.launcher(changes)
-    found = await table_now(given.options, environ, cluster)
-    whoami = identity(given.options, environ, cluster)
     usual_port = OwnPort(None)  # a plan keeps none, and whether it is taken may change
     notify = planned_address(place.state_file)
     planned = planner(given, launcher, changes, notify, usual_port)
-    plan, specs = plan_of(cluster, found, whoami, place, planned, settings.non_defaults)
+    said, whoami = settings.non_defaults, identity(given.options, environ, cluster)
+    found = await table_now(given.options, environ, cluster)
+    plan, specs = plan_of(cluster, found, whoami, place, planned, said)
     for spec in specs:
         check_script(spec)
         rank_environ = changed(environ, spec.environ)

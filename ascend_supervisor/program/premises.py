@@ -15,9 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.cluster_source import Cluster, ClusterOptions, cluster_of
-from ascend_supervisor.cluster.from_environment.choice import meeting_of
+from ascend_supervisor.cluster.from_environment.choice import joins_others, meeting_of
 from ascend_supervisor.cluster.from_environment.declared import Meeting
-from ascend_supervisor.cluster.from_environment.frameworks import joins_others
 from ascend_supervisor.cpus.topology import Topology
 from ascend_supervisor.errors import CannotWrite
 from ascend_supervisor.events.supervisor import ClusterSource
@@ -34,6 +33,7 @@ from ascend_supervisor.probes.silence import Limits
 from ascend_supervisor.program.alerts import check_event_program, check_program, targets_of
 from ascend_supervisor.program.cpu_binding import topology_here
 from ascend_supervisor.settings.alert_options import EventProgram
+from ascend_supervisor.settings.command_words import script_of
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call
 from ascend_supervisor.untrusted_text import plain
@@ -152,6 +152,7 @@ def launcher_here(
         meeting,
         frozenset(added),
         ends_are_shared=bool(settings.peers),
+        script=script_of(settings.command),
     )
     return launcher_of(method, boot, settings.rank_table_timeout or None)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.control.operations import Dump, Running
 from ascend_supervisor.errors import Refusal, Unavailable
 from ascend_supervisor.events.hangs import StacksTaken

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ascend_supervisor.cluster.made_table import standalone
 from ascend_supervisor.cluster.parsing import MAX_BYTES, parse
 from ascend_supervisor.cluster.rank_table import Device, Format, NotReady
-from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.errors import TableRefused
 from tests.rank_tables import (
     A5,

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_supervisor.cluster.identity import find_entry, identity_of
+from ascend_supervisor.cluster.made_table import standalone
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady, RankTable
-from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.errors import TableRefused
 from tests.rank_tables import COMPLETED, LAB, ONE_HOST, TWELVE_PODS, TWO_GROUPS, document, table
 

@@ -14,6 +14,7 @@ import anyio
 import orjson
 import pytest
 
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.cluster.table_file import (
@@ -27,13 +28,7 @@ from ascend_supervisor.cluster.table_file import (
     read_table,
     table_places,
 )
-from ascend_supervisor.cluster.wait_for_table import (
-    LASTING_SECONDS,
-    TableFile,
-    Unready,
-    _Waiting,
-    standalone_table,
-)
+from ascend_supervisor.cluster.wait_for_table import LASTING_SECONDS, TableFile, Unready, _Waiting
 from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.leftovers import WaitEnded

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.coordination.alone import (
     OTHER_POD,
     OTHER_SERVERS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.output import PlogsRemoved
 from ascend_supervisor.job_files import Place

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.cluster.template_1 import standalone
+from ascend_supervisor.cluster.made_table import standalone
 from ascend_supervisor.metrics.metrics_file import WRITE_SECONDS
 from ascend_supervisor.metrics.npu_exporter import CHOSEN
 from ascend_supervisor.workers.descendants import EARLY_LOOKS

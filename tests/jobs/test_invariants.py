@@ -17,7 +17,7 @@ from shutil import which
 
 import pytest
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers import Here
 from ascend_supervisor.settings.options import METHODS

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity, find_entry, identity_of
+from ascend_supervisor.cluster.made_table import standalone
 from ascend_supervisor.cluster.rank_table import RankTable
-from ascend_supervisor.cluster.template_1 import standalone
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
@@ -59,7 +59,9 @@ def plan(
     read = table(source)
     environ = environ or {}
     here = Here(*find_entry(read, identity_of(environ, node_rank=node_rank)), PLACE)
-    return RankTableLauncher(Boot(COMMAND, environ, restarts)).plan(read, here, generation)
+    return RankTableLauncher(Boot(COMMAND, environ, restarts, script="train.py")).plan(
+        read, here, generation
+    )
 
 
 def variables(specs: tuple[ProcessSpec, ...], name: str) -> list[str | None]:

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.launchers.process_spec import ProcessSpec

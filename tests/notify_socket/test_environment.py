@@ -7,8 +7,8 @@ from pathlib import PurePath
 import pytest
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.cluster.rank_table import Entry
-from ascend_supervisor.cluster.wait_for_table import standalone_table
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Equip, Start

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import pytest
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living, Plan, Start
 from ascend_supervisor.notify_socket.senders import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Living, Plan, Start
 from ascend_supervisor.output.last_lines import Activity

@@ -17,7 +17,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.wait_for_table import standalone_table
+from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE, CommandNotFound
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
