@@ -35,6 +35,7 @@ SPARE_PART, LEAST_SPARE, MOST_SPARE = 16, 64 << 20, 1 << 30
 """Standbys leave a sixteenth of the memory free, between 64 MiB and 1 GiB (bytes)."""
 END_SECONDS = 5.0
 SHORT = "there is too little memory beside the ranks"
+TOO_EARLY = "the generation before ended too early: standbys are made when it trains"
 CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
 """Differs between ranks, and is read when CANN's own library is loaded."""
 
@@ -101,7 +102,7 @@ class Standbys:
         self._report = report
         self._standbys: list[Standby] = []
         self._wish = self._later = Wish()
-        self._is_starting = False
+        self._is_starting = self._has_started = False
         self._change = anyio.Event()
         self._told: set[str] = set()
 
@@ -127,7 +128,8 @@ class Standbys:
     def go_on(self) -> None:
         """All ranks have started: those that are left are of no use."""
         self._drop_all()
-        self._is_starting = False
+        self._is_starting, self._has_started = False, True
+        self._told = set()
         self.want(self._later)
 
     def _wish_now(self, wish: Wish) -> None:
@@ -169,6 +171,8 @@ class Standbys:
             if answer is not None and answer.cold is not None:
                 self._tell(spec, answer.cold)
             return NewRank(standby.child, answer == RankAnswer(None))
+        if self._has_started and not self._told:
+            self._tell(spec, TOO_EARLY)
         return None
 
     def _is_for(self, standby: Standby, spec: ProcessSpec) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.standbys.pool import LOOK_SECONDS
+from ascend_supervisor.standbys.pool import LOOK_SECONDS, TOO_EARLY
 from ascend_supervisor.standbys.standby import ANSWER_SECONDS, KILLED
 from tests.cluster.test_kubeflow_pods import TWO_NPUS
 from tests.running import Running, wait_until
@@ -247,6 +247,21 @@ def test_a_command_that_is_not_python_starts_cold_and_says_why(supervised, place
     )
     fail(place)
     assert job.end() == 0
+
+
+def test_a_generation_that_fails_before_its_first_step_leaves_none_and_that_is_told(
+    supervised, place
+):
+    fails = "import os, sys; sys.exit(os.environ['TORCHELASTIC_RESTART_COUNT'] == '0')"
+    (place / "fails.py").write_text(fails)
+    job = supervised(
+        *("--standalone", "2", "--restarts", "1", "--warm", *NO_DELAY),
+        *("--", sys.executable, "fails.py"),
+    )
+    assert job.end() == 0
+    (told,) = job.all("diagnostic", source="--warm")
+    assert told["message"] == f"rank 0 has no standby: {TOO_EARLY}"
+    assert [e["warm"] for e in job.all("process.started")] == [False] * 4
 
 
 def test_a_variable_that_is_read_once_and_differs_makes_it_useless(supervised, place):
