@@ -31,6 +31,8 @@ WORDS: Mapping[Language, Mapping[str, str]] = {
         "other": "1 other log: no known cause",
         "logs": "{count} logs: no known cause",
         "log": "1 log: no known cause",
+        "stdin": "stdin",
+        "source": "{file} ({source})",
     },
     "zh": {
         "more": "{file} 等 {count} 个文件",
@@ -47,6 +49,8 @@ WORDS: Mapping[Language, Mapping[str, str]] = {
         "other": "另有 1 个日志没有识别出已知原因",
         "logs": "{count} 个日志没有识别出已知原因",
         "log": "1 个日志没有识别出已知原因",
+        "stdin": "标准输入",
+        "source": "{file}（{source}）",
     },
 }
 
@@ -88,7 +92,8 @@ def as_text(logs: Sequence[ExplainedLog], language: Language) -> str:
 def _paragraph(
     diagnosis: Diagnosis, group: Sequence[ExplainedLog], language: Language
 ) -> Iterator[str]:
-    words, file = WORDS[language], plain(group[0].file)
+    words = WORDS[language]
+    file = _file(group[0], words)
     if len(group) > 1:
         file = words["more"].format(file=file, more=len(group) - 1, count=len(group))
     yield words["known"].format(files=file, told=diagnosis.told(language))
@@ -113,12 +118,19 @@ def _unknown(logs: Sequence[ExplainedLog], words: Mapping[str, str]) -> Iterator
     for log in logs:
         if log.diagnosis is None and (log.is_named or log.line):
             key = "said" if log.line else "unknown"
-            yield words[key].format(file=plain(log.file), line=_shown(log.line or ""))
+            yield words[key].format(file=_file(log, words), line=_shown(log.line or ""))
         elif log.diagnosis is None:
             others += 1
     if others:
         what = "log" if others == len(logs) else "other"
         yield words[what if others == 1 else f"{what}s"].format(count=others)
+
+
+def _file(log: ExplainedLog, words: Mapping[str, str]) -> str:
+    name = words["stdin"] if log.file == "-" else plain(log.file)
+    if log.source is None:
+        return name
+    return words["source"].format(file=name, source=clipped(plain(log.source), MOST_CHARACTERS))
 
 
 def _shown(line: str) -> str:
@@ -127,5 +139,13 @@ def _shown(line: str) -> str:
 
 def as_json(logs: Iterable[ExplainedLog]) -> bytes:
     """A list of objects, one for each log."""
-    rows = [{"file": log.file, "diagnosis": log.diagnosis, "line": log.line} for log in logs]
+    rows = [
+        {
+            "file": log.file,
+            "source": log.source,
+            "diagnosis": log.diagnosis,
+            "line": log.line,
+        }
+        for log in logs
+    ]
     return to_json(rows, indent=True) + b"\n"

@@ -32,6 +32,7 @@ class ExplainedLog(Struct, frozen=True):
     """``line`` shows the cause; without one it is what the process says of its end, or None.
 
     ``rank`` is the one whose log it is, if that is known. It ``is_named`` by an operator.
+    ``source`` is the pod, container or unit that wrote it, where a log holds those of several.
     """
 
     file: str
@@ -39,6 +40,7 @@ class ExplainedLog(Struct, frozen=True):
     line: str | None
     rank: int | None
     is_named: bool
+    source: str | None = None
 
 
 def explained_log(log: LogEnd) -> ExplainedLog:
@@ -54,7 +56,9 @@ def explained_log(log: LogEnd) -> ExplainedLog:
         console = told_by_console(lines)
         if isinstance(console, ConsoleEnd):
             rank = None if console.diagnosis is None else console.diagnosis.rank
-            return ExplainedLog(log.file, console.diagnosis, console.reason, rank, log.is_named)
+            return ExplainedLog(
+                log.file, console.diagnosis, console.reason, rank, log.is_named, log.source
+            )
         lines = console
     elif _is_of_cann(lines):
         lines, plog = (), lines
@@ -64,7 +68,7 @@ def explained_log(log: LogEnd) -> ExplainedLog:
     shown = shown_cause(failure, plog)
     diagnosis = None if shown is None else shown.diagnosis
     line = statement(failure, words_of(failure)) if shown is None else shown.line
-    return ExplainedLog(log.file, diagnosis, line or None, failure.rank, log.is_named)
+    return ExplainedLog(log.file, diagnosis, line or None, failure.rank, log.is_named, log.source)
 
 
 def _is_of_cann(lines: Sequence[str]) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from heapq import nlargest
 from pathlib import Path
 from typing import IO
@@ -26,6 +27,7 @@ from ascend_supervisor.ctl.archived_logs import (
     is_archive,
     is_log,
 )
+from ascend_supervisor.ctl.carried_logs import Carrier, carrier_of
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.regular_file import NotRegular, reason_of
 from ascend_supervisor.untrusted_text import plain
@@ -38,32 +40,64 @@ NO_LOG = "there is no log in it: expected names that end in .log, .txt, .out or 
 
 
 class LogEnd(Struct, frozen=True):
-    """The last bytes of a log; it ``is_named`` if an operator has named it, and no directory."""
+    """The last bytes of a log; it ``is_named`` if an operator has named it, and no directory.
+
+    A file may hold those of several pods or the like, each with its ``source``.
+    """
 
     file: str
     data: bytes
     is_named: bool = False
+    source: str | None = None
 
 
 def log_ends(name: str, say: Callable[[str], object]) -> Iterator[LogEnd]:
     """Those of the log, directory or archive ``name``, ``-`` for stdin.
 
-    Those of a directory come newest first. ``say`` is told what of it cannot be read. Raises
-    SettingsRefused if nothing can.
+    Those of a directory come newest first. What ``kubectl logs`` and the like have put before the
+    lines is taken off. ``say`` is told what of it cannot be read. Raises SettingsRefused if nothing
+    can.
     """
     where = "stdin" if name == "-" else plain(name)
     try:
         if name != "-" and Path(name).is_dir():
-            yield from _in_directory(Path(name), say)
+            for log in _in_directory(Path(name), say):
+                yield from _carried(log)
             return
         with _opened(name) as file:
             head = file.peek(HEAD_BYTES)
             if not is_archive(head):
-                yield LogEnd(name, _end(file), is_named=True)
+                yield from _of_file(name, file, carrier_of(head))
                 return
-            yield from _in_archive(where, file, head, say)
+            for log in _in_archive(where, file, head, say):
+                yield from _carried(log)
     except OSError as error:
         raise SettingsRefused(f"{where} cannot be read: {reason_of(error)}") from error
+
+
+def _of_file(name: str, file: io.BufferedReader, carrier: Carrier | None) -> Iterator[LogEnd]:
+    """All of it is read where its beginning tells several sources: one may follow another."""
+    if carrier is None or not carrier.tells_source:
+        yield from _carried(LogEnd(name, _end(file), is_named=True))
+    else:
+        lines = iter(partial(file.readline, END_BYTES), b"")
+        yield from _of_sources(LogEnd(name, b"", is_named=True), carrier.ends(lines, END_BYTES))
+
+
+def _carried(log: LogEnd) -> Iterator[LogEnd]:
+    carrier = carrier_of(log.data)
+    if carrier is None:
+        yield log
+    else:
+        lines = log.data.splitlines(keepends=True)
+        yield from _of_sources(log, carrier.ends(lines, END_BYTES))
+
+
+def _of_sources(log: LogEnd, ends: Mapping[str, bytes]) -> Iterator[LogEnd]:
+    """Of several, those that tell nothing are not named one by one."""
+    is_named = log.is_named and len(ends) == 1
+    for source, data in ends.items():
+        yield LogEnd(log.file, data, is_named, source or None)
 
 
 def _opened(name: str) -> io.BufferedReader:

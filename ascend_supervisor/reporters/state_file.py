@@ -15,6 +15,7 @@ from ascend_supervisor import __version__
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
 from ascend_supervisor.files.directories import DIRECTORY_MODE, make_directories
+from ascend_supervisor.files.kept_room import KeptRoom, is_full
 from ascend_supervisor.files.regular_file import (
     reason_of,
     remove_remnants,
@@ -88,7 +89,7 @@ class Records:
     def begin(self) -> None:
         """Write the first state, and from now on the state after every event."""
         state = Path(self._place.state_file)
-        self._state_file = self.replaced(state, "the state file", as_json)
+        self._state_file = self._file(_keeping_room(state), "the state file", state)
         self._begun.set()
         self._reports.append(status_file(self._state_file.put, self._so_far))
         self._begin_termination_log(write_termination_log)
@@ -180,6 +181,27 @@ class Records:
         file = LatestFile(ensure, failed, name)
         self._files.append(file)
         return file
+
+
+def _keeping_room(path: Path) -> Callable[[Status], None]:
+    """Writes the state file; the last state also where others have filled the disk meanwhile."""
+    room = KeptRoom(path)
+    replace = _replacing_all(path.parent, partial(_only, path.name, as_json))
+
+    def write(status: Status) -> None:
+        is_last = status.phase == "ended"
+        try:
+            replace(status)
+        except OSError as error:
+            if not (is_last and is_full(error)):
+                raise
+            room.write(as_json(status), MODE)
+        if is_last:
+            room.give_up()
+        else:
+            room.keep()
+
+    return write
 
 
 def _only(

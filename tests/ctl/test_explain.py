@@ -223,7 +223,7 @@ def piped(source: bytes | Path, *files: str) -> Answer:
 
 def test_stdin_may_be_a_log_or_an_archive(tmp_path):
     found = piped(b"x\n" * 500_000 + FULL.encode(), "-")
-    assert (found.returncode, found.stdout.partition(":")[0]) == (0, "-")
+    assert (found.returncode, found.stdout.partition(":")[0]) == (0, "stdin")
     found = piped(archive(("x/logs/a.log", FULL)), "-")
     assert found.stdout.startswith("x/logs/a.log: ")
     assert "[disk-full]" in piped(FULL.encode(), "/dev/stdin").stdout

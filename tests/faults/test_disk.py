@@ -255,7 +255,7 @@ def test_on_a_full_disk_no_rank_is_stopped_and_every_byte_is_there_or_counted(ba
         assert there + at_the_end.lost() == (MUCH + 1) * BLOCK_BYTES
 
 
-def test_on_a_full_disk_a_job_is_restarted_and_status_says_that_it_is_full(bad_day, way, place):
+def test_on_a_full_disk_a_job_is_restarted_and_its_end_is_in_status_and_report(bad_day, way, place):
     with small_disk(place / "disk", way.uid) as disk:
         story = "note begun, wait full, end 1"
         tale = Tale(bad_day, way, place / "one", (story,), "--restarts", "1", logs=disk / "a")
@@ -265,6 +265,21 @@ def test_on_a_full_disk_a_job_is_restarted_and_status_says_that_it_is_full(bad_d
         tale.let("full")
         assert tale.job.end() == 1, tale.job.stderr
         assert len(tale.job.all("process.started")) == 2
+        where = ("--state-file", str(tale.logs / STATE))
+        told = ctl("status", *where)
+        assert (tale.state()["phase"], tale.state()["exit_code"], told.stderr) == ("ended", 1, "")
+        assert " failed first, in generation 1\n" in ctl("report", "--text", *where).stdout
+        assert not list(tale.logs.glob(f".{STATE}.*"))
+
+
+def test_of_a_supervisor_that_was_killed_status_says_that_the_disk_is_full(bad_day, way, place):
+    with small_disk(place / "disk", way.uid) as disk:
+        tale = Tale(bad_day, way, place / "one", ("note begun, wait never",), logs=disk / "a")
+        tale.note("begun")
+        tale.is_known()
+        fill(disk)
+        tale.job.kill()
+        tale.job.end()
         told = ctl("status", "--state-file", str(tale.logs / STATE))
         assert f"; the disk of {tale.logs} is full: if it has ended in order, " in told.stderr
 
