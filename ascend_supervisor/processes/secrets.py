@@ -10,7 +10,8 @@ an equals sign with spaces, ends with its line; every other value ends with its 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 
 MASK = "***"
 
@@ -42,20 +43,36 @@ _WITHIN = r"(?:\"(?=[^\s\"'&;,:|)\]}])[^\"\n]*\"|'(?=[^\s\"'&;,:|)\]}])[^'\n]*')
 _VALUE = rf"(?:{_ENCLOSED}(?:{_WITHIN}|(?![}}\])]){_BARE})*|{_BARE}(?:{_WITHIN}|{_BARE})*)"
 
 
-def _pattern(kept: str, secret: str, after: str = "") -> re.Pattern[str]:
+def _pattern(kept: str, secret: str, after: str = "") -> str:
     """What is kept, before and after what is masked, unless it is masked already."""
-    return re.compile(rf"(?P<kept>{kept}){_FRESH}{secret}(?P<after>{after})", re.IGNORECASE)
+    return rf"(?P<kept>{kept}){_FRESH}{secret}(?P<after>{after})"
 
 
-_PATTERNS = (
-    _pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----", r"(?s:.*?)", r"-----END|\Z"),
-    _pattern(r"\b[a-z][a-z0-9+.-]{0,31}://", r"[^\s/\"'?#]+", "@"),
-    _pattern(
-        r"\bhttps://(?:hooks\.slack\.com/|open\.(?:feishu\.cn|larksuite\.com)/"
-        r"|[\w.-]{1,64}/api/webhooks/)",
-        r"[^\s\"'<>]+",
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """When it is first needed: most command lines need three; all were a tenth of a start."""
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_WITH_MARKS = (
+    ("-----", _pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----", r"(?s:.*?)", r"-----END|\Z")),
+    ("://", _pattern(r"\b[a-z][a-z0-9+.-]{0,31}://", r"[^\s/\"'?#]+", "@")),
+    (
+        "://",
+        _pattern(
+            r"\bhttps://(?:hooks\.slack\.com/|open\.(?:feishu\.cn|larksuite\.com)/"
+            r"|[\w.-]{1,64}/api/webhooks/)",
+            r"[^\s\"'<>]+",
+        ),
     ),
-    _pattern(r"[?&](?:key|code|x-[a-z]+-(?:credential|security-token))=", r"[^\s\"'&#]+"),
+    (
+        "=",
+        _pattern(r"[?&](?:key|code|x-[a-z]+-(?:credential|security-token))=", r"[^\s\"'&#]+"),
+    ),
+)
+"""Each with what is in every text that has one."""
+
+_NAMED = (
     # A word in quotes, such as '--password=a b' or 'Cookie: a=b; c=d'.
     _pattern(
         rf"(?P<quote>[\"'])[\w.=-]{{0,64}}?{_ENDS}\s{{0,8}}[=:]\s{{0,8}}{_SCHEME}",
@@ -73,6 +90,10 @@ _PATTERNS = (
         rf"(?:^|(?<=[\s\"'\[(,]))--?[\w.-]{{0,64}}?{_ENDS}(?:[\"'],\s{{0,8}}|\s+)",
         rf"(?![\"']?-){_VALUE}",
     ),
+)
+"""In every text that has one of these, some name ends as in _ENDS."""
+
+_WITHOUT_NAMES = (
     _pattern(r"\bbearer\s+", r"[\w.~+/=-]{8,}"),
     _pattern(
         "",
@@ -82,26 +103,37 @@ _PATTERNS = (
     ),
 )
 
-_NAMES_THE_NEXT = re.compile(rf"--?[\w.-]{{0,64}}?{_ENDS}", re.IGNORECASE)
+_NAMES_THE_NEXT = rf"--?[\w.-]{{0,64}}?{_ENDS}"
 
 
 def masked(text: str) -> str:
     """``text``, a command line or a part of one, or the words of a program, without its secrets."""
-    for pattern in _PATTERNS:
-        text = pattern.sub(rf"\g<kept>{MASK}\g<after>", text)
+    text = _masked(text, (pattern for mark, pattern in _WITH_MARKS if mark in text))
+    if _compiled(_ENDS).search(text):
+        text = _masked(text, _NAMED)
+    return _masked(text, _WITHOUT_NAMES)
+
+
+def _masked(text: str, patterns: Iterable[str]) -> str:
+    for pattern in patterns:
+        text = _compiled(pattern).sub(rf"\g<kept>{MASK}\g<after>", text)
     return text
 
 
 def names_a_secret(name: str) -> bool:
     """Whether the value of a variable, a key or an option with this name is masked as a whole."""
-    return _NAMES_THE_NEXT.fullmatch(f"--{name}") is not None
+    return _names_the_next(f"--{name}")
+
+
+def _names_the_next(word: str) -> bool:
+    return word.startswith("-") and _compiled(_NAMES_THE_NEXT).fullmatch(word) is not None
 
 
 def masked_words(words: Sequence[str]) -> tuple[str, ...]:
     """The same for a command line in words: a secret may follow the word that names it."""
     kept = []
     for before, word in zip(("", *words), words, strict=False):
-        is_secret = _NAMES_THE_NEXT.fullmatch(before) and not word.startswith("-")
+        is_secret = _names_the_next(before) and not word.startswith("-")
         kept.append(MASK if is_secret else _masked_word(word))
     return tuple(kept)
 
@@ -109,4 +141,4 @@ def masked_words(words: Sequence[str]) -> tuple[str, ...]:
 def _masked_word(word: str) -> str:
     """A word of its own ends where it ends: a value with spaces in it is masked as a whole."""
     name, equals, _ = word.partition("=")
-    return f"{name}={MASK}" if equals and _NAMES_THE_NEXT.fullmatch(name) else masked(word)
+    return f"{name}={MASK}" if equals and _names_the_next(name) else masked(word)
