@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_python
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = "ascend_supervisor"
 ARCHITECTURE = ROOT / "docs" / "ARCHITECTURE.md"

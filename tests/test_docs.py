@@ -30,6 +30,8 @@ from ascend_supervisor.settings.kinds import Option
 from ascend_supervisor.settings.options import OPTIONS
 from tests.test_events import EVENTS, OF_OUTPUT
 
+pytestmark = pytest.mark.one_python
+
 ROOT = Path(__file__).parents[1]
 READMES = ("README.md", "README.zh.md")
 EVENT_PAGES = ("docs/events.md", "docs/events.zh.md")

@@ -12,6 +12,8 @@ import pytest
 
 from tests.test_docs import ROOT, page
 
+pytestmark = pytest.mark.one_python
+
 PAGES = ("docs/faults.md", "docs/faults.zh.md")
 QUOTED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 HOLE = "..."

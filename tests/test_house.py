@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_python
+
 HOUSE = Path(__file__).parents[1] / "scripts" / "house"
 MOST = {
     "files": 460,

@@ -24,6 +24,8 @@ from ascend_supervisor.settings.precedence import Settings, read_settings
 from tests.rank_tables import TEMPLATE_1, data
 from tests.test_docs import INSTALL_PAGES, PROBE_SECONDS, page
 
+pytestmark = pytest.mark.one_python
+
 CONF = Path(__file__).parents[1] / "conf"
 NAMES = sorted(path.name for path in CONF.glob("*.yaml"))
 PROGRAMS = "/opt/ascend-supervisor/bin/"

@@ -25,6 +25,8 @@ from tests.test_docs import (
 )
 from tests.test_links import PAGES
 
+pytestmark = pytest.mark.one_python
+
 # How to add something --------------------------------------------------------------------------
 
 NAME = re.compile(r"`([^`\n]+)`")

@@ -29,6 +29,8 @@ from ascend_supervisor.coordination.followed_cluster.start_obstacles import (
 from ascend_supervisor.events import cluster
 from tests.test_docs import CODES, TEST, between, chapter, differences, page, rows
 
+pytestmark = pytest.mark.one_python
+
 PAGES = ("docs/recovery.md", "docs/recovery.zh.md")
 HELD_BY = {PAGES[0]: "Held by", PAGES[1]: "由哪些测试保证"}
 FAULTS = {PAGES[0]: "What happens at each fault", PAGES[1]: "故障场景与处理"}

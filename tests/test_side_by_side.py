@@ -11,6 +11,8 @@ import pytest
 
 from tests.running import DEADLINE_SECONDS
 
+pytestmark = pytest.mark.one_python
+
 PROGRAM = Path(__file__).parents[1] / "scripts" / "side-by-side"
 TARGETS = """
 meets: ; @echo $@ begins; echo >to; read word <fro; echo $@ ends

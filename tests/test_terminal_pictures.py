@@ -14,6 +14,8 @@ import pytest
 from tests.test_docs import ROOT
 from tests.test_links import PAGES
 
+pytestmark = pytest.mark.one_python
+
 PICTURES = sorted((ROOT / "docs" / "pictures").glob("terminal-*.svg"))
 NAMES = [path.stem.removeprefix("terminal-") for path in PICTURES]
 WIDE = 12.2

@@ -14,6 +14,8 @@ import pytest
 
 from tests.test_docs import CLASSES, between, page, word_complaints
 
+pytestmark = pytest.mark.one_python
+
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "tests" / "data" / "timelines"
 PICTURES = ROOT / "docs" / "pictures"

@@ -9,16 +9,25 @@ from ascend_supervisor.cpus.topology import Topology, shares
 from tests.cpus.machines import A2, A2_NODES, MACHINES, Machine, hyperthreaded, nodes
 
 FAR = "a cpuset far from half of the NPUs"
-EACH = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES.keys())
+
+
+@pytest.fixture(scope="module", params=MACHINES.values(), ids=tuple(MACHINES))
+def machine(request: pytest.FixtureRequest) -> Machine:
+    found: Machine = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def topology(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Topology:
+    """Read once for all tests of a machine: its sysfs has up to two thousand files."""
+    return machine.topology(tmp_path_factory.mktemp("sysfs"))
 
 
 def told(machine: Machine, root) -> list[str]:
     return [cpu_list(one) for one in shares(machine.devices, machine.topology(root))]
 
 
-@EACH
-def test_no_cpu_is_in_two_shares_and_none_is_beyond_the_cpuset_or_offline(machine, tmp_path):
-    topology = machine.topology(tmp_path)
+def test_no_cpu_is_in_two_shares_and_none_is_beyond_the_cpuset_or_offline(machine, topology):
     found = shares(machine.devices, topology)
     assert all(found)
     assert sum(map(len, found)) == len(frozenset().union(*found))
@@ -26,17 +35,13 @@ def test_no_cpu_is_in_two_shares_and_none_is_beyond_the_cpuset_or_offline(machin
     assert frozenset().union(*found) <= allowed & machine.online
 
 
-@EACH
-def test_each_share_is_near_its_npu_where_that_has_cpus_here(machine, tmp_path):
-    topology = machine.topology(tmp_path)
+def test_each_share_is_near_its_npu_where_that_has_cpus_here(machine, topology):
     for device, share in zip(machine.devices, shares(machine.devices, topology), strict=True):
         near = topology.near.get(device, frozenset()) & topology.usable
         assert share <= near or not near
 
 
-@EACH
-def test_all_shares_of_a_node_are_of_the_same_size(machine, tmp_path):
-    topology = machine.topology(tmp_path)
+def test_all_shares_of_a_node_are_of_the_same_size(machine, topology):
     sizes: dict[frozenset[int], set[int]] = {}
     for device, share in zip(machine.devices, shares(machine.devices, topology), strict=True):
         near = topology.near.get(device, frozenset()) & topology.usable
@@ -44,9 +49,7 @@ def test_all_shares_of_a_node_are_of_the_same_size(machine, tmp_path):
     assert all(len(each) == 1 for each in sizes.values())
 
 
-@EACH
-def test_no_core_is_divided_unless_there_are_fewer_cores_than_ranks(machine, tmp_path):
-    topology = machine.topology(tmp_path)
+def test_no_core_is_divided_unless_there_are_fewer_cores_than_ranks(machine, topology):
     found = shares(machine.devices, topology)
     if len(topology.cores_of(topology.usable)) >= len(found):
         for share in found:
@@ -55,9 +58,7 @@ def test_no_core_is_divided_unless_there_are_fewer_cores_than_ranks(machine, tmp
                 assert core == topology.cores.get(one, core) & topology.usable
 
 
-@EACH
-def test_two_jobs_on_one_machine_do_not_get_the_same_cpus(machine, tmp_path):
-    topology = machine.topology(tmp_path)
+def test_two_jobs_on_one_machine_do_not_get_the_same_cpus(machine, topology):
     if topology.is_ours or not topology.near or topology.near.keys() < {*machine.devices}:
         return
     found = [one for device in sorted(topology.near) for one in shares([device], topology)]

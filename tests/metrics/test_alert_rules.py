@@ -12,6 +12,8 @@ import yaml
 from ascend_supervisor.metrics.figures import FIGURES, PREFIX
 from tests.metrics.promtool import complaints_of_promtool, figures_in, written
 
+pytestmark = pytest.mark.one_python
+
 FILE = Path(__file__).parents[2] / "conf" / "alert-rules.yml"
 RULES = [
     rule

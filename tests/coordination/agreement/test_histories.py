@@ -13,6 +13,8 @@ from tests.coordination.agreement.process import Process
 from tests.coordination.agreement.store import seen
 from tests.coordination.agreement.world import Model, World
 
+pytestmark = pytest.mark.thorough
+
 HISTORIES, DEATHS = 1_000, 100
 PARTS = 20
 CHANCE = 0.03
