@@ -227,8 +227,7 @@ class _JobSoFar(Struct):
     generations: dict[str, int] = field(default_factory=dict)
     world_size: int | None = None
     steps: int | None = None
-    scheduled: set[str] = field(default_factory=set)
-    restarts: dict[str, int] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)
     stalls: dict[str, ToldStall] = field(default_factory=dict)
 
     def take(self, event: ToldEvent, host: str, name: str, at: int) -> None:
@@ -248,11 +247,7 @@ class _JobSoFar(Struct):
                 self.exits[host] = _exit(event, host, at)
             case "generation.started":
                 self.generations[host] = number(event, "generation") or 0
-                if host in self.scheduled:
-                    self.scheduled.remove(host)
-                    self.restarts[host] = self.restarts.get(host, 0) + 1
-            case "restart.scheduled":  # a stop may come before it
-                self.scheduled.add(host)
+                self.begun[host] = self.begun.get(host, 0) + 1
             case "rank_table.ready":
                 self.world_size = number(event, "world_size")
             case "training.progress":
@@ -300,7 +295,7 @@ def job(events: Iterable[ToldEvent], present: Present | None = None) -> Reported
         told.generations,
         told.world_size,
         told.steps,
-        max(told.restarts.values(), default=0),
+        max(told.begun.values(), default=1) - 1,
         present is not None and present.runs,
         max(told.stalls.values(), key=lambda one: one.at, default=None),
     )

@@ -112,6 +112,10 @@ def after(
     if at is not None:
         known = _generations_after(status.generations, event, at)
         changed = replace(changed, generations=known)
+    if isinstance(event, SupervisorExited) and progress is not None and event.account is not None:
+        progress = replace(  # its sentence has the same figures
+            progress, account=event.account, percent_training=event.percent_training
+        )
     if isinstance(event, TELL_PROGRESS) or changed != status:
         return replace(changed, progress=progress)  # whatever is written has it up to then
     return status

@@ -109,6 +109,19 @@ def test_a_stop_while_a_restart_is_waited_for_is_why_it_ended_and_no_restart():
     assert told(events).restarts == 0
 
 
+def test_what_the_platform_starts_again_is_a_restart_as_in_the_account_of_the_time():
+    again = [
+        event("supervisor.started", 100, command=["python"], settings=[]),
+        event("generation.started", 101),
+        event("generation.ended", 110, outcome="completed", next="stop"),
+        event("supervisor.exited", 111, exit_code=0, reason="every rank ended with 0"),
+    ]
+    events = [*LOSING, *again]
+    begun = sum(one["event"] == "generation.started" for one in LOSING) + 1
+    assert told(events).restarts == begun - 1
+    assert headline(events).endswith(f"; restarts: {begun - 1}")
+
+
 def ended(host: str, at: float, cause: str, *, rank: int | None = None, server: int | None = None):
     """A server whose generation ends at that moment, and with it the job."""
     own = [] if rank is None else [exited(rank, at, first=True, msg=f"rank {rank} exited")]

@@ -265,6 +265,21 @@ def test_whatever_is_put_has_the_progress_up_to_then():
     assert [state.progress for state in states[1:]] == [known[at] for at in (0, 1, 2, 4)]
 
 
+def test_at_the_end_the_account_is_that_of_the_last_sentence():
+    later = ProgressStatus(
+        account={"training": 1.0, "stopping": 9.0},
+        percent_training=10.0,
+        best_step=1,
+        best_epoch=0,
+        generations=1,
+        hangs=0,
+    )
+    end = SupervisorExited(0, "", 1, None, account={"training": 1.0}, percent_training=100.0)
+    progress = after(status_of(*begun(0)), end, progress=later).progress
+    assert progress is not None
+    assert (progress.account, progress.percent_training) == ({"training": 1.0}, 100.0)
+
+
 @pytest.mark.parametrize("length", range(len(HISTORY) + 1))
 def test_the_file_gives_back_the_status(length):
     status = status_of(*HISTORY[:length])
