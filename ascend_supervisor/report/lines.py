@@ -37,14 +37,18 @@ def lines(job: ReportedJob, language: Language) -> Iterator[str]:
     """What the page says, the timeline in letters."""
     words = WORDS[language]
     said = sentences(job, language)
-    yield f"{said.title}, {said.begin} UTC"
+    yield f"{said.title}{words['comma']}{said.begin} UTC"
     yield said.headline
     for name, sentence in said.lead:
         yield f"{name}{words['colon']}{sentence}"
     yield from _account(said, words)
     axis = Axis(job.begin, job.end)
     if found := curve(job.servers, axis, job.steps):
-        yield from ("", f"{words['progress']} {said.progress}", f"  |{_steps(found, axis)}|")
+        yield from (
+            "",
+            f"{words['progress']}{words['gap']}{said.progress}",
+            f"  |{_steps(found, axis)}|",
+        )
     yield from _timeline(job, axis, words)
     yield from ("", words["failures"])
     for one in said.failures:
@@ -61,7 +65,7 @@ def lines(job: ReportedJob, language: Language) -> Iterator[str]:
 
 def _account(said: Sentences, words: Words) -> Iterator[str]:
     if said.account:
-        yield from ("", f"{words['account']} {said.whole}")
+        yield from ("", f"{words['account']}{words['gap']}{said.whole}")
     for _, name, time, share in said.account:
         yield f"  {share:>7}  {time:>10}  {name}"
     if said.trained:
