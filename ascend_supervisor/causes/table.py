@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
+from pathlib import Path
 
 from msgspec.json import Decoder
 
@@ -13,9 +13,8 @@ _DECODER = Decoder(list[CauseRow])
 
 
 def _read() -> Mapping[str, CauseRow]:
-    folder = files("ascend_supervisor.causes")
-    pages = [page for page in folder.iterdir() if page.name.endswith(".json")]
-    rows = (row for page in sorted(pages, key=str) for row in _DECODER.decode(page.read_bytes()))
+    pages = sorted(Path(__file__).parent.glob("*.json"))
+    rows = (row for page in pages for row in _DECODER.decode(page.read_bytes()))
     return {row.id: row for row in rows}
 
 

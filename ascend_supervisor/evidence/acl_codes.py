@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from ascend_supervisor.causes.table import CAUSES
+from ascend_supervisor.evidence.patterns import pattern
 
 _PLOG = "look at the first [ERROR] in the rank's plog"
 GENERIC = frozenset(
@@ -30,12 +31,12 @@ _MODULES = {
     "74": "an operator (aclnn)",
 }
 _KINDS = {"1": "refused what it was asked for", "2": "lacks what it was asked for"}
-_CODE = re.compile(
+_CODE = pattern(
     r"(?:error ?code|runtime result|\breturn|\bret(?:code)?|\bfailed)(?: is)?[:=]? ?=? ?"
     r"([1-57]\d{5})(?!\d)",
     re.IGNORECASE | re.ASCII,
 )
-_SAID = re.compile(r"\[Error\]: ?(\S.{0,200})")
+_SAID = pattern(r"\[Error\]: ?(\S.{0,200})")
 
 
 def acl_codes(lines: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.causes.scan import matches
 from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.evidence import acl_codes
+from ascend_supervisor.evidence.patterns import pattern
 
 MODULES = {
     "1": "CANN's graph engine",
@@ -35,8 +36,8 @@ _INSIDE = 9000
 """From here on a code means a failure inside CANN, and says nothing more."""
 
 _CODE = "E[1-4EHIJKLZ][0-9]{4}"
-_SPOKEN = re.compile(rf"(?<![\w.])({_CODE})(?=:|\)|\[PID)")
-_LOGGED = re.compile(rf"(?<![A-Za-z0-9])({_CODE})(?![A-Za-z0-9])")
+_SPOKEN = pattern(rf"(?<![\w.])({_CODE})(?=:|\)|\[PID)")
+_LOGGED = pattern(rf"(?<![A-Za-z0-9])({_CODE})(?![A-Za-z0-9])")
 _STAMP = r"(?: *\[PID: *\d+\])?(?: *\d{4}-\d\d-\d\d-[\d:.]+)? *"
 _SIGNED = [row for row in CAUSES.values() if row.signs and re.fullmatch(_CODE, row.id)]
 """The codes that lines of a plog may mean without naming them."""

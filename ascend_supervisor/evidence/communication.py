@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
 from ascend_supervisor.evidence.suspect import Suspect
 
@@ -70,15 +71,15 @@ _WORDS = (
     (_WAITED, r"^\[(?:ERROR|CRITICAL)\] (?:DISTRIBUTED|PS|RPC)\(.*timed? ?out"),
 )
 """Error codes of HCCL (hccl_types.h): 9 a timeout, 11 to 14 TCP and RoCE, 21 the remote end."""
-_TOLD = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS)
+_TOLD = tuple((kind, pattern(words, re.IGNORECASE)) for kind, words in _WORDS)
 
 _HOST = r"(?P<host>[0-9A-Za-z.:_-]{1,64})"
 _RANK = "(?P<ranks>[0-9]{1,7})(?![0-9])"
 """A longer number is none: HCCL prints 4294967295 for a rank that it does not know."""
 _DEVICE = "(?P<device>[0-9]{1,7})(?![0-9])"
 _PEERS = tuple(
-    re.compile(pattern)
-    for pattern in (
+    pattern(words)
+    for words in (
         rf"\| *{_HOST}\({_RANK}\) *\|.*time ?out",
         rf"dst_rank\[{_RANK}\].*remote_ip_addr\[{_HOST}\]",
         rf"dstRank \(server {_HOST}, device ID {_DEVICE}\)",
@@ -91,17 +92,17 @@ _PEERS = tuple(
         rf"error \[{_HOST}\]:[0-9]+: ",
     )
 )
-_LOOPBACK = re.compile(r"(?:::ffff:)?127\.[0-9.]+|::1|localhost")
+_LOOPBACK = pattern(r"(?:::ffff:)?127\.[0-9.]+|::1|localhost")
 
-_OWN_ADDRESS = re.compile(
+_OWN_ADDRESS = pattern(
     r"connect \[(?:127\.|::1\]|::ffff:127\.).{0,60}: Connection refused"
     r"|Connection refused, remote=\[(?:127\.|::1\]|::ffff:127\.)",
     re.IGNORECASE,
 )
 """gloo: the other rank may be well, and its host name leads every server to itself."""
-_FROM_SOCKET = re.compile(rf"\w*Error: (?:{_BY_PEER}|Broken pipe)", re.IGNORECASE)
-_PEERS_CODE = re.compile(r"/torch(?:_npu)?/distributed/|/mindspore/")
-_FIRED = re.compile(r"Watchdog caught collective operation timeout", re.IGNORECASE)
+_FROM_SOCKET = pattern(rf"\w*Error: (?:{_BY_PEER}|Broken pipe)", re.IGNORECASE)
+_PEERS_CODE = pattern(r"/torch(?:_npu)?/distributed/|/mindspore/")
+_FIRED = pattern(r"Watchdog caught collective operation timeout", re.IGNORECASE)
 
 
 def loss(lines: Sequence[str], place: str = "") -> Loss | None:
@@ -135,8 +136,8 @@ def watchdog_fired(lines: Iterable[str]) -> bool:
 def peer(lines: Iterable[str]) -> Suspect | None:
     """The peer that these lines name, such as rank 5, or the ranks on 10.0.0.7."""
     lines = tuple(lines)
-    for pattern in _PEERS:
-        found = next(filter(None, map(pattern.search, lines)), None)
+    for one in _PEERS:
+        found = next(filter(None, map(one.search, lines)), None)
         if found is not None:
             named = found.groupdict(default="")
             ranks, host, device = (named.get(key, "") for key in ("ranks", "host", "device"))

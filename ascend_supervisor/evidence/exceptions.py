@@ -15,6 +15,7 @@ from posixpath import dirname
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import Line, lines_of
 from ascend_supervisor.evidence.tracebacks import (
     ASIDE,
@@ -66,7 +67,7 @@ class Raised(Struct, frozen=True):
         return self.text[0].strip()
 
 
-_OF_ANOTHER = re.compile(
+_OF_ANOTHER = pattern(
     r"multiprocessing/(?:process\.py:_bootstrap|spawn\.py:(?:spawn_main|_main)|queues\.py:_feed"
     r"|(?:forkserver|resource_tracker)\.py:(?:main|_serve_one)"
     r"|managers\.py:(?:_run_server|serve_client|serve_forever|handle_request))$"
@@ -74,36 +75,36 @@ _OF_ANOTHER = re.compile(
     r"|logging/__init__\.py:\w+|concurrent/futures/thread\.py:\w+)$"
 )
 """Where an aside begins, as file and function: in a child, a thread, a callback or a log record."""
-_IN_SCRIPT = re.compile(r"<module>|_run_module_as_main$")
-_REPORT = re.compile(
+_IN_SCRIPT = pattern(r"<module>|_run_module_as_main$")
+_REPORT = pattern(
     r"ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException"
     r"|(?:Base)?ExceptionGroup|_?RemoteTraceback|RayTaskError|RemoteError"
 )
 """What a launcher or a group raises because something of its own has failed."""
-_ELSEWHERE = re.compile(
+_ELSEWHERE = pattern(
     r"\b[Ss]ee (?:the )?(?:root cause above|stack trace\b.{0,20}\broot cause)"
     r"|check the stack trace above for the root cause"
 )
 """A message that says itself that the cause stands elsewhere, as vLLM's do of its processes."""
-_INSTALLED = re.compile(r"(?:^|/)(?:(?:site|dist)-packages|lib(?:64)?/python3[\d.]*)/|^<frozen ")
+_INSTALLED = pattern(r"(?:^|/)(?:(?:site|dist)-packages|lib(?:64)?/python3[\d.]*)/|^<frozen ")
 """The standard library, too: no script stands there."""
-_FOR_ITS_CALLER = re.compile(
+_FOR_ITS_CALLER = pattern(
     r"(?:^|/)(?:(?:site|dist)-packages/(?:torch|torch_npu|numpy|mindspore)/"
     r"|lib(?:64)?/python3[\d.]*/(?!(?:site|dist)-packages/))|^<frozen "
 )
 """Where it raises an exception, what called it is wrong: the standard library, what computes."""
-_REFUSAL = re.compile(
+_REFUSAL = pattern(
     r"(?:.*/)?python[\d.]*: "
     r"(?:can't (?:open file|find '__main__')|No module named|Error while finding)"
     r"|\S*\b(?:ba|da)?sh: .*(?:No such file or directory|Permission denied|not found)$"
 )
 """What an interpreter writes that cannot start its script."""
-_RECORD = re.compile(
+_RECORD = pattern(
     r"\[?(?:\d{4}-\d\d-\d\d[ T]|[IWEF]\d* |(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)\b[]:| ])"
     r"|.{1,400}:\d+: \w*Warning: "
 )
 """A log record or a warning: what others write after a message."""
-_CANCELLED = re.compile(
+_CANCELLED = pattern(
     r"(?:[\w.]+\.)?(?:KeyboardInterrupt|SystemExit|GeneratorExit|Cancelled(?:Error)?)\b"
 )
 

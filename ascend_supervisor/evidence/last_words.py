@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ascend_supervisor.evidence.cann_codes import is_inner, spoken_code
 from ascend_supervisor.evidence.communication import Loss, loss
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in
+from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import Line, by_speaker, lines_of, without_warnings
 from ascend_supervisor.evidence.survived import since_training
 from ascend_supervisor.outcome import Failure
@@ -175,7 +176,7 @@ def _follows(raised: Raised) -> int:
 
 UNCAUGHT = 1
 """The exit status of a Python process that an exception ends: others were handled before."""
-_SCRIPTS = re.compile(
+_SCRIPTS = pattern(
     r"(?:^|\.)(?:ValueError|TypeError|KeyError|IndexError|LookupError|AttributeError|NameError"
     r"|UnboundLocalError|ImportError|ModuleNotFoundError|AssertionError|ZeroDivisionError"
     r"|OverflowError|FloatingPointError|ArithmeticError|FileNotFoundError|FileExistsError"
@@ -185,24 +186,24 @@ _SCRIPTS = re.compile(
 )
 """Types that only the script, its files or its data cause. A wrong guess would end a job that the
 cluster could recover, so all others are open."""
-_OF_SCRIPT = re.compile(
+_OF_SCRIPT = pattern(
     r"size mismatch|shapes? |must match|expected .*(?: got | found )|loading state_dict"
     r"|does not require grad|modified by an inplace operation"
     r"|^OSError: \[Errno (?:2|13|28|30|122)\]",
     re.IGNORECASE,
 )
 """Words of failures that torch and the operating system put into types of all kinds."""
-_OF_DEVICE = re.compile(
+_OF_DEVICE = pattern(
     r"\bNPU\b|HCCL|\bACL\b|\bacl|\bAscend|\bERR\d{5}|\bCANN\b|\bGE\b|NCCL|gloo|c10d"
     r"|\bstore\b|TCPStore",
     re.ASCII,
 )
-_OUT_OF_MEMORY = re.compile(
+_OUT_OF_MEMORY = pattern(
     r"out of memory|std::bad_alloc|Malloc device memory failed|Cannot allocate memory"
     r"|DataLoader worker .* is killed by signal",
     re.IGNORECASE,
 )
-_BAD_END = re.compile(r"instance of 'std::bad_alloc'|^MemoryError\b|\b(?:NPU|CUDA) out of memory")
+_BAD_END = pattern(r"instance of 'std::bad_alloc'|^MemoryError\b|\b(?:NPU|CUDA) out of memory")
 _LAST_LINES = 40
 _FEW_LINES = 10
 _LOST_PEER = 2

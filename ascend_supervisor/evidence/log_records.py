@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import re
 
+from ascend_supervisor.evidence.patterns import pattern
+
 _HEAD_CHARACTERS = 160
 """Of a line: the level stands in them."""
-_LEVEL = re.compile(
+_LEVEL = pattern(
     r"\b(INFO|DEBUG|TRACE|NOTICE|SUCCESS|EVENT|WARN|WARNING|ERROR|EXCEPTION|CRITICAL|FATAL)\b"
 )
 _TIME = r"\[?\d[\d:,./TZ+|\[\]\s-]{6,40}"
-_DIRECTLY = re.compile(
+_DIRECTLY = pattern(
     rf"\s*\[?\s{{0,8}}|{_TIME}(?:\S{{0,80}}[.:\d\[_]\S{{0,80}} {{1,4}}\[?)?|.* NCCL "
 )
 """What may stand before a level that has no mark of its own: a time, and one name with a dot."""
-_NAMED = re.compile(rf"{_TIME}.*|\S{{1,80}}(?: - |: ?| \| |\] )[\[(]?")
+_NAMED = pattern(rf"{_TIME}.*|\S{{1,80}}(?: - |: ?| \| |\] )[\[(]?")
 """The same of a level that has one."""
-_MARK = re.compile(r"\s{0,8}[\]:|)>-]")
+_MARK = pattern(r"\s{0,8}[\]:|)>-]")
 _WORDS = r"trace|debug|info|notice|success|warn|warning|error|exception|critical|fatal"
-_SHORT = re.compile(
+_SHORT = pattern(
     r"\[?([DIWEF])\d{4,8} \d\d:\d\d:\d\d"  # glog, absl, torch
     r"|\[?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+:? ([DIWEF]) "  # TensorFlow, Ray
     rf"|{_TIME}({_WORDS}) *\]"  # structlog

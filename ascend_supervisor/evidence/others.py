@@ -11,15 +11,16 @@ from msgspec.structs import replace
 from ascend_supervisor.evidence.communication import watchdog_fired
 from ascend_supervisor.evidence.diagnosed import pointed_at
 from ascend_supervisor.evidence.last_words import words_of
+from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import Line, lines_of
 from ascend_supervisor.evidence.statement import last_line, statement
 from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import ExitStatus, Failure
 
 MOST_RANKS = 64
-_MARK = re.compile(r"\[rank(\d{1,7})\]:", re.ASCII)
+_MARK = pattern(r"\[rank(\d{1,7})\]:", re.ASCII)
 """That of torch, also where it follows a progress bar on one line."""
-_OF_WATCHDOG = re.compile(r"\[Rank (\d{1,7})\] Watchdog caught", re.ASCII)
+_OF_WATCHDOG = pattern(r"\[Rank (\d{1,7})\] Watchdog caught", re.ASCII)
 
 
 class Other(Struct, frozen=True):

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 
-_PARTICULAR = re.compile(
+from ascend_supervisor.evidence.patterns import pattern
+
+_PARTICULAR = pattern(
     r"[\w.-]/[\w.-]|/[\w.-]+/|\b\w+\.[a-zA-Z]\w|(?<!\w)'[^']{3,}'|\"[^\"]{3,}\""
     r"|\d{4}|\d ?[KMGTP]i?B\b|\w_\w|\[Errno \d"
 )
 """A path, a name of a file, a quotation, an amount, a name of code, a code of the kernel."""
-_ADDRESS = re.compile(r"https?://\S+")
+_ADDRESS = pattern(r"https?://\S+")
 """A page to read, more often than what failed."""
 _AMOUNT = r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ([MG])iB"
-_FREE = re.compile(rf"{_AMOUNT} free", re.ASCII)
-_RESERVED = re.compile(rf"{_AMOUNT} reserved in total", re.ASCII)
-_TOTAL = re.compile(rf"{_AMOUNT} total capacity", re.ASCII)
-_FREE_OF = re.compile(r"Free memory on device \(([0-9.]{1,9})/([0-9.]{1,9}) GiB\)", re.ASCII)
+_FREE = pattern(rf"{_AMOUNT} free", re.ASCII)
+_RESERVED = pattern(rf"{_AMOUNT} reserved in total", re.ASCII)
+_TOTAL = pattern(rf"{_AMOUNT} total capacity", re.ASCII)
+_FREE_OF = pattern(r"Free memory on device \(([0-9.]{1,9})/([0-9.]{1,9}) GiB\)", re.ASCII)
 """vLLM."""
 _MIB = {"M": 1.0, "G": 1024.0}
 _MOST = 0.5

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from ascend_supervisor.evidence.patterns import pattern
+
 LINE_CHARACTERS = 1000
 """What of a line is searched: a search must end soon, whatever a rank has written."""
 MOST_LINES = 4000
@@ -30,33 +32,33 @@ class Line(Struct, frozen=True):
     mark: str = ""
 
 
-_COLOUR = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_RANK = re.compile(r"\[rank(\d{1,7})\]: ?|\[\d{1,9},(\d{1,7})\]<std(?:out|err)>: ?", re.ASCII)
+_COLOUR = pattern(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_RANK = pattern(r"\[rank(\d{1,7})\]: ?|\[\d{1,9},(\d{1,7})\]<std(?:out|err)>: ?", re.ASCII)
 """torch since 2.2; Open MPI with --tag-output, and horovodrun."""
-_MARK = re.compile(
+_MARK = pattern(
     r"\[[A-Za-z_]\w{0,30}?\d{1,7}\]: ?|\([^()]{1,80}? pid=\d{1,9}(?:, ip=[^()]{1,60})?\) ", re.ASCII
 )
 """A local rank of torchrun with --tee; a process of Ray or vLLM."""
-HEADER = re.compile(r"Traceback \(most recent call last\)(?::\s*$| [─-])")
-_OF_GROUP = re.compile(r"(?:  \+|(?:  ){2,20}\|)(?: Exception Group)? $")
-_NUMBER = re.compile(r"\[?(\d{1,7})\]?:? ", re.ASCII)
+HEADER = pattern(r"Traceback \(most recent call last\)(?::\s*$| [─-])")
+_OF_GROUP = pattern(r"(?:  \+|(?:  ){2,20}\|)(?: Exception Group)? $")
+_NUMBER = pattern(r"\[?(\d{1,7})\]?:? ", re.ASCII)
 """The whole mark of srun --label, and of MPICH's -prepend-rank."""
 _MARK_CHARACTERS = 120
 _NEAR = 64
 """So many lines of other ranks may come between two of one."""
-STACK = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
-_HEADS = re.compile(rf"{HEADER.pattern}|{STACK.pattern}")
-_C_STACK = re.compile(r"Current thread's C stack trace|Extension modules: ")
-_STACK_FRAME = re.compile(r" {1,2}(?:File |Binary file |\.\.\.|<)")
+STACK = pattern(r"(?:Current thread|Thread) 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
+_HEADS = pattern(rf"{HEADER.pattern}|{STACK.pattern}")
+_C_STACK = pattern(r"Current thread's C stack trace|Extension modules: ")
+_STACK_FRAME = pattern(r" {1,2}(?:File |Binary file |\.\.\.|<)")
 
 _OF_PYTHON = r":\d+: \w*Warning: |^Object allocated at \(most recent call last\):"
-_REMARK = re.compile(
+_REMARK = pattern(
     rf"\[W\d*[ \]]|\[WARNING\]|(?<!\bNCCL )\bWARN(?:ING)?\b|Warning:|{_OF_PYTHON}"
     r"|^\[(?:DEBUG|INFO|EVENT)\] [A-Z]+\("
 )
 """NCCL has no other word for its errors. CANN and MindSpore mark each line with its level."""
-_WITH_SOURCE = re.compile(rf"{_OF_PYTHON}|:\d+: [A-Za-z]\w*: ")
-_WARNS = re.compile(r"  .*\bwarn\w*\(")
+_WITH_SOURCE = pattern(rf"{_OF_PYTHON}|:\d+: [A-Za-z]\w*: ")
+_WARNS = pattern(r"  .*\bwarn\w*\(")
 _MESSAGE_LINES = 20
 
 

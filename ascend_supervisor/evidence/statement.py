@@ -10,6 +10,7 @@ from msgspec import Struct
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in, refused_script
 from ascend_supervisor.evidence.last_words import LastWords
 from ascend_supervisor.evidence.log_records import is_quiet
+from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import (
     STACK,
     Line,
@@ -20,18 +21,18 @@ from ascend_supervisor.evidence.speakers import (
 )
 from ascend_supervisor.outcome import SIGNAL_BASE, ExitStatus, Failure, signal_name
 
-_ERROR = re.compile(r"(?:[\w./-]{1,100}: ){0,2}(?:fatal )?error: \S", re.IGNORECASE)
+_ERROR = pattern(r"(?:[\w./-]{1,100}: ){0,2}(?:fatal )?error: \S", re.IGNORECASE)
 """argparse, click, and most other programs."""
-_LAST_ERROR = re.compile(_ERROR.pattern[:-2] + r"[^\W\d]", re.IGNORECASE)
+_LAST_ERROR = pattern(_ERROR.pattern[:-2] + r"[^\W\d]", re.IGNORECASE)
 """Not a figure, such as the error of a validation."""
-_DRAWN = re.compile(r"╭─+ Error ─")
+_DRAWN = pattern(r"╭─+ Error ─")
 _BORDER = "│ "
-_SHELLS_WORD = re.compile(
+_SHELLS_WORD = pattern(
     r"\S.{0,200}: line \d+: +\d+ (?:Segmentation fault|Killed|Aborted|Bus error|Illegal "
     r"instruction|Floating point exception)\b",
     re.ASCII,
 )
-_WORD = re.compile(r"\w")
+_WORD = pattern(r"\w")
 _NEAR_THE_END = 30
 
 
@@ -114,8 +115,8 @@ _WORDS = {
     "SIGFPE": "Floating",
     "SIGSEGV": "Segmentation fault",
 }
-_FATAL = re.compile(r"Fatal Python error: (.{1,100})")
-_FRAME = re.compile(r' File "(.{1,200})", line (\d+)(?: in (\S{1,100}))?')
+_FATAL = pattern(r"Fatal Python error: (.{1,100})")
+_FRAME = pattern(r' File "(.{1,200})", line (\d+)(?: in (\S{1,100}))?')
 
 
 class FatalError(Struct, frozen=True):

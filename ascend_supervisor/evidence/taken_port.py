@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_TAKEN = re.compile(r"EADDRINUSE|address (?:is )?already in use|errno:? 98\b", re.IGNORECASE)
-_OF_C10D = re.compile(r"server socket has failed to (?:bind|listen)", re.IGNORECASE)
-_PORT = re.compile(r"(?:\bport[:= ]+|[\]\w.]:)(\d{3,5})\b", re.IGNORECASE)
+from ascend_supervisor.evidence.patterns import pattern
+
+_TAKEN = pattern(r"EADDRINUSE|address (?:is )?already in use|errno:? 98\b", re.IGNORECASE)
+_OF_C10D = pattern(r"server socket has failed to (?:bind|listen)", re.IGNORECASE)
+_PORT = pattern(r"(?:\bport[:= ]+|[\]\w.]:)(\d{3,5})\b", re.IGNORECASE)
 
 
 def taken_port(lines: Iterable[str], usual: int | None) -> int | None:

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import HEADER, Line
 
 TEXT_LINES = 80
 """How many lines after the frames are taken for its message: CANN's has dozens."""
-FRAME = re.compile(r'\s+File "([^"]*)", line (\d+)(?:, in (.{1,200}))?')
-EXCEPTION = re.compile(r"([^\W\d][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$)")
+FRAME = pattern(r'\s+File "([^"]*)", line (\d+)(?:, in (.{1,200}))?')
+EXCEPTION = pattern(r"([^\W\d][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$)")
 """In brackets: the type within Ray's own, whose lines follow."""
-ASIDE = re.compile(
+ASIDE = pattern(
     r"(?:.{0,120}[\s:\]-])??(?:Exception ignored |--- Logging error ---"
     r"|Exception in (?:thread|callback|default exception handler)\b"
     r"|(?:Task|Future|Task exception|Future exception) .{0,40}was never retrieved"
@@ -27,18 +28,16 @@ ASIDE = re.compile(
     r"|Error in (?:atexit\._run_exitfuncs|sys\.(?:excepthook|unraisablehook)):)"
     r"|Process \S.{0,200}:$"
 )
-_OF_C10D = re.compile(r"\[[EWF](?:\d{3,4} [\d:.]+)? \w+\.(?:cpp|cc|ts):\d+\]", re.ASCII)
+_OF_C10D = pattern(r"\[[EWF](?:\d{3,4} [\d:.]+)? \w+\.(?:cpp|cc|ts):\d+\]", re.ASCII)
 """What torch's or torch_npu's threads log: of no exception."""
 _LEAD_LINES = 40
-_SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError)\b")
-_REPEATED = re.compile(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
-_MEANT = re.compile("The above exception was the direct cause")
-_LINK = re.compile(rf"During handling of the above exception|{_MEANT.pattern}")
-_DETAIL = re.compile(r"\s|[a-z_]{2,30}: ")
+_SYNTAX = pattern(r"(?:SyntaxError|IndentationError|TabError)\b")
+_REPEATED = pattern(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
+_MEANT = pattern("The above exception was the direct cause")
+_LINK = pattern(rf"During handling of the above exception|{_MEANT.pattern}")
+_DETAIL = pattern(r"\s|[a-z_]{2,30}: ")
 """What asyncio prints between its sentence and the traceback."""
-_IN_GROUP = re.compile(
-    r"^( +)(?:\|(?: |$)|\+ (?=Exception Group )|(\+-[+-]*)(?: (\d+|\.\.\.) -+)?$)"
-)
+_IN_GROUP = pattern(r"^( +)(?:\|(?: |$)|\+ (?=Exception Group )|(\+-[+-]*)(?: (\d+|\.\.\.) -+)?$)")
 _COLUMNS = 2
 """By so many the lines of a group within a group are moved."""
 

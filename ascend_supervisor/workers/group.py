@@ -25,7 +25,7 @@ from ascend_supervisor.workers.descendants import (
     left_by_command,
     remaining,
 )
-from ascend_supervisor.workers.late_imports import import_late
+from ascend_supervisor.workers.late_imports import compile_late, import_late
 from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.process import Process, start
 from ascend_supervisor.workers.runtime import Runtime
@@ -81,6 +81,7 @@ class WorkerGroup:
         tasks.start_soon(self._nested.look_early)
         with self._runtime.children.spare_descriptor():
             import_late()
+        tasks.start_soon(compile_late)
 
     async def _start(self, spec: ProcessSpec, output: RankOutput, tasks: TaskGroup) -> None:
         runtime = self._runtime
