@@ -18,11 +18,13 @@ NOT_FOUND = 127
 class Refusal(Exception):
     """The supervisor ends by its own decision; ``faults`` holds a sentence for each fault.
 
-    ``is_retryable``: the same start may succeed later, or on another machine.
+    ``is_retryable``: the same start may succeed later, or on another machine. ``is_of_server``: it
+    may be this machine that lacks what another one has.
     """
 
     exit_code: ClassVar[int] = DEFECT
     is_retryable: ClassVar[bool] = False
+    is_of_server: ClassVar[bool] = False
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
@@ -60,25 +62,25 @@ class Unavailable(Refusal):
 
     exit_code = UNAVAILABLE
     is_retryable = True
-
-
-class Unfit(Unavailable):
-    """This server was checked, and a rank would surely fail here."""
+    is_of_server = True
 
 
 class CannotWrite(Refusal):
     """A directory or file that must be written cannot be made."""
 
     exit_code = CANNOT_WRITE
+    is_of_server = True
 
 
 class CannotExecute(Refusal):
     """The command was found, but cannot be executed."""
 
     exit_code = CANNOT_EXECUTE
+    is_of_server = True
 
 
 class CommandNotFound(Refusal):
     """The command was not found."""
 
     exit_code = NOT_FOUND
+    is_of_server = True

@@ -124,10 +124,14 @@ class Completed(Struct, frozen=True):
 
 
 class NotStarted(Struct, frozen=True):
-    """A process could not be started, and starting it again would fail the same way."""
+    """A process could not be started, and starting it again would fail the same way.
+
+    ``is_of_server``: here; another server may be able to.
+    """
 
     exit_code: int
     reason: str
+    is_of_server: bool = False
 
 
 class Crashed(Struct, frozen=True):
@@ -167,6 +171,7 @@ class Fault(Struct, frozen=True):
     ``exit_code`` applies if this generation is the last. ``patience`` None means the job's grace
     and no drain. ``last_look``: inspect the ranks before they are told to stop. ``cause`` is the
     first failure, if another server has reported it. ``by_cluster``: the cluster asks for it.
+    ``is_of_server``: no rank had begun to fail; this server lacked what it takes to start them.
     """
 
     reason: str
@@ -176,6 +181,7 @@ class Fault(Struct, frozen=True):
     last_look: bool = False
     cause: Failure | None = None
     by_cluster: bool = False
+    is_of_server: bool = False
 
 
 class Requester(Struct, frozen=True):
@@ -244,8 +250,9 @@ class Ended(Struct, frozen=True):
     """A generation whose processes have all ended.
 
     ``uptime`` is in seconds, from its start to its first reason to end. ``faults`` came while it
-    was being ended; ``left`` describes the processes that even SIGKILL did not end. ``success``:
-    whatever the outcome is, all ranks here had ended with 0 before they were told to stop.
+    was being ended; ``left`` describes the processes that even SIGKILL did not end, which wait in
+    the kernel and run no more if they ``are_stuck``. ``success``: whatever the outcome is, all
+    ranks here had ended with 0 before they were told to stop.
     ``unheeded`` says which of their outputs holds a failure, although all have ended with 0.
     ``drain`` is in seconds, too: from that reason until the ranks were told to stop; ``grace`` from
     then until nothing was left.
@@ -255,6 +262,7 @@ class Ended(Struct, frozen=True):
     uptime: float
     faults: tuple[Fault, ...] = ()
     left: tuple[str, ...] = ()
+    are_stuck: bool = False
     success: Completed | None = None
     reached: Reached = Reached()
     unheeded: str = ""

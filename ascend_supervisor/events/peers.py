@@ -63,7 +63,7 @@ def _servers(indices: tuple[int, ...], hosts: tuple[str, ...] = ()) -> str:
 
 
 class PeersReplaced(Event, frozen=True):
-    """A server that failed too often, or is not fit, has left its place to a spare.
+    """A server that failed too often, or is unable, has left its place to a spare.
 
     That one starts with the others. ``left`` names the one that has left to people, ``by`` the
     other; ``reason`` is a clause.

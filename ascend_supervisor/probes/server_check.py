@@ -10,7 +10,7 @@ from typing import Protocol
 import anyio
 
 from ascend_supervisor.doctor.check import Checked, sentences, unknown, verdict_of
-from ascend_supervisor.errors import Unfit
+from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.server import ServerChecked
 from ascend_supervisor.life import Life, Plan
@@ -74,7 +74,7 @@ class ServerCheck(Probe):
             self._wanted.set()
 
     async def ready(self, plan: Plan) -> None:
-        """Raises Unfit, and what ``late`` raises."""
+        """Raises Unavailable if it is not fit, and what ``late`` raises."""
         if self._is_awaited:
             await self._done.wait()
         is_old = self._clock.elapsed() - self._found_at > FRESH_SECONDS
@@ -87,7 +87,7 @@ class ServerCheck(Probe):
         self._is_awaited = False
         self._tell(found, self._early_seconds + self._clock.elapsed() - began)
         if reasons := sentences(found.rows, "unfit"):
-            raise Unfit(f"this server is not fit for the job: {'; '.join(reasons)}")
+            raise Unavailable(f"this server is not fit for the job: {'; '.join(reasons)}")
 
     def _tell(self, found: Checked, seconds: float) -> None:
         """Report what is not fit, if anything."""

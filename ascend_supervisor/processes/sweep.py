@@ -25,6 +25,7 @@ LOOK_AGAIN_SECONDS_AT_MOST = 0.05
 """The death of a process that is not our child causes no event: poll, at growing intervals."""
 SPARED_SECONDS = 1.0
 """How long what may only wait for the end of the others is left alone; see KEEP_SHARED_MEMORY."""
+IN_THE_KERNEL = "D"
 FREEZE_ROUNDS = 100
 QUIET_LOOKS = 3
 """How many scans in a row must find nothing if there may be foreign children: a scan can miss a
@@ -36,10 +37,14 @@ Found = tuple[list[Pid], list[Pid]]
 
 
 class Swept(Struct, frozen=True):
-    """Pids that were killed, and descriptions of those that even SIGKILL did not end."""
+    """Pids that were killed, and descriptions of those that even SIGKILL did not end.
+
+    These ``are_stuck`` if all of them wait in the kernel: they end when it lets them go.
+    """
 
     killed: tuple[int, ...] = ()
     left: tuple[str, ...] = ()
+    are_stuck: bool = False
 
 
 class Spared:
@@ -191,7 +196,16 @@ async def _sweep(
                 left = (*await _descriptions(found), *blind)
                 tell_left(Left(left, wait.told(), seconds))
             if wait.waited > seconds:
-                return Swept(tuple(sorted(killed)), (*await _descriptions(found), *blind))
+                left = (*await _descriptions(found), *blind)
+                return Swept(tuple(sorted(killed)), left, not blind and _are_stuck(found))
+
+
+def _are_stuck(pids: Iterable[Pid]) -> bool:
+    """Others may run on: of another user, for instance, who has not got SIGKILL."""
+    with suppress(OSError):
+        found = [proc.stat(pid.number) for pid in pids]
+        return all(one is None or one.is_dead or one.state == IN_THE_KERNEL for one in found)
+    return False
 
 
 async def _descriptions(pids: Iterable[Pid]) -> tuple[str, ...]:

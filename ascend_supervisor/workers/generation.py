@@ -175,13 +175,13 @@ class _Generation:
 
     async def _live(self, tasks: TaskGroup) -> Outcome:
         if (lacking := self._life.plan.lacking) is not None:
-            return Fault(lacking, UNAVAILABLE)
+            return Fault(lacking, UNAVAILABLE, is_of_server=True)
         try:
             await self._group.start(tasks)
         except Unavailable as refusal:
-            return Fault(str(refusal), refusal.exit_code)
+            return Fault(str(refusal), refusal.exit_code, is_of_server=True)
         except Refusal as refusal:
-            return NotStarted(refusal.exit_code, str(refusal))
+            return NotStarted(refusal.exit_code, str(refusal), refusal.is_of_server)
         return await self._group.verdict()
 
     async def _interrupted(self) -> Outcome:
@@ -199,10 +199,11 @@ class _Generation:
         if isinstance(outcome, Fault):
             self._group.look_for_nested_ranks()
         look = partial(_bounded, self._look, LOOK_SECONDS, self._report)
-        left = await self._shutdown.run(outcome, look)
+        swept = await self._shutdown.run(outcome, look)
         over_at = self._clock.elapsed()
         told_at = over_at if self._shutdown.told_at is None else self._shutdown.told_at
-        ended = Ended(outcome, uptime, left=left, success=self._group.success)
+        ended = Ended(outcome, uptime, left=swept.left, are_stuck=swept.are_stuck)
+        ended = replace(ended, success=self._group.success)
         return replace(ended, drain=told_at - reason_at, grace=over_at - told_at)
 
     async def _look(self) -> None:

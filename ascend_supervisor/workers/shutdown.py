@@ -25,7 +25,7 @@ from ascend_supervisor.events.words import counted, more
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.proc import is_alive
-from ascend_supervisor.processes.sweep import sweep_descendants
+from ascend_supervisor.processes.sweep import Swept, sweep_descendants
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.long_wait import STOP, LongWait
 from ascend_supervisor.tasks.race import first
@@ -73,8 +73,8 @@ class Shutdown:
         self.told_at: float | None = None
         """When the ranks were told to stop (seconds of ``Clock.elapsed``)."""
 
-    async def run(self, outcome: Outcome, look: Callable[[], Awaitable[None]]) -> tuple[str, ...]:
-        """End everything; returns descriptions of processes that could not be ended.
+    async def run(self, outcome: Outcome, look: Callable[[], Awaitable[None]]) -> Swept:
+        """End everything; what is returned tells of processes that could not be ended.
 
         ``look`` is awaited before TERM if a fault asks for a last look.
         """
@@ -218,7 +218,7 @@ class Shutdown:
                 limit = waited + self._until - self._now
                 report(StopWaiting(remaining, waited, round(limit, 3), then=then))
 
-    async def _sweep(self, seconds: float) -> tuple[str, ...]:
+    async def _sweep(self, seconds: float) -> Swept:
         runtime, report = self._runtime, self._runtime.report
         swept = await sweep_descendants(
             runtime.children,
@@ -233,7 +233,7 @@ class Shutdown:
             report(OrphansKilled(len(orphans), orphans, earlier_start=False))
         if swept.left:
             report(StopWaiting(swept.left, given_up=True))
-        return swept.left
+        return swept
 
 
 def waiting_for(left: Left) -> StopWaiting | WaitEnded:

@@ -21,12 +21,14 @@ from ascend_supervisor.coordination.peers.in_cluster import PeersInCluster
 from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.near import FEW
 from ascend_supervisor.coordination.peers.tables import WrittenTable
+from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.access import Access
 from ascend_supervisor.etcd.client import etcd_client
+from ascend_supervisor.events.generations import RestartScheduled
 from ascend_supervisor.events.peers import PeersDiffer
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.life import Life
-from ascend_supervisor.outcome import Crashed, ExitStatus, Outcome, Patience
+from ascend_supervisor.outcome import Crashed, ExitStatus, Fault, Outcome, Patience
 from ascend_supervisor.restart_policy import RestartBudget
 from ascend_supervisor.supervisor import Broken
 from ascend_supervisor.tasks.clock import MonotonicClock
@@ -68,6 +70,12 @@ class Servers:
             stage.coordinator = self._peers(server, stage)
         return self.stages
 
+    def beside(self, server: int) -> Stage:
+        """One that waits for the place of this server, and then does the same."""
+        stage = Stage(self.stages[server].acts)
+        stage.coordinator = self._peers(server, stage, "-beside")
+        return stage
+
     async def all_have_started(self, life: Life) -> None:
         """Else one that is late would miss this generation."""
         while not all(life.generation in stage.generations for stage in self.stages):
@@ -84,13 +92,13 @@ class Servers:
             followed, self._meeting(server), lambda _: None, clock, stage.report
         )
 
-    def _meeting(self, server: int) -> PeersMeeting:
+    def _meeting(self, server: int, place: str = "") -> PeersMeeting:
         return PeersMeeting(
             etcd=partial(etcd_client, Access((self.etcd.endpoint,), deadline=TTL / 2)),
             budget=self.budget,
             patience=Patience(0.0, 1.0),
             name="job",
-            state_file=self.etcd._root / f"state-{server}.json",
+            state_file=self.etcd._root / f"state-{server}{place}.json",
             settings=self.settings[server],
             ttl=TTL,
             fence=self.fence,
@@ -104,13 +112,13 @@ class Servers:
     async def _facts(self, server: int) -> Mapping[str, str]:
         return {"CANN": self.cann[server]}
 
-    def _peers(self, server: int, stage: Stage | None = None) -> Peers:
+    def _peers(self, server: int, stage: Stage | None = None, place: str = "") -> Peers:
         async def placed() -> Placed:
             return Placed(FOUND, server, FOUND.table.entries[server])
 
         report = stage.report if stage is not None else (lambda _: None)
         tables, clock = WrittenTable(placed), MonotonicClock()
-        return Peers(self._meeting(server), tables, lambda _: None, clock, report)
+        return Peers(self._meeting(server, place), tables, lambda _: None, clock, report)
 
 
 async def supervised(stages: Sequence[Stage]) -> dict[int, SupervisorExited]:
@@ -224,6 +232,36 @@ async def test_a_generation_that_has_failed_before_all_have_started_it_is_left_o
     ends = await supervised(stages)
     assert {end.exit_code for end in ends.values()} == {0}
     assert [stage.generations[-1] for stage in stages] == [8] * SERVERS
+
+
+@READS
+async def test_a_server_that_cannot_start_its_ranks_leaves_to_one_that_waits(etcd, few):
+    """It backs off for no restart, and nothing is charged: none is left."""
+    servers = Servers(etcd, RestartBudget(0), few=few)
+
+    async def cannot_start(_: Life) -> Outcome:
+        while not etcd.control("get", "--prefix", "/ascend-supervisor/job/spare/"):
+            await anyio.sleep(0.1)
+        return Fault("no room", UNAVAILABLE, is_of_server=True)
+
+    stages = servers.play([(train, cannot_start, train), (finish, finish, finish)])
+    spare = servers.beside(1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(spare_comes, spare, stages)
+        ends = await supervised(stages)
+    assert [ends[server].exit_code for server in range(SERVERS)] == [0, 69, 0]
+    assert spare.exit.event.exit_code == 0
+    reason = "this server cannot start its ranks: no room; we have left our place to a spare"
+    assert ends[1].reason == reason
+    assert [stage.generations for stage in (*stages, spare)] == [[0, 1], [0], [0, 1], [1]]
+    assert not [one for one in stages[1].events if isinstance(one, RestartScheduled)]
+
+
+async def spare_comes(spare: Stage, stages: Sequence[Stage]) -> None:
+    """When the others run: it would take any place."""
+    while not all(stage.generations for stage in stages):
+        await anyio.sleep(0.01)
+    await spare.run()
 
 
 @READS

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from ascend_supervisor.doctor.check import Checked, fit, unfit, unknown, warning
-from ascend_supervisor.errors import UNAVAILABLE, Unfit
+from ascend_supervisor.errors import UNAVAILABLE, Unavailable
 from ascend_supervisor.events.server import Result, ServerChecked
 from ascend_supervisor.life import Plan
 from ascend_supervisor.probes.server_check import FRESH_SECONDS, ServerCheck
@@ -101,7 +101,7 @@ async def test_what_is_not_fit_is_told_in_one_event_and_a_warning_stops_nothing(
 async def test_a_server_that_is_not_fit_is_refused_with_the_reason_and_what_to_do():
     async with checking(Examined([FULL], [MISSING])) as (probe, events):
         await probe.released()
-        with pytest.raises(Unfit) as refused:
+        with pytest.raises(Unavailable) as refused:
             await probe.ready(PLAN)
     assert refused.value.exit_code == UNAVAILABLE
     assert refused.value.is_retryable

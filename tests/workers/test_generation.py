@@ -894,7 +894,7 @@ async def test_a_source_that_fails_ends_the_generation_first(stage):
 async def test_what_the_machine_lacked_when_it_was_made_ready_is_a_fault(stage):
     plan = replace(await stage.prepare([stage.spec(0, WAIT)]), lacking="no room")
     outcome = await stage.live(plan)
-    assert outcome == Fault("no room", UNAVAILABLE)
+    assert outcome == Fault("no room", UNAVAILABLE, is_of_server=True)
     assert stage.exits == {}
 
 

@@ -45,13 +45,13 @@ def first_here(case: Case, outcome: Outcome, generation: int, reason: str) -> Fi
     return first_on(case, case.index, own.machine, own.incarnation, generation, reason)
 
 
-def first_of_unfit(case: Case, unfit: str) -> FirstFailure | None:
-    """What counts against this server if a check has found it unfit, before its ranks started."""
+def first_of_unable(case: Case, unable: str) -> FirstFailure | None:
+    """What counts against this server if it cannot do its part in the generation that runs."""
     own = case.rules.own
     if case.index is None or case.running is None:
         return None
     who = (case.index, own.machine, own.incarnation)
-    return first_on(case, *who, case.running, unfit)
+    return first_on(case, *who, case.running, unable)
 
 
 def first_on(

@@ -1,8 +1,8 @@
-"""Lines by which a server that keeps failing, or is not fit, leaves its place to a spare.
+"""Lines by which a server that keeps failing, or is unable, leaves its place to a spare.
 
 It gives the place up in ``gather``, only for a spare that has said that it waits. One that keeps
-failing takes it again if none takes it, and ends when the others run without it. One that is not
-fit ends at once.
+failing takes it again if none takes it, and ends when the others run without it. One that is unable
+ends at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.failing import (
     counts,
     failures_known,
-    first_of_unfit,
+    first_of_unable,
     own_failures,
     spares_for,
     vacancies,
@@ -40,6 +40,9 @@ from ascend_supervisor.outcome import Crashed, Ended, Fault, Remedy
 from ascend_supervisor.untrusted_text import clipped, printable
 
 LEAVES = "we leave to a spare"
+LEFT_TO_A_SPARE = "we have left our place to a spare"
+OF_SERVER = "this server "
+"""How a sentence begins of which the others get the rest."""
 MOST_OF_REASON = 200
 
 
@@ -83,14 +86,14 @@ def leave_place(case: Case) -> Act | None:
     return _given_up(case, index, spares, why_left(found, failures_known(case)))
 
 
-def leave_unfit(case: Case) -> Act | None:
-    """A check has found us unfit, before our ranks started, and a spare is there for our place.
+def leave_unable(case: Case) -> Act | None:
+    """We cannot do our part, and a spare is there for our place: that costs nothing.
 
-    Whatever we failed before, it costs nothing. Without a spare for us the lines that follow end
-    the job, for this reason: of two that are unfit, one leaves for one spare.
+    Whatever else we failed before. Without a spare for us the lines that follow say what a server
+    costs that is unable: of two, one leaves for one spare.
     """
-    index, unfit = case.index, case.situation.unfit
-    if not unfit or index is None or case.member is None or case.has_ranks:
+    index, unable = case.index, case.situation.unable
+    if not unable or index is None or case.member is None:
         return None
     if case.gathering is None and not (case.running is not None and case.in_roster):
         return None
@@ -100,13 +103,16 @@ def leave_unfit(case: Case) -> Act | None:
     if not spares:
         return None
     if case.running is not None:  # places are left in ``gather``
-        reason = f"{named(index, case.member.shown)}: {unfit}"
+        reason = f"{named(index, case.member.shown)}: {unable}"
         ended = Ended(Fault(reason, UNAVAILABLE, Remedy.FREE), 0.0)
-        cause = Cause(index, UNAVAILABLE, reason, first=first_of_unfit(case, unfit))
+        cause = Cause(index, UNAVAILABLE, reason, first=first_of_unable(case, unable))
         return what_follows(case, ended, cause, case.view.unchanged(*spares))
-    reason = clipped(printable(unfit.removeprefix("this server ")), MOST_OF_REASON)
-    exit_ = Exit(UNAVAILABLE, f"{unfit}; we have left our place to a spare")
-    return replace(_given_up(case, index, spares, reason), afterwards=exit_)
+    reason = clipped(printable(unable.removeprefix(OF_SERVER)), MOST_OF_REASON)
+    return replace(_given_up(case, index, spares, reason), afterwards=_end_of_unable(unable))
+
+
+def _end_of_unable(unable: str) -> Exit:
+    return Exit(UNAVAILABLE, f"{unable}; {LEFT_TO_A_SPARE}")
 
 
 def _spares_left(case: Case, index: int) -> tuple[str, ...]:
@@ -138,12 +144,16 @@ def forget_place(case: Case) -> Act | None:
 
 
 def end_left(case: Case) -> Act | None:
-    """The others run without us."""
-    ours = _own_leave(case)
-    seats = {seat.incarnation for seat in case.roster}
-    if ours is None or case.index is not None or case.rules.own.incarnation in seats:
+    """We have left; the others run without us, or we are unable and do not wait for that."""
+    ours, unable = _own_leave(case), case.situation.unable
+    if ours is None or case.index is not None:
         return None
-    return Exit(UNAVAILABLE, f"this server {ours.reason}; a spare has taken its place")
+    if unable:
+        return _end_of_unable(unable)
+    seats = {seat.incarnation for seat in case.roster}
+    if case.rules.own.incarnation in seats:
+        return None
+    return Exit(UNAVAILABLE, f"{OF_SERVER}{ours.reason}; a spare has taken its place")
 
 
 def _own_leave(case: Case) -> LeftServer | None:

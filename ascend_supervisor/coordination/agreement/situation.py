@@ -43,9 +43,10 @@ class Situation(Struct, frozen=True):
 
     ``verdict`` is why that generation ends here, ``reached`` how far its training has come; they
     stay until the next start. ``stop`` is the
-    signal that told us to stop, or by which we do so ourselves. ``unfit`` says why this server is
-    not fit for its ranks, which were not started then; empty if it is. ``leftovers``: processes of
-    an earlier life are left here, or have not been looked for yet. ``table`` is the digest of the
+    signal that told us to stop, or by which we do so ourselves. ``unable`` says why this server
+    cannot do its part, in a sentence: it is not fit, or cannot start its ranks or end them, and
+    none of them runs code or will; empty if it can. ``leftovers``: processes of an earlier life are
+    left here, or have not been looked for yet. ``table`` is the digest of the
     rank table, None as long as there is none. ``cluster`` is what a cluster that is followed says
     at present of the ranks of the latest generation, None if nothing. ``retry_time`` is the
     RetryTime that its reset file shows here; ``confirmed`` one that belongs to the last restart,
@@ -57,7 +58,7 @@ class Situation(Struct, frozen=True):
     verdict: Ended | None = None
     reached: Reached = Reached()
     stop: int | None = None
-    unfit: str = ""
+    unable: str = ""
     leftovers: bool = False
     obstacle: Obstacle | None = None
     table: str | None = None

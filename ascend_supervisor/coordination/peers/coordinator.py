@@ -24,7 +24,12 @@ from ascend_supervisor.coordination.peers.ends import (
     restart_at,
     with_own_failure,
 )
-from ascend_supervisor.coordination.peers.farewell import say_farewell, tell_end
+from ascend_supervisor.coordination.peers.farewell import (
+    may_leave,
+    say_farewell,
+    tell_end,
+    unable_to_start,
+)
 from ascend_supervisor.coordination.peers.kept_failures import (
     failure_on,
     keep_failure,
@@ -198,7 +203,8 @@ class Peers:
                 session.tell(stop=stop.number)
             case _:
                 reached = Reached() if self._meeting.steps is None else self._meeting.steps.reached
-                session.tell(ranks=Ranks.FAILED, verdict=Ended(verdict, uptime), reached=reached)
+                told = {"verdict": Ended(verdict, uptime), "reached": reached}
+                session.tell(ranks=Ranks.FAILED, unable=unable_to_start(verdict), **told)
         while not isinstance(session.order, (EndRanks, Exit)):
             await session.change()
 
@@ -209,6 +215,7 @@ class Peers:
             epoch = session.memory.epoch
             if epoch is not None and epoch.generation > start.generation:
                 session.tell(ranks=Ranks.NONE, table=None)
+                await may_leave(session)
                 await self._price(session)
                 if not isinstance(session.order, Exit):
                     await self._keep_failure(session)

@@ -116,7 +116,7 @@ def look_of(
         is_due=_is_due(near, memory, rules, looks, now),
         leaves=situation.stop is not None,
         jobs=memory.jobs,
-        wants_all=bool(situation.unfit) or _wants_all(near, memory, rules, looks, now),
+        wants_all=bool(situation.unable) or _wants_all(near, memory, rules, looks, now),
     )
 
 

@@ -98,11 +98,14 @@ class Session:
         self.ready_with = ""
         """The digest of the rank table with which the others know us to be ready."""
         self.waits_for = ""
+        self.has_decided = False
+        """Whether there is nothing to do about what was told last, but to wait."""
         self.others = Others()
 
     def tell(self, **changes: Any) -> None:
         """The situation here has changed."""
         self.situation = replace(self.situation, **changes)
+        self.has_decided = False
         self._wakes.wake()
 
     def begin(self, generation: int) -> None:
@@ -198,7 +201,7 @@ class Session:
                 await self._write(act)
             case WaitUntil(until=until, reason=reason):
                 self._requests.withdraw("write")
-                self.waits_for = reason
+                self.waits_for, self.has_decided = reason, True
                 self._wakes.tell()
                 await self._wait(until)
                 self._view = None
@@ -331,4 +334,5 @@ class Session:
 
     def _give(self, order: Order) -> None:
         self.order = order
+        self.has_decided = isinstance(order, Exit)
         self._wakes.tell()

@@ -62,9 +62,24 @@ SICK = "this server is not fit for the job: NPU 3"
 UNFIT = Situation(
     verdict=Ended(NotStarted(UNAVAILABLE, SICK), 0.0),
     obstacle=Obstacle(UNAVAILABLE, SICK),
-    unfit=SICK,
+    unable=SICK,
 )
 """Of a server that was checked before its ranks were to start."""
+NO_ROOM = "this server cannot start its ranks: no room"
+CANNOT_START = Situation(
+    ranks=Ranks.FAILED,
+    verdict=Ended(Fault("no room", UNAVAILABLE, is_of_server=True), 0.0),
+    unable=NO_ROOM,
+    table="t",
+)
+"""Of a server that has started some of its ranks, and no more."""
+STUCK = "what is left cannot be ended: 4711 (state D)"
+CANNOT_END = Situation(
+    verdict=Ended(Fault(STUCK, UNAVAILABLE, Remedy.FINAL), 0.0),
+    obstacle=Obstacle(UNAVAILABLE, STUCK),
+    unable=f"this server cannot go on: {STUCK}",
+)
+"""Of a server whose ranks wait in the kernel, where SIGKILL does not end them."""
 
 
 class Reach(Enum):
@@ -91,6 +106,7 @@ class Process(Struct, frozen=True, cache_hash=True):
     still to tell, also after it stood still. ``lease_age`` is that of its ``alive``. ``finished``
     are the ranks that have all ended with 0, ``fallen`` those that have ended otherwise. ``code``
     is its exit code. ``is_sick``: a check before its ranks start will find it unfit.
+    ``has_room``: it can start all of its ranks. ``is_stuck``: it cannot end them.
     """
 
     name: str
@@ -106,6 +122,13 @@ class Process(Struct, frozen=True, cache_hash=True):
     fallen: Life | None = None
     code: int | None = None
     is_sick: bool = False
+    has_room: bool = True
+    is_stuck: bool = False
+
+    @property
+    def is_able(self) -> bool:
+        """Whether it can do its part in another generation."""
+        return self.has_room and not self.is_sick and not self.is_stuck
 
     @property
     def is_here(self) -> bool:
@@ -263,7 +286,7 @@ def _acted(process: Process, act: Act, rules: JobRules) -> Looked:
         case RecordChange():
             return Looked(replace(process, pending=ageless(act)))
         case WaitUntil() | Read():
-            return Looked(process)
+            return Looked(_tries_again(process, act))
         case EndRanks():
             ranks = Ranks.ENDING if process.ranks else Ranks.NONE
             situation = replace(process.situation, ranks=ranks)
@@ -283,11 +306,22 @@ def _acted(process: Process, act: Act, rules: JobRules) -> Looked:
             if process.is_sick:
                 situation = replace(UNFIT, generation=generation)
                 return Looked(replace(process, memory=memory, situation=situation))
+            if not process.has_room:
+                situation = replace(CANNOT_START, generation=generation)
             return Looked(replace(process, memory=memory, situation=situation, ranks=life), act)
         case Forget():
             return Looked(replace(process, memory=carried_out(process.memory, act, 0, rules)), act)
         case Exit():
             return Looked(gone(process, act.exit_code), act)
+
+
+def _tries_again(process: Process, act: Act) -> Process:
+    """The same, if it could not start its ranks, and has no spare: it goes on."""
+    situation = process.situation
+    is_over = situation.ranks is Ranks.NONE and situation.obstacle is None
+    if not isinstance(act, WaitUntil) or not is_over or not situation.unable:
+        return process
+    return replace(process, situation=replace(situation, unable=""))
 
 
 def gone(process: Process, code: int | None) -> Process:
@@ -325,6 +359,14 @@ def sickened(process: Process) -> Process:
     return replace(process, is_sick=True)
 
 
+def crowded(process: Process) -> Process:
+    return replace(process, has_room=False)
+
+
+def stuck(process: Process) -> Process:
+    return replace(process, is_stuck=True)
+
+
 def allowed(process: Process) -> Process:
     return replace(process, situation=replace(process.situation, table="t"))
 
@@ -336,6 +378,8 @@ def succeeded(process: Process) -> Process:
 
 def released(process: Process) -> Process:
     situation = replace(process.situation, ranks=Ranks.NONE)
+    if process.is_stuck:
+        situation = replace(CANNOT_END, generation=situation.generation, stop=situation.stop)
     return replace(process, situation=situation, ranks=None, fallen=process.ranks or process.fallen)
 
 

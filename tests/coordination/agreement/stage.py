@@ -9,7 +9,7 @@ from ascend_supervisor.coordination.agreement.records import About, Epoch
 from ascend_supervisor.coordination.agreement.view import View
 from tests.coordination.agreement.process import NEVER, Process
 from tests.coordination.agreement.store import seen
-from tests.coordination.agreement.world import FAULTS, UNFIT, Model, World
+from tests.coordination.agreement.world import FAULTS, STUCK, UNABLE, UNFIT, Model, World
 
 
 class Stage:
@@ -19,7 +19,7 @@ class Stage:
         self, start: str, servers: int = 2, spares: int = 0, leave_after: FailureLimit = NEVER
     ) -> None:
         self.model = Model(servers, limit=5, spares=spares, leave_after=leave_after)
-        anything = (*FAULTS * 4, UNFIT, UNFIT), ("same", "other", "other")
+        anything = (*FAULTS * 4, *(UNFIT, UNABLE, STUCK) * 2), ("same", "other", "other")
         self.world: World = getattr(self.model, start)(*anything)
 
     def __getitem__(self, name: str) -> Process:

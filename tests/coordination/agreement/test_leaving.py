@@ -19,13 +19,20 @@ from ascend_supervisor.coordination.agreement.history import (
     FirstFailure,
     LeftServer,
 )
-from ascend_supervisor.coordination.agreement.leaving import LEAVES
+from ascend_supervisor.coordination.agreement.leaving import LEAVES, LEFT_TO_A_SPARE
 from ascend_supervisor.coordination.agreement.memory import carried_out
 from ascend_supervisor.coordination.agreement.records import About, Cause, Member
 from ascend_supervisor.coordination.agreement.situation import Clocks, Situation
 from ascend_supervisor.outcome import Crashed, Ended, ExitStatus, Failure
 from ascend_supervisor.settings.peers_options import MOST_FAILURES
-from tests.coordination.agreement.process import CONSEQUENCE, SICK, Process, new_process, rules_of
+from tests.coordination.agreement.process import (
+    CONSEQUENCE,
+    SICK,
+    STUCK,
+    Process,
+    new_process,
+    rules_of,
+)
 from tests.coordination.agreement.search import explore
 from tests.coordination.agreement.stage import Stage
 from tests.coordination.agreement.store import seen
@@ -305,7 +312,35 @@ def test_a_server_that_is_not_fit_ends_where_it_has_left_and_the_answer_was_lost
     forgotten = replace(before, memory=carried_out(before.memory, Forget(), 0, rules))
     end = decided(stage, forgotten, FailureLimit())
     assert isinstance(end, Exit)
-    assert (end.exit_code, end.reason) == (69, SICK)
+    assert (end.exit_code, end.reason) == (69, f"{SICK}; {LEFT_TO_A_SPARE}")
+
+
+@pytest.mark.parametrize("fault", ["unable", "stuck"])
+def test_a_server_that_cannot_start_its_ranks_or_end_them_leaves_at_no_charge(fault):
+    """What it costs is the failure of A."""
+    stage = Stage("running", spares=1)
+    stage.play(f"{fault} B")
+    fail(stage, "A", 0)
+    stage.usually_until(lambda: bool(stage.about.left))
+    (left,) = stage.about.left
+    assert (
+        left.reason
+        == {
+            "unable": "cannot start its ranks: no room",
+            "stuck": "cannot go on: what is left cannot be ended: 4711 (state D)",
+        }[fault]
+    )
+    assert stage.codes() == {"A": 0, "B": 69, "C": 0}
+    assert len(stage.about.charges.spent) == 1
+
+
+def test_without_a_spare_the_job_ends_where_a_server_cannot_end_its_ranks():
+    stage = Stage("running")
+    stage.play("stuck B")
+    fail(stage, "A", 0)
+    assert stage.codes() == {"A": 69, "B": 69}
+    assert stage.about.cause is not None
+    assert stage.about.cause.reason == STUCK
 
 
 def test_an_answer_that_was_lost_changes_nothing():

@@ -51,7 +51,7 @@ NOT_MISSED = {
     "leave_done": "ends sooner",
     "offer": "without it no server leaves, which no invariant forbids (test_leaving.py)",
     "leave_place": "the same",
-    "leave_unfit": "needs a spare (test_search.py)",
+    "leave_unable": "needs a spare (test_search.py)",
     "end_left": "who has left then waits until the job ends (test_leaving.py)",
     "forget_place": "needs a lost answer (test_leaving.py)",
     "not_to_blame": "the words of a failure of the model are known at once (test_leaving.py)",

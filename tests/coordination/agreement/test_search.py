@@ -15,7 +15,16 @@ import pytest
 from ascend_supervisor.coordination.agreement.history import FailureLimit
 from tests.coordination.agreement.process import CRASH
 from tests.coordination.agreement.search import Found, explore, walk
-from tests.coordination.agreement.world import FAULTS, FORBID, SCRIBBLE, UNFIT, Model, World
+from tests.coordination.agreement.world import (
+    FAULTS,
+    FORBID,
+    SCRIBBLE,
+    STUCK,
+    UNABLE,
+    UNFIT,
+    Model,
+    World,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -48,10 +57,12 @@ ALL_WITH_LEAVING = 12_000
 kill, 6,096 of a SIGTERM."""
 MOST_OF_LEAVING = 1_500
 """Of a failure and another fault: seven to 20 events."""
-ALL_UNFIT = 36_000
+UNABLES = (UNFIT, UNABLE, STUCK)
+ALL_UNABLE = 41_000
 """A failure, after which a check finds a server unfit, with a spare: 19,712 worlds; 34,872 where
-who fails leaves, too."""
-MOST_UNFIT = 3_000
+who fails leaves, too. One that cannot start its ranks: 24,288 and 40,300; one that cannot end them:
+12,410 and 30,132."""
+MOST_UNABLE = 3_000
 """Of two unfit servers and one spare, of any other fault, and of three that read what is near.
 ``scripts/explore-peers`` saw all 51,100 worlds of a failure and two unfit servers with one spare,
 and all 115,396 of one that is unfit from the first start on."""
@@ -158,27 +169,30 @@ def test_the_search_sees_a_server_that_leaves_because_of_another():
 
 
 @pytest.mark.parametrize("limit", [FailureLimit(), AT_ONCE], ids=str)
-def test_an_unfit_server_leaves_to_a_spare_and_costs_nothing(limit):
+@pytest.mark.parametrize("unable", UNABLES)
+def test_an_unable_server_leaves_to_a_spare_and_costs_nothing(unable, limit):
     model = Model(2, spares=1, leave_after=limit)
-    assert searched(model, model.running(("fail", UNFIT)), ALL_UNFIT).is_complete
+    assert searched(model, model.running(("fail", unable)), ALL_UNABLE).is_complete
 
 
-def test_the_search_sees_an_unfit_server_that_ends_the_job_although_a_spare_waits():
-    model = Model(2, spares=1, without=frozenset({"leave_unfit"}))
-    found = explore(model, model.running(("fail", UNFIT)), ALL_UNFIT)
+@pytest.mark.parametrize("unable", UNABLES)
+def test_the_search_sees_what_an_unable_server_costs_although_a_spare_waits(unable):
+    model = Model(2, spares=1, without=frozenset({"leave_unable"}))
+    found = explore(model, model.running(("fail", unable)), ALL_UNABLE)
     assert found.violation is not None
     assert found.violation.name == "spare"
 
 
-@pytest.mark.parametrize("fault", [UNFIT, FORBID, *FAULTS])
-def test_an_unfit_server_leaves_well_whatever_else_comes(fault):
-    chance = Random(fault)  # noqa: S311
+@pytest.mark.parametrize("fault", [*UNABLES, FORBID, *FAULTS])
+@pytest.mark.parametrize("unable", UNABLES)
+def test_an_unable_server_leaves_well_whatever_else_comes(unable, fault):
+    chance = Random(f"{unable} {fault}")  # noqa: S311
     for model in (Model(2, spares=1), Model(3, spares=1, reach=1)):
-        searched(model, model.running(("fail", UNFIT, fault)), MOST_UNFIT)
-        searched(model, model.cold((UNFIT, fault)), MOST_UNFIT)
+        searched(model, model.running(("fail", unable, fault)), MOST_UNABLE)
+        searched(model, model.cold((unable, fault)), MOST_UNABLE)
         for _ in range(WALKS):
-            walk(model, model.running(("fail", UNFIT, fault), ("other",)), chance, STEPS)
-            walk(model, model.cold((UNFIT, fault)), chance, STEPS)
+            walk(model, model.running(("fail", unable, fault), ("other",)), chance, STEPS)
+            walk(model, model.cold((unable, fault)), chance, STEPS)
 
 
 @pytest.mark.parametrize("newcomer", ["same", "other"])

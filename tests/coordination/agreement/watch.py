@@ -13,10 +13,13 @@ from ascend_supervisor.coordination.agreement.records import EPOCH_KEY, Epoch, P
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.errors import TABLE_NOT_READY
 from ascend_supervisor.etcd.values import Put
-from tests.coordination.agreement.process import SICK, Process, Reach
+from ascend_supervisor.outcome import Fault
+from tests.coordination.agreement.process import Process, Reach
 
-INCIDENTS = {"fail", "kill", "freeze", "cut"}
+INCIDENTS = {"fail", "kill", "freeze", "cut", "unable"}
 """Faults that may cost a restart, one each."""
+CLEAN = {"fail", "kill", "term", "unfit", "unable", "stuck"}
+"""Faults by which nobody is away for a while, and nothing is lost."""
 LOSSES = {"wipe", "scribble"}
 """Faults by which data are lost: all, or one key, perhaps of a server that is gone."""
 ALONE = (69, 143)
@@ -58,9 +61,9 @@ class Watch(Struct, frozen=True, cache_hash=True):
 
     def with_hit(self, fault: str, *whom: str) -> Watch:
         """Known only where servers may leave, because it makes many worlds of one."""
-        counts = fault in INCIDENTS or fault == "unfit"
+        counts = fault in INCIDENTS or fault in {"unfit", "stuck"}
         failed = tuple(sorted((*self.failed, *whom[:1]))) if counts else self.failed
-        is_steady = self.is_steady and fault in {"fail", "kill", "term", "unfit"}
+        is_steady = self.is_steady and fault in CLEAN
         return replace(self, failed=failed, is_steady=is_steady)
 
     def after_fault(self, fault: str, epoch: Epoch | None) -> Watch:
@@ -142,9 +145,7 @@ def is_given_up(watch: Watch, after: View, everybody: Iterable[Process], servers
     if epoch is None or about is None or epoch.phase is not Phase.END or not watch.is_steady:
         return
     is_for_want = about.cause is None or bool(about.cause.also_lost)
-    able = [
-        one for one in everybody if one.is_here and one.situation.stop is None and not one.is_sick
-    ]
+    able = [one for one in everybody if one.is_here and one.situation.stop is None and one.is_able]
     if about.left and epoch.exit_code and is_for_want and len(able) >= servers:
         raise Violation("chance", f"{epoch} is written, and {len(able)} servers are there")
 
@@ -162,17 +163,29 @@ def are_ready(view: View, everybody: Iterable[Process]) -> None:
 def has_decided(one: Process, view: View, servers: int) -> None:
     """What it wants to write now it may.
 
-    A server that was told to stop before it took part writes nothing. One that is unfit does not
-    end the job while a spare waits that no other place needs.
+    A server that was told to stop before it took part writes nothing. One that is unable does not
+    end the job while a spare waits that no other place needs, and costs nothing then.
     """
     about = one.pending.about if one.pending is not None else None
-    ends = about is not None and about.cause is not None and SICK in about.cause.reason
     has_spare = len(view.spares) > servers - len(view.living)
-    if ends and one.is_sick and has_spare and _ends_job(one.pending):
-        raise Violation("spare", f"{one.name} ends the job, and {[*view.spares]} wait")
+    if about is not None and one.situation.unable and has_spare:
+        is_its = about.cause is not None and about.cause.reason in _reasons(one)
+        if is_its and _ends_job(one.pending):
+            raise Violation("spare", f"{one.name} ends the job, and {[*view.spares]} wait")
+        if view.about is not None and len(about.charges.spent) > len(view.about.charges.spent):
+            raise Violation("spare", f"{one.name} is charged, and {[*view.spares]} wait")
     is_told = one.situation.stop is not None and one.memory.index is None
     if one.pending is not None and is_told and not _is_won(view):
         raise Violation("stopped", f"{one.name} was told to stop, and wants to {one.pending.why}")
+
+
+def _reasons(one: Process) -> set[str]:
+    """By which it would end the job."""
+    obstacle, verdict = one.situation.obstacle, one.situation.verdict
+    told = {obstacle.reason} if obstacle is not None else set()
+    if verdict is not None and isinstance(verdict.outcome, Fault):
+        told.add(verdict.outcome.reason)
+    return told
 
 
 def _ends_job(act: RecordChange | None) -> bool:

@@ -23,6 +23,7 @@ from tests.coordination.agreement.process import (
     Process,
     Reach,
     allowed,
+    crowded,
     failed,
     forbidden,
     gone,
@@ -33,6 +34,7 @@ from tests.coordination.agreement.process import (
     released,
     rules_of,
     sickened,
+    stuck,
     succeeded,
     told_of,
     told_to_stop,
@@ -54,6 +56,10 @@ FORBID = "forbid"
 """The files of a cluster forbid a start, on one server, for a while."""
 UNFIT = "unfit"
 """From now on a server cannot run ranks, which a check finds out before they start."""
+UNABLE = "unable"
+"""From now on a server cannot start all of its ranks."""
+STUCK = "stuck"
+"""From now on a server cannot end its ranks: they wait in the kernel."""
 GROUP = 2
 SCRIBBLE = "scribble"
 """Somebody else overwrites one of the keys, which no lease takes away then."""
@@ -215,6 +221,10 @@ class Model:
             return one.is_here
         if fault == UNFIT:
             return one.is_here and not one.is_sick
+        if fault == UNABLE:
+            return one.is_here and one.has_room
+        if fault == STUCK:
+            return one.is_here and not one.is_stuck
         if fault == FORBID:
             has_ranks = one.situation.ranks is not Ranks.NONE
             return one.is_here and not has_ranks and one.situation.table is not None
@@ -335,7 +345,7 @@ class Model:
         faults = list(world.faults)
         faults.remove(fault)
         watch = world.watch.after_fault(fault, seen(world.store).epoch)
-        if self.leave_after.count or fault == UNFIT:
+        if self.leave_after.count or fault in {UNFIT, UNABLE, STUCK}:
             watch = watch.with_hit(fault, *whom)
         world = replace(world, faults=tuple(faults), watch=watch)
         if fault == "stall":
@@ -374,6 +384,8 @@ _HITS: dict[str, Callable[[Process], Process]] = {
     "fail": failed,
     FORBID: forbidden,
     UNFIT: sickened,
+    UNABLE: crowded,
+    STUCK: stuck,
     "kill": partial(gone, code=None),
     "term": told_to_stop,
     "freeze": lambda one: replace(one, reach=Reach.FROZEN),

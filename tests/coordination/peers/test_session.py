@@ -134,8 +134,33 @@ async def test_servers_that_come_together_begin_at_once(etcd, few):
         tasks.cancel_scope.cancel()
 
 
+UNABLE: dict[str, NotStarted | Fault] = {
+    "this server is not fit for the job: NPU 3": NotStarted(UNAVAILABLE, "NPU 3"),
+    "this server cannot start its ranks: no room": Fault("no room", UNAVAILABLE, is_of_server=True),
+}
+
+
+async def tell_unable(session: Session, why: str) -> None:
+    """Some ranks may run then."""
+    outcome = UNABLE[why]
+    if isinstance(outcome, NotStarted):
+        session.tell(
+            generation=0,
+            verdict=Ended(outcome, 0.0),
+            obstacle=Obstacle(UNAVAILABLE, why),
+            unable=why,
+        )
+        return
+    session.begin(0)
+    session.tell(ranks=Ranks.FAILED, verdict=Ended(outcome, 0.0), unable=why)
+    while not isinstance(session.order, acts.EndRanks):
+        await session.change()
+    session.tell(ranks=Ranks.NONE, table=None)
+
+
 @pytest.mark.parametrize("few", [64, 0])
-async def test_a_server_that_is_not_fit_leaves_to_a_spare_also_one_of_many(etcd, few):
+@pytest.mark.parametrize("why", UNABLE)
+async def test_a_server_that_is_unable_leaves_to_a_spare_also_one_of_many(etcd, few, why):
     """Although no failures are recorded here."""
     async with at(etcd) as client, anyio.create_task_group() as tasks:
         sessions = [
@@ -158,10 +183,7 @@ async def test_a_server_that_is_not_fit_leaves_to_a_spare_also_one_of_many(etcd,
             while not spare.memory.offers:
                 await spare.change()
             healthy.begin(0)
-            why, generation = "this server is not fit for the job: NPU 3", 0
-            verdict = Ended(NotStarted(UNAVAILABLE, why), 0.0)
-            obstacle = Obstacle(UNAVAILABLE, why)
-            sick.tell(generation=generation, verdict=verdict, obstacle=obstacle, unfit=why)
+            await tell_unable(sick, why)
             while not isinstance(sick.order, acts.Exit):
                 await sick.change()
             while not isinstance(healthy.order, acts.EndRanks):
