@@ -14,7 +14,7 @@ from ascend_supervisor.causes.cause import Blame, CauseRow
 from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
 from ascend_supervisor.causes.scan import Match, matches
 from ascend_supervisor.causes.table import CAUSES, consequences
-from ascend_supervisor.evidence.cann_codes import is_cause, logged_code, spoken_code
+from ascend_supervisor.evidence.cann_codes import is_cause, is_inner, logged_code, spoken_code
 from ascend_supervisor.evidence.communication import LOST, NO_STORE, RANK_0, loss, peer
 from ascend_supervisor.evidence.exceptions import Raised, is_of_script
 from ascend_supervisor.evidence.last_words import LastWords, words_of
@@ -41,6 +41,7 @@ _ERROR = "[ERROR]"
 _FROM_OUTSIDE = frozenset({Signals.SIGKILL, Signals.SIGTERM, Signals.SIGINT, Signals.SIGHUP})
 """Whoever sends one of these knows why; the words of the rank do not."""
 _USED_UP, _HELD = "npu-out-of-memory", "npu-memory-held"
+_CALL = "error code is "
 _MOST_DETAILS = 4
 _MOST_OF_PATH = 100
 _MOST_DIGITS = 9
@@ -111,7 +112,8 @@ def shown_cause(failure: Failure, plog: Sequence[str] = ()) -> ShownCause | None
         told = diagnosis_by(known.row, words.rank if words.rank is not None else worker)
         if known.row.is_bare and not (words.raised and is_of_script(words.raised)):
             told = replace(told, layer="unknown")
-        if known.order[0] <= _TYPE and known.row.blame is Blame.OWN:
+        is_code = known.row.id[-4:].isdecimal()
+        if known.order[0] <= _TYPE and known.row.blame is Blame.OWN and not is_code:
             told = _at_place(told, words.raised)
     return ShownCause(told, known.line)
 
@@ -155,9 +157,10 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
     """
     raised, meant = _raised(words, failure)
     for match in matches(raised, "exception", CAUSES.values()):
-        row = _claimed(match, _with_details(raised, match.line))
-        order = (_in_exception(row), -match.weight, match.line)
-        yield _Known(row, order, raised[match.line])
+        row = _claimed(match, _with_details(raised, match.line), words.code)
+        if row is not None:
+            order = (_in_exception(row), -match.weight, match.line)
+            yield _Known(row, order, raised[match.line])
     for match in matches(meant, "exception", CAUSES.values()):
         if match.cause.layer != "unknown":
             yield _Known(match.cause, (_MEANT, -match.weight, match.line), meant[match.line])
@@ -165,8 +168,9 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
     end = without_warnings(words.lines[-_LAST_LINES:])
     yield from _told(words, raised, end, code)
     for match in matches(end, "output", CAUSES.values()):
-        row = _claimed(match, end[match.line])
-        yield _Known(row, (_OUTPUT, -match.line, -match.weight), end[match.line])
+        row = _claimed(match, end[match.line], words.code)
+        if row is not None:
+            yield _Known(row, (_OUTPUT, -match.line, -match.weight), end[match.line])
     for match in matches(plog, "plog", CAUSES.values()):
         yield _Known(match.cause, (_PLOG, match.line, -match.weight), plog[match.line])
     if code is not None and code in CAUSES:
@@ -215,20 +219,21 @@ def _with_details(text: Sequence[str], at: int) -> str:
     return " ".join((text[at], *more))
 
 
-def _claimed(match: Match, line: str) -> CauseRow:
-    """The row that the line shows; it claims nothing if that is a type whose message names nothing.
+def _claimed(match: Match, line: str, code: str | None) -> CauseRow | None:
+    """The row that the line shows; None if that is a type whose message names nothing.
 
-    Of the memory of an NPU the line tells whose it is.
+    Nor does a call of CANN that failed show any, if CANN has said why by another ``code``. Of the
+    memory of an NPU the line tells whose it is.
     """
     row = match.cause
     if row.id == _USED_UP and is_held_by_others(line):
         return CAUSES[_HELD]
-    if row.id == _HELD and is_mostly_free(line):
-        return replace(row, layer="unknown")
+    has_other_code = code is not None and not is_inner(code) and code not in line
+    if (row.id == _HELD and is_mostly_free(line)) or (_CALL in line and has_other_code):
+        return None
     may_be_any = match.is_type and not row.is_bare and row.layer in {"user", "framework"}
-    if may_be_any and not has_particulars(line.partition(": ")[2]):
-        return replace(row, layer="unknown")
-    return row
+    is_empty = may_be_any and not has_particulars(line.partition(": ")[2])
+    return None if is_empty else row
 
 
 def _in_exception(row: CauseRow) -> int:

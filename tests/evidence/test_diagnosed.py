@@ -237,21 +237,22 @@ def test_a_long_path_is_told_by_its_end_and_on_one_line():
 @pytest.mark.parametrize(
     ("line", "layer"),
     [
-        ("zipfile.BadZipFile: File is not a zip file", "unknown"),
+        ("zipfile.BadZipFile: File is not a zip file", None),
         ("zipfile.BadZipFile: File /data/a.zip is not a zip file", "user"),
-        ("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "unknown"),
-        ("FileNotFoundError: nothing there", "unknown"),
-        ("FileNotFoundError: Couldn't find file at https://a.example.org/a.py", "unknown"),
+        ("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", None),
+        ("FileNotFoundError: nothing there", None),
+        ("FileNotFoundError: Couldn't find file at https://a.example.org/a.py", None),
         ('yaml.scanner.ScannerError: not allowed here\n  in "a.yml", line 3, column 7', "user"),
-        ("yaml.scanner.ScannerError: not allowed here\nINFO:/tmp/a.yml", "unknown"),
+        ("yaml.scanner.ScannerError: not allowed here\nINFO:/tmp/a.yml", None),
         ("FileNotFoundError: metadata.json", "user"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'a'", "user"),
-        ("DeepSpeedConfigError: no", "unknown"),
+        ("DeepSpeedConfigError: no", None),
         ("DeepSpeedConfigError: train_batch_size must be set", "user"),
     ],
 )
 def test_a_type_claims_a_cause_only_if_its_message_names_something(line, layer):
-    assert told(failure(*"\n".join(raising(line)).splitlines())).layer == layer
+    found = diagnosis_of(failure(*"\n".join(raising(line)).splitlines()))
+    assert (found and found.layer) == layer
 
 
 GLOO = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
@@ -309,16 +310,37 @@ def test_memory_that_is_neither_free_nor_its_own_is_held_by_others(amounts, id_)
     assert told(failure(line, status=3)).id == id_
 
 
-@pytest.mark.parametrize(("free", "layer"), [("3.1", "device"), ("57.2", "unknown")])
-def test_memory_that_is_mostly_free_is_held_by_nobody(free, layer):
+@pytest.mark.parametrize(("free", "id_"), [("3.1", "npu-memory-held"), ("57.2", "refused-value")])
+def test_memory_that_is_mostly_free_is_held_by_nobody(free, id_):
     """The setting asks for more than there is: the sentence would send its reader elsewhere."""
     line = f"ValueError: Free memory on device ({free}/61.0 GiB) on startup is less than desired "
-    assert told(failure(*raising(f"{line}GPU memory utilization (0.95, 57.9 GiB)."))).layer == layer
+    assert told(failure(*raising(f"{line}GPU memory utilization (0.95, 57.9 GiB)."))).id == id_
+
+
+CALL = (
+    "RuntimeError: Initialize:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:217 NPU function "
+    "error: at_npu::native::AclSetCompileopt(aclCompileOpt::ACL_PRECISION_MODE, precision_mode), "
+    "error code is 500001"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "id_"),
+    [
+        ("EL0004: [PID: 7] 2026-11-23 Failed to allocate memory.", "EL0004"),
+        ("E40001: [PID: 7] 2026-11-23 Value [/bin] for environment variable [PATH]", None),
+        ("EH9999: Inner Error!", "operator-compiler-packages"),
+        ("ModuleNotFoundError: No module named 'tbe'", "operator-compiler-packages"),
+    ],
+)
+def test_a_call_that_failed_shows_no_cause_where_cann_says_one_by_a_code(said, id_):
+    found = diagnosis_of(failure(*raising(CALL), said))
+    assert (found and found.id) == id_
+    assert found is None or "train.py" not in found.text
 
 
 def test_a_full_disk_comes_before_what_cann_could_not_compile():
-    line = "NPU function error: at_npu::native::AclSetCompileopt(aclCompileOpt::ACL_PRECISION_MODE"
-    raised = raising(f"RuntimeError: {line}, precision_mode), error code is 500001")
+    raised = raising(CALL)
     full = "OSError: [Errno 28] No space left on device: '/root/atc_data/kernel_cache/te.o'"
     assert told(failure(*raised)).id == "operator-compiler-packages"
     assert told(failure(full, *raised)).id == "disk-full"
