@@ -138,6 +138,9 @@ def _add_events(add: Any) -> list[ArgumentParser]:
             help="event logs of one or several servers (default: that of the supervisor here)",
         )
         command.add_argument("-o", "--output", metavar="FILE", help="replaced at once; else stdout")
+        command.add_argument(
+            "--all-starts", action="store_true", help="also those before the last job in the files"
+        )
     report.add_argument("--text", action="store_true", help="the same for a terminal")
     _add_language(report)
     return [trace, report]

@@ -19,11 +19,11 @@ from ascend_supervisor.files.standard_streams import STDOUT
 
 if TYPE_CHECKING:
     from ascend_supervisor.ctl.collect import Collected
+    from ascend_supervisor.ctl.event_files import Which
     from ascend_supervisor.ctl.explained_log import ExplainedLog
     from ascend_supervisor.ctl.finding import Named
     from ascend_supervisor.ctl.logs import ShownLog
     from ascend_supervisor.ctl.state import State
-    from ascend_supervisor.report.last_job import WritingStart
 
 NO_CAUSE = 1
 """The exit code of ``explain`` if no log shows a cause that is known."""
@@ -193,8 +193,8 @@ def _convert(arguments: Namespace, _: Mapping[str, str], out: Out) -> int:
 def _trace(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.event_files import trace_document  # noqa: PLC0415
 
-    files, start, _ = _event_logs(arguments, environ)
-    _put(trace_document(files, start), arguments.output, out)
+    files, which, _ = _event_logs(arguments, environ)
+    _put(trace_document(files, which), arguments.output, out)
     return 0
 
 
@@ -203,24 +203,26 @@ def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.reports import html, present_of, text  # noqa: PLC0415
     from ascend_supervisor.ctl.seen import look_at  # noqa: PLC0415
 
-    files, start, state = _event_logs(arguments, environ)
+    files, which, state = _event_logs(arguments, environ)
     present = None if state is None else present_of(look_at(state), time.time())
     made = text if arguments.text else html
-    document = made(files, language_of(arguments.language, environ), start, present)
+    document = made(files, language_of(arguments.language, environ), which, present)
     _put(document, arguments.output, out)
     return 0
 
 
 def _event_logs(
     arguments: Namespace, environ: Mapping[str, str]
-) -> tuple[list[Path], WritingStart | None, State | None]:
-    """Those that are named; else those of the supervisor here, which start is meant, its state."""
+) -> tuple[list[Path], Which, State | None]:
+    """Those that are named; else those of the supervisor here; which events; its state."""
     from ascend_supervisor.ctl.event_files import beside, start_of  # noqa: PLC0415
 
     if arguments.files:
-        return [Path(file) for file in arguments.files], None, None
+        files = [Path(file) for file in arguments.files]
+        return files, "all starts" if arguments.all_starts else "last job", None
     state = _state(arguments, environ)
-    return beside(state), start_of(state.status), state
+    which: Which = "all starts" if arguments.all_starts else start_of(state.status)
+    return beside(state), which, state
 
 
 def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:

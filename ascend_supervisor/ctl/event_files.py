@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import orjson
 
@@ -13,12 +14,15 @@ from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.trace import trace
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.job_files import events_beside
-from ascend_supervisor.report.last_job import WritingStart, of_last_job
+from ascend_supervisor.report.last_job import WritingStart, of_last_job, of_last_jobs
 from ascend_supervisor.report.told import ToldEvent, instant, text
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.untrusted_text import plain
 
 _LINE = orjson.OPT_APPEND_NEWLINE
+Which = WritingStart | Literal["last job", "all starts"]
+"""Which events of a file are meant: those of the job of this start, of the last job of each host,
+or all of them."""
 
 
 def beside(state: State) -> list[Path]:
@@ -39,29 +43,31 @@ def start_of(status: Status) -> WritingStart:
     return WritingStart(status.job_id, status.pod, status.pid, instant(first))
 
 
-def trace_document(files: Sequence[Path], start: WritingStart | None = None) -> bytes:
-    """The trace of these event logs as JSON; with a ``start``, of its job only.
+def trace_document(files: Sequence[Path], which: Which = "last job") -> bytes:
+    """The trace of these event logs as JSON.
 
     Raises SettingsRefused for a file that cannot be read, and StateUnknown without an event.
     """
-    shapes = list(trace(events_of(files, start)))
+    shapes = list(trace(events_of(files, which)))
     if not shapes:
         raise no_event(files)
     return orjson.dumps({"displayTimeUnit": "ms", "traceEvents": shapes}, option=_LINE)
 
 
-def events_of(files: Sequence[Path], start: WritingStart | None = None) -> Iterator[ToldEvent]:
-    """All events, file by file; with a ``start`` those of its job, the last one in the log.
+def events_of(files: Sequence[Path], which: Which) -> Iterator[ToldEvent]:
+    """These events, file by file or host by host.
 
-    Raises SettingsRefused for a file that cannot be read, and StateUnknown if that start has
-    written none of them.
+    Raises SettingsRefused for a file that cannot be read, and StateUnknown if a start was given
+    that has written none of them.
     """
     events = chain.from_iterable(map(_events, files))
-    if start is None:
+    if which == "all starts":
         return events
+    if which == "last job":
+        return chain.from_iterable(of_last_jobs(events).values())
     kept = of_last_job(events)
-    if kept and not any(map(start.wrote, reversed(kept))):
-        raise _of_another(files, start, kept[-1])
+    if kept and not any(map(which.wrote, reversed(kept))):
+        raise _of_another(files, which, kept[-1])
     return iter(kept)
 
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ascend_supervisor.causes.language import Language
-from ascend_supervisor.ctl.event_files import events_of, no_event
+from ascend_supervisor.ctl.event_files import Which, events_of, no_event
 from ascend_supervisor.ctl.seen import Seen
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.report.job import ReportedJob, job
-from ascend_supervisor.report.last_job import WritingStart
 from ascend_supervisor.report.lines import lines
 from ascend_supervisor.report.present import Present
 
@@ -21,13 +20,13 @@ _EXTRA = ("drawsvg", "jinja2")
 def html(
     files: Sequence[Path],
     language: Language,
-    start: WritingStart | None = None,
+    which: Which = "last job",
     present: Present | None = None,
 ) -> bytes:
-    """One page that loads nothing; with a ``start``, of its job only, up to the ``present``.
+    """One page that loads nothing; of a job that goes on, up to the ``present``.
 
     Raises SettingsRefused for a file that cannot be read and if a package is missing, and
-    StateUnknown if no event is in the files, or none of the ``start``.
+    StateUnknown if no event is in the files, or none of the start that was given.
     """
     try:
         from ascend_supervisor.report.page import page  # noqa: PLC0415  (slow, and an extra)
@@ -39,17 +38,17 @@ def html(
             f"{sys.executable} -m pip install 'drawsvg>=2.4' 'jinja2>=3.1.5'; or give --text, "
             "which needs neither"
         ) from error
-    return page(_job(files, start, present), language)
+    return page(_job(files, which, present), language)
 
 
 def text(
     files: Sequence[Path],
     language: Language,
-    start: WritingStart | None = None,
+    which: Which = "last job",
     present: Present | None = None,
 ) -> bytes:
     """The same as lines; raises as ``html`` does."""
-    told = lines(_job(files, start, present), language)
+    told = lines(_job(files, which, present), language)
     return "".join(f"{line}\n" for line in told).encode()
 
 
@@ -66,8 +65,8 @@ def present_of(seen: Seen, now: float) -> Present | None:
     return Present(status.pod, at, runs, status.generation, step, steps, time)
 
 
-def _job(files: Sequence[Path], start: WritingStart | None, present: Present | None) -> ReportedJob:
-    found = job(events_of(files, start), present)
+def _job(files: Sequence[Path], which: Which, present: Present | None) -> ReportedJob:
+    found = job(events_of(files, which), present)
     if found is None:
         raise no_event(files)
     return found

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from ascend_supervisor.job_files import UNNAMED_JOB
 from ascend_supervisor.progress.account import CATEGORIES
 from ascend_supervisor.report.failures import STOPPED, GenerationEnds, ReportedFailure, failures
 from ascend_supervisor.report.present import Present
@@ -189,8 +190,13 @@ class ReportedJob(Struct, frozen=True):
 
     @property
     def _accountant(self) -> LastWord | None:
-        """The server whose account has most of the training."""
-        told = (one for one in self.exits if one.account)
+        """The server whose account has most of the training.
+
+        Of several starts without a name of the job, each has an account of its own.
+        """
+        hosts = [one.host for one in self.starts]
+        is_whole = self.name != UNNAMED_JOB or len(hosts) == len(set(hosts))
+        told = (one for one in self.exits if one.account and is_whole)
         return max(told, key=lambda one: one.account.get("training", 0.0), default=None)
 
     @property

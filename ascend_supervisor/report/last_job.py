@@ -70,3 +70,17 @@ def of_last_job(events: Iterable[ToldEvent]) -> list[ToldEvent]:
             kept.clear()
         kept.append(event)
     return kept
+
+
+def of_last_jobs(events: Iterable[ToldEvent]) -> dict[str, list[ToldEvent]]:
+    """The same of each host, whose logs may follow each other, or be mixed."""
+    changes: dict[str, JobChanges] = {}
+    kept: dict[str, list[ToldEvent]] = {}
+    for event in events:
+        host = event.get("host")
+        if not isinstance(host, str):
+            continue
+        if changes.setdefault(host, JobChanges()).begins_with(event):
+            kept.pop(host, None)
+        kept.setdefault(host, []).append(event)
+    return kept

@@ -42,7 +42,7 @@ def test_it_is_of_the_job_here_also_after_its_end_the_older_file_first(tmp_path)
     assert "rank 2 on pod-0 stopped first" in ctl("report", "--text", "--state-file", str(state))[1]
 
 
-def test_without_a_file_it_is_of_the_last_job_in_the_place_and_named_files_are_told_whole(tmp_path):
+def test_it_is_of_the_last_job_in_the_place_unless_all_starts_are_asked_for(tmp_path):
     state = own_state(tmp_path / "job.json", job_id="llama-8")
     later = [
         event("supervisor.started", 10_000, version="0.1.0", command=["python"]),
@@ -50,13 +50,14 @@ def test_without_a_file_it_is_of_the_last_job_in_the_place_and_named_files_are_t
     ]
     all_of_them = [*by("bert-1", 7, LOSING), *by("llama-8", os.getpid(), later)]
     log = written(tmp_path / "job.events.jsonl", all_of_them)
-    told = ctl("report", "--text", "--state-file", str(state)).stdout
-    assert "llama-8" in told
-    assert "bert-1" not in told
-    assert "rank 2" not in told
-    assert "rank 2" in ctl("report", "--text", str(log)).stdout
-    assert "rank 2" not in ctl("trace", "--state-file", str(state)).stdout
-    assert "rank 2" in ctl("trace", str(log)).stdout
+    for which in (("--state-file", str(state)), (str(log),)):
+        told = ctl("report", "--text", *which).stdout
+        assert "llama-8" in told
+        assert "bert-1" not in told
+        assert "rank 2" not in told
+        assert "rank 2" in ctl("report", "--text", "--all-starts", *which).stdout
+        assert "rank 2" not in ctl("trace", *which).stdout
+        assert "rank 2" in ctl("trace", "--all-starts", *which).stdout
 
 
 def since(seconds: float) -> list[dict[str, Any]]:

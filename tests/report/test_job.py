@@ -122,6 +122,21 @@ def test_what_the_platform_starts_again_is_a_restart_as_in_the_account_of_the_ti
     assert headline(events).endswith(f"; restarts: {begun - 1}")
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("job", False), ("llama-8", True)])
+def test_the_account_of_the_last_start_is_that_of_the_job_only_if_the_job_has_a_name(name, is_told):
+    account = {"training": 2.0, "waiting": 1.0}
+    events = [
+        {**one, "job_id": name}
+        for one in (
+            *LOSING,
+            event("supervisor.started", 100, command=["python"], settings=[]),
+            event("supervisor.exited", 103, exit_code=1, account=account, trained="trained"),
+        )
+    ]
+    assert (told(events).account == account) is is_told
+    assert told(events).trained == ("trained" if is_told else "")
+
+
 def ended(host: str, at: float, cause: str, *, rank: int | None = None, server: int | None = None):
     """A server whose generation ends at that moment, and with it the job."""
     own = [] if rank is None else [exited(rank, at, first=True, msg=f"rank {rank} exited")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.report.last_job import of_last_job
+from ascend_supervisor.report.last_job import of_last_job, of_last_jobs
 from tests.report.logs import event
 
 
@@ -41,3 +41,12 @@ def test_starts_of_the_same_job_belong_together_until_it_succeeds(before, last, 
 def test_a_log_without_a_start_is_of_one_job():
     events = [event("generation.started", 0), event("generation.ended", 1)]
     assert of_last_job(events) == events
+
+
+def test_of_several_hosts_each_has_its_last_job_however_their_logs_are_mixed():
+    one = [start("a", 0), end(0, 1), start("b", 2), end(1, 3), start("b", 4)]
+    other = [start("b", at, host="pod-1") for at in (1, 3)]
+    nobody: dict[str, object] = {"event": "of nobody"}
+    mixed = [one[0], other[0], *one[1:4], other[1], one[4], nobody]
+    for events in ([*one, *other], mixed):
+        assert of_last_jobs(events) == {"pod-0": one[2:], "pod-1": other}
