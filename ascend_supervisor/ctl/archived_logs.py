@@ -22,6 +22,8 @@ HEADER_BYTES = 1024 * 1024
 """Between two files: names, and what tar knows besides."""
 BROKEN = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, ArithmeticError, LookupError)
 """What reading an archive may raise that holds anything."""
+FIRST_BYTES = 2048
+"""Of a log: as much as tells whose it is."""
 _PIECE = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _TAR, _TAR_AT = b"ustar", 257
@@ -45,8 +47,8 @@ def is_log(name: str) -> bool:
 
 def archived_logs(
     file: IO[bytes], head: bytes, most: int = MOST_BYTES
-) -> Iterator[tuple[str, bytes]]:
-    """The name and the end of each log, in the order of the archive; raises one of ``BROKEN``.
+) -> Iterator[tuple[str, bytes, bytes]]:
+    """Name, head and end of each log, in the order of the archive; raises one of ``BROKEN``.
 
     At most so many bytes are read of what is in it.
     """
@@ -62,9 +64,10 @@ def archived_logs(
             source.expect_content()
             content = archive.extractfile(member)
             if content is not None:  # all of it is read: tar would skip it without a limit
-                end = end_of_stream(content)
+                first = content.read(FIRST_BYTES)
+                end = (first + end_of_stream(content))[-END_BYTES:]
                 if member.isreg() and _is_log_in_archive(member.name):
-                    yield member.name, end
+                    yield member.name, first, end
             source.expect_header()
 
 

@@ -149,6 +149,7 @@ def _add_events(add: Any) -> list[ArgumentParser]:
 def _add_explain(add: Any) -> None:
     explain = add("explain", "the cause that logs show, and what to do, without a job")
     explain.add_argument("--json", action="store_true", help="the same as a list of objects")
+    explain.add_argument("--all-starts", action="store_true", help="also logs of earlier starts")
     _add_language(explain)
     explain.add_argument(
         "files",

@@ -230,6 +230,7 @@ def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.ctl.explain import as_json, as_text, sorted_causes  # noqa: PLC0415
     from ascend_supervisor.ctl.explained_log import explained_log  # noqa: PLC0415
     from ascend_supervisor.ctl.log_ends import log_ends  # noqa: PLC0415
+    from ascend_supervisor.ctl.log_starts import of_last_starts  # noqa: PLC0415
 
     read: list[ExplainedLog] = []
     refused = 0
@@ -244,7 +245,8 @@ def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
         except SettingsRefused as refusal:  # the others are told
             out.say(str(refusal))
             refused = refusal.exit_code
-    logs = sorted_causes(read)
+    kept = read if arguments.all_starts else of_last_starts(read, out.say)
+    logs = sorted_causes(kept)
     language = language_of(arguments.language, environ)
     out.put(as_json(logs) if arguments.json else as_text(logs, language).encode())
     return refused or (0 if any(log.diagnosis for log in logs) else NO_CAUSE)

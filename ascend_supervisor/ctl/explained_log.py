@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.ctl.json_console import ConsoleEnd, is_json_console, told_by_console
 from ascend_supervisor.ctl.log_ends import LogEnd
+from ascend_supervisor.ctl.log_starts import LogStart
 from ascend_supervisor.evidence.diagnosed import shown_cause
 from ascend_supervisor.evidence.last_words import UNCAUGHT, words_of
 from ascend_supervisor.evidence.speakers import lines_of
@@ -41,6 +42,7 @@ class ExplainedLog(Struct, frozen=True):
     rank: int | None
     is_named: bool
     source: str | None = None
+    start: LogStart | None = None
 
 
 def explained_log(log: LogEnd) -> ExplainedLog:
@@ -56,9 +58,7 @@ def explained_log(log: LogEnd) -> ExplainedLog:
         console = told_by_console(lines)
         if isinstance(console, ConsoleEnd):
             rank = None if console.diagnosis is None else console.diagnosis.rank
-            return ExplainedLog(
-                log.file, console.diagnosis, console.reason, rank, log.is_named, log.source
-            )
+            return _explained(log, console.diagnosis, console.reason, rank)
         lines = console
     elif _is_of_cann(lines):
         lines, plog = (), lines
@@ -68,7 +68,13 @@ def explained_log(log: LogEnd) -> ExplainedLog:
     shown = shown_cause(failure, plog)
     diagnosis = None if shown is None else shown.diagnosis
     line = statement(failure, words_of(failure)) if shown is None else shown.line
-    return ExplainedLog(log.file, diagnosis, line or None, failure.rank, log.is_named, log.source)
+    return _explained(log, diagnosis, line or None, failure.rank)
+
+
+def _explained(
+    log: LogEnd, diagnosis: Diagnosis | None, line: str | None, rank: int | None
+) -> ExplainedLog:
+    return ExplainedLog(log.file, diagnosis, line, rank, log.is_named, log.source, log.start)
 
 
 def _is_of_cann(lines: Sequence[str]) -> bool:

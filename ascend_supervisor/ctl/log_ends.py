@@ -21,6 +21,7 @@ from ascend_supervisor.collection.disks import Disks, FileEntry
 from ascend_supervisor.ctl.archived_logs import (
     BROKEN,
     END_BYTES,
+    FIRST_BYTES,
     HEAD_BYTES,
     archived_logs,
     end_of_stream,
@@ -28,6 +29,7 @@ from ascend_supervisor.ctl.archived_logs import (
     is_log,
 )
 from ascend_supervisor.ctl.carried_logs import Carrier, carrier_of
+from ascend_supervisor.ctl.log_starts import LogStart, start_in
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.regular_file import NotRegular, reason_of
 from ascend_supervisor.untrusted_text import plain
@@ -42,13 +44,15 @@ NO_LOG = "there is no log in it: expected names that end in .log, .txt, .out or 
 class LogEnd(Struct, frozen=True):
     """The last bytes of a log; it ``is_named`` if an operator has named it, and no directory.
 
-    A file may hold those of several pods or the like, each with its ``source``.
+    A file may hold those of several pods or the like, each with its ``source``. Of a log in a
+    directory or an archive it is told which ``start`` has written it, where that is known.
     """
 
     file: str
     data: bytes
     is_named: bool = False
     source: str | None = None
+    start: LogStart | None = None
 
 
 def log_ends(name: str, say: Callable[[str], object]) -> Iterator[LogEnd]:
@@ -122,12 +126,12 @@ def _in_archive(
     """What was read before it turned out to be broken counts."""
     found = 0
     try:
-        for name, data in archived_logs(file, head):
+        for name, first, data in archived_logs(file, head):
             if found == MOST_FILES:
                 say(f"{where}: {MOST_FILES} logs were read, and no more")
                 return
             found += 1
-            yield LogEnd(name, data)
+            yield LogEnd(name, data, start=start_in(first))
         if not found:
             say(f"{where}: {NO_LOG}")
     except BROKEN as error:
@@ -146,11 +150,13 @@ def _in_directory(top: Path, say: Callable[[str], object]) -> Iterator[LogEnd]:
     for entry in nlargest(MOST_FILES, found, key=lambda one: (one.mtime, str(one.path))):
         try:
             with disks.opened(entry.path) as file:
+                begin = partial(os.pread, file.descriptor, FIRST_BYTES, 0)
+                first = disks.ask(entry.path.parent, begin)
                 end = b"".join(disks.end_of(file, min(file.size, END_BYTES)))
         except OSError as error:
             say(f"{plain(str(entry.path))} cannot be read: {reason_of(error)}")
         else:
-            yield LogEnd(str(entry.path), end)
+            yield LogEnd(str(entry.path), end, start=start_in(first))
     if len(found) > MOST_FILES:
         say(f"{plain(str(top))}: of {len(found)} logs the newest {MOST_FILES} were read")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -193,7 +194,9 @@ def _console(settings: Settings) -> StdoutFormat:
 
 
 def _logs(settings: Settings, place: Place, report: Report) -> RankLogs:
-    about = f"job {place.job_id}, {place.pod}, supervisor process {os.getpid()}"
+    began = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    process = f"supervisor process {os.getpid()}, started {began}"
+    about = f"job {place.job_id}, {place.pod}, {process}"
     rotation = Rotation(settings.log_max_size, settings.log_keep, place.start.label)
     return RankLogs(rotation, about, report)
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import tarfile
 import time
 from collections.abc import Mapping
@@ -344,3 +345,51 @@ def test_nothing_that_a_terminal_obeys_is_printed(tmp_path):
     assert all(len(line) < 600 for line in found.splitlines())
     (member,) = json.loads(ctl("explain", "--json", str(path)).stdout)
     assert member["diagnosis"]["id"] == "disk-full"
+
+
+# Several starts
+
+
+def started(directory: Path, *words: str) -> None:
+    """A job of one rank, from its start to its end."""
+    program = sys.executable, "-m", "ascend_supervisor", "--standalone", "1", "--console", "none"
+    subprocess.run(
+        [*program, "--log-dir", str(directory), "--", sys.executable, "-c", *words],
+        env=ENVIRON,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+        capture_output=True,
+    )
+
+
+def test_of_a_job_that_was_started_again_the_last_start_counts_unless_all_are_asked_for(tmp_path):
+    logs = tmp_path / "logs"
+    started(logs, "raise OSError(28, 'No space left on device')")
+    started(logs, f"print({LINK!r}); raise SystemExit(1)")
+    log(logs, "job-b-rank-7.log", FULL)  # nobody knows of which start it is
+    told = ctl("explain", "--json", "--log-dir", str(logs))
+    assert sorted(one["diagnosis"]["id"] for one in json.loads(told.stdout)) == [
+        "EI0006",
+        "disk-full",
+    ]
+    assert told.stderr.endswith("1 log of earlier starts left out; --all-starts takes them in\n")
+    told = ctl("explain", "--json", "--all-starts", "--log-dir", str(logs))
+    assert (len(json.loads(told.stdout)), told.stderr) == (3, "")
+    kept = tmp_path / "a.tar.gz"
+    ctl("collect", "-o", str(kept), "--log-dir", str(logs))
+    assert [name for name, _, _ in explained(kept)] == ["job-proc-rank-0-device-0.txt"]
+    earlier = logs / "job-proc-rank-0-device-0.txt.1"
+    assert [name for name, _, _ in explained(earlier)] == [earlier.name]
+
+
+def test_each_job_and_each_server_has_a_last_start_of_its_own(tmp_path):
+    words = (
+        "[ascend_supervisor] 2026-11-29T06:56:23+00:00 log of rank 0, job {}, supervisor process 1"
+    )
+    starts = [("a, pod-0", 1), ("a, pod-0", 2), ("a, pod-1", 1), ("b, pod-0", 1)]
+    for at, (job, hour) in enumerate(starts):
+        head = (
+            f"{words.format(job)}, started 2026-11-29T0{hour}:00:00.000+00:00, start s1-p{hour}\n"
+        )
+        log(tmp_path, f"{at}.log", head + FULL, age=at)
+    assert [name for name, _, _ in explained(tmp_path)] == ["1.log", "2.log", "3.log"]
