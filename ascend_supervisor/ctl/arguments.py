@@ -254,6 +254,7 @@ def _add_logs(add: Any) -> ArgumentParser:
         choices=("debug", "info", "warning", "error", "critical"),
         help="only lines of this level and above: debug, info, warning, error, critical",
     )
+    logs.add_argument("--all-starts", action="store_true", help="also what earlier starts printed")
     logs.add_argument(
         "--color",
         metavar="WHEN",

@@ -20,17 +20,25 @@ from ascend_supervisor.output.growing_logs import RotatedLog
 class ChosenLog:
     """The lines of the log at ``path`` that meet ``criteria``; their last ones only if so wanted.
 
-    ``grep`` is the program, where it is installed.
+    They are of the last start, or of ``all_starts``. ``grep`` is the program, where it is
+    installed.
     """
 
     def __init__(
-        self, path: Path, criteria: Criteria, last_lines: int | None, grep: str | None
+        self,
+        path: Path,
+        criteria: Criteria,
+        last_lines: int | None,
+        grep: str | None,
+        *,
+        all_starts: bool = False,
     ) -> None:
         self.path = path
         self.trouble: OSError | None = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         self._criteria = criteria
         self._last_lines = last_lines
         self._grep = grep
+        self._all_starts = all_starts
         self._log = RotatedLog(path)
         self._bearing = Bearing()
         self._newest = -1
@@ -52,7 +60,7 @@ class ChosenLog:
             self._at = part.end
 
     def _all(self) -> Iterator[LineGroup]:
-        files = LogFiles(self.path)
+        files = LogFiles(self.path, all_starts=self._all_starts)
         try:
             self._newest = os.dup(files.newest)
             found = self._of_parts(files)

@@ -124,11 +124,11 @@ def _source(arguments: Namespace) -> Callable[[Path], ShownLog]:
         None if arguments.since is None else _moment(arguments.since),
         arguments.merge,
     )
-    if criteria == Criteria():
-        return partial(WholeLog, last_lines=arguments.tail)
-    return partial(
-        ChosenLog, criteria=criteria, last_lines=arguments.tail, grep=shutil.which("grep")
-    )
+    tail, all_starts = arguments.tail, arguments.all_starts
+    if criteria == Criteria() and not all_starts:
+        return partial(WholeLog, last_lines=tail)
+    grep = shutil.which("grep")
+    return partial(ChosenLog, criteria=criteria, last_lines=tail, grep=grep, all_starts=all_starts)
 
 
 def _moment(since: datetime | timedelta) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ascend_supervisor.ctl.line_heads import Span, is_ours, next_stamp, time_of
+from ascend_supervisor.ctl.log_starts import LogStart, start_in
 from ascend_supervisor.files.regular_file import close_quietly, open_regular_file, opened
 from ascend_supervisor.output.earlier_logs import HEAD_BYTES, files_set_aside
 from ascend_supervisor.output.growing_logs import RotatedLog, open_at_last_lines
@@ -141,17 +142,29 @@ def part_of(descriptor: int) -> LogPart:
     return LogPart(descriptor, 0, found.st_size, Span(begin or 0.0, found.st_mtime))
 
 
-class LogFiles:
-    """The files of the log at ``path`` as they are now; raises OSError without a newest one."""
+def _start_of(descriptor: int) -> LogStart | None:
+    return start_in(os.pread(descriptor, HEAD_BYTES, 0))
 
-    def __init__(self, path: Path) -> None:
+
+class LogFiles:
+    """The files of the log at ``path`` as they are now; raises OSError without a newest one.
+
+    Without ``all_starts`` those of the start that writes the newest one, as far as that is told.
+    """
+
+    def __init__(self, path: Path, *, all_starts: bool) -> None:
         self._path = path
         log = RotatedLog(path)
         self._open = [open_regular_file(path)]
-        self._aside = files_set_aside(path)
+        self._aside = files_set_aside(path) if all_starts else []
+        start = None if all_starts else _start_of(self.newest)
         with suppress(OSError):  # there is none before
             while True:
-                self._open.insert(0, log.opened_before(self._open[0]))
+                before = log.opened_before(self._open[0])
+                if start is not None and _start_of(before) != start:
+                    close_quietly(before)
+                    return
+                self._open.insert(0, before)
 
     @property
     def newest(self) -> int:

@@ -27,8 +27,10 @@ def ours(ago: float, text: str) -> str:
     return f"[ascend_supervisor] {moment} {text}\n"
 
 
-def head(ago: float, rank: int = 0) -> str:
-    return ours(ago, f"log of rank {rank}, job on host")
+def head(ago: float, rank: int = 0, start: int = 1) -> str:
+    began = f"2026-11-29T0{start}:00:00.000+00:00"
+    words = f"job a, host, supervisor process 1, started {began}"
+    return ours(ago, f"log of rank {rank}, {words}")
 
 
 def written(path: Path, text: str, ago: float = 0) -> Path:
@@ -72,21 +74,34 @@ def test_nothing_is_moved_within_a_log(tmp_path):
 
 @pytest.fixture
 def all_files(tmp_path: Path) -> Path:
-    """A log with files of all kinds, and files beside it that are none of it."""
+    """A log with files of all kinds, and files beside it that are none of it.
+
+    Those with the numbers 4 and 5 are of the last start.
+    """
     names = ["log-0.before-s1-p1", "log-0.s1-p1.1", "log-0.s1-p1", "log-0.2", "log-0.1", "log-0"]
     for number, name in enumerate(names):
         ago = 100 * (len(names) - number)
-        written(tmp_path / name, f"{head(ago + 99)}{stamp(ago + 50)} word {number}\n", ago)
+        first = head(ago + 99, start=min(number, 4))
+        written(tmp_path / name, f"{first}{stamp(ago + 50)} word {number}\n", ago)
     for name in ("log-0.gz", "log-01", "log-0.s1-p1.old", "xlog-0.1"):
         written(tmp_path / name, "word not ours\n")
     return tmp_path
 
 
-@pytest.mark.parametrize("words", [["--merge"], ["--grep", "word"], ["--level", "debug"]])
-def test_rotated_files_and_those_of_earlier_starts_come_first(all_files, words):
+@pytest.mark.parametrize("words", [[], ["--merge"], ["--grep", "word"], ["--level", "debug"]])
+def test_rotated_files_and_if_asked_for_those_of_earlier_starts_come_first(all_files, words):
     written(all_files / "log-0.before-s1-p1", f"{stamp(650)} INFO word 0\n", 600)
-    found = [line for line in logs(all_files, *words) if "word" in line]
+    found = [line for line in logs(all_files, "--all-starts", *words) if "word" in line]
     assert [line.split()[-1] for line in found] == ["0", "1", "2", "3", "4", "5"]
+    if words:
+        found = [line for line in logs(all_files, *words) if "word" in line]
+        assert [line.split()[-1] for line in found] == ["4", "5"]
+
+
+def test_where_no_file_tells_its_start_the_numbered_ones_are_of_this_one(tmp_path):
+    for number, name in enumerate(("log-0.s1-p1", "log-0.1", "log-0")):
+        written(tmp_path / name, f"word {number}\n", 10 - number)
+    assert logs(tmp_path, "--grep", "word", "0") == ["word 1", "word 2"]
 
 
 def test_an_age_in_days_is_taken(tmp_path):
@@ -97,7 +112,7 @@ def test_an_age_in_days_is_taken(tmp_path):
 
 @pytest.mark.parametrize(("since", "first"), [(220, 5), (3600, 0), (260, 4), (360, 3)])
 def test_what_is_older_is_left_out(all_files, since, first):
-    found = logs(all_files, "--since", f"{since}s", "--grep", "word")
+    found = logs(all_files, "--all-starts", "--since", f"{since}s", "--grep", "word")
     assert [int(line.split()[-1]) for line in found] == list(range(first, 6))
 
 
