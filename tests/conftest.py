@@ -34,16 +34,23 @@ LONG = frozenset({"supervised", "etcd_server"})
 """Fixtures of tests that take long: they start whole jobs, or a real etcd."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks who uses one of LONG, before the marks decide who runs; frameworks come first.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Marks who uses one of LONG, before the marks decide who runs, and orders those who do.
 
-    They compute much, so one worker begins with them, and the waits of others fill that time.
+    Frameworks come first: they compute much, so one worker begins with them, and the waits of
+    others fill that time. What takes minutes comes in the middle, where another worker begins (each
+    gets an equal part of the list): begun late, one of these would run alone at the end.
     """
     for item in items:
         if isinstance(item, pytest.Function) and not LONG.isdisjoint(item.fixturenames):
             item.add_marker("long")
+    yield
     items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+    longest = [item for item in items if item.get_closest_marker("endurance")]
+    others = [item for item in items if item not in longest]
+    middle = len(others) // 2 + len(longest)  # not before it, at the end of another part
+    items[:] = [*others[:middle], *longest, *others[middle:]]
 
 
 @pytest.fixture(autouse=True)

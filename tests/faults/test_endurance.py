@@ -1,4 +1,7 @@
-"""A thousand restarts leave nothing behind: no file, no thread, no memory, no process."""
+"""A thousand restarts leave nothing behind: no file, no thread, no memory, no process.
+
+As PID 1, which has to reap what others leave, a quarter of them: what it kept of each would show.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from tests.running import DEADLINE_SECONDS, Running
 
 WARM = 50
 """The generation from which on nothing may grow: by then every cache and arena has its size."""
-RESTARTS = 1000
+RESTARTS = {"ordinary": 1000, "pid_1": 250}
 GROWTH_BYTES = 5 * 1024 * 1024
 RANKS = 2
 
 RANK = f"""
 echo a line
 case $TORCHELASTIC_RESTART_COUNT in
-    {WARM}|{RESTARTS}) echo look; read never <"$1" ;;
+    {WARM}|$2) echo look; read never <"$1" ;;
 esac
 setsid sleep 600 &
 exit 3
@@ -49,15 +52,16 @@ class Traces:
 @pytest.mark.endurance
 @pytest.mark.timeout(900)
 def test_a_thousand_restarts_leave_nothing_behind(bad_day, place, way):
+    restarts = RESTARTS[way.name]
     temporary = place / "tmp"
     temporary.mkdir()
     os.chown(temporary, way.uid, -1)
     os.mkfifo(place / "never")
     job = bad_day(
-        *("--standalone", str(RANKS), "--restarts", str(RESTARTS)),
+        *("--standalone", str(RANKS), "--restarts", str(restarts)),
         # The drain lets every rank speak before it dies; all of them do so at once.
         *("--restart-delay", "0", "--min-uptime", "0", "--drain", "30"),
-        *("--", "sh", "-c", RANK, "sh", str(place / "never")),
+        *("--", "sh", "-c", RANK, "sh", str(place / "never"), str(restarts)),
         environ={"TMPDIR": str(temporary)},
         deadline=600,
     )
@@ -66,15 +70,15 @@ def test_a_thousand_restarts_leave_nothing_behind(bad_day, place, way):
     memory = job.memory
     job.send(signal.SIGUSR1)  # goes on to the ranks, and ends them
 
-    wait_for_generation(job, RESTARTS)
+    wait_for_generation(job, restarts)
     wait_until_the_same(job, warm)
     grown = job.memory - memory
-    assert grown <= GROWTH_BYTES, f"{grown} bytes more after {RESTARTS - WARM} restarts"
+    assert grown <= GROWTH_BYTES, f"{grown} bytes more after {restarts - WARM} restarts"
     job.send(signal.SIGUSR1)
 
     assert job.end() == 128 + signal.SIGUSR1
-    assert job.events[-1]["reason"].endswith(f"; the restart budget of {RESTARTS} is used up")
-    every = list(range(RESTARTS + 1))
+    assert job.events[-1]["reason"].endswith(f"; the restart budget of {restarts} is used up")
+    every = list(range(restarts + 1))
     assert [event["generation"] for event in job.all("generation.started")] == every
     assert [event["generation"] for event in job.all("generation.ended")] == every
     assert len(job.all("process.exited")) == RANKS * len(every)
