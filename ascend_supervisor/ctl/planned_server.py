@@ -81,7 +81,8 @@ def _refusals(text: bytes) -> Iterator[str]:
 
 def _row(plan: _Plan) -> Result:
     table, here = plan.rank_table, plan.this_server
-    ranks = f"rank {listed(here.ranks, 16)}" if here.ranks else "no rank"
+    word = "rank" if len(here.ranks) == 1 else "ranks"
+    ranks = f"{word} {listed(here.ranks, 16)}" if here.ranks else "no rank"
     return fit(
         SUBJECT,
         printable(

@@ -24,7 +24,7 @@ def test_a_table_that_holds_this_server_is_told_with_its_digest(tmp_path):
     row = row_of(tmp_path, RANK_TABLE_FILE=str(table), MS_NODE_RANK="1")
     assert (row["subject"], row["verdict"]) == ("rank table", "fit")
     assert row["found"].startswith(f"{table} (template 1, sha256 ")
-    assert row["found"].endswith("; this is 10.0.5.2, number 1 of 2, with rank 4, 5, 6, 7")
+    assert row["found"].endswith("; this is 10.0.5.2, number 1 of 2, with ranks 4, 5, 6, 7")
 
 
 def test_a_table_without_this_server_is_told(tmp_path):
