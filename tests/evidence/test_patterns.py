@@ -20,7 +20,7 @@ COUNTS = """
 import re
 made = []
 compiles = re.compile
-re.compile = lambda *words: made.append(words) or compiles(*words)
+re.compile = lambda *words, **flags: made.append(words) or compiles(*words, **flags)
 from ascend_supervisor.workers.late_imports import compile_late, import_late
 import_late()
 from ascend_supervisor.evidence import speakers
