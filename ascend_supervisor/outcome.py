@@ -24,6 +24,8 @@ Number = Annotated[int, Meta(ge=0, le=MOST_GENERATIONS)]
 Seconds = Annotated[float, Meta(ge=-1e10, le=1e10)]
 """Up to 300 years."""
 
+SAME_STOP_SECONDS = 2.0
+"""A SIGTERM may reach the ranks this long before it reaches us."""
 MOST_SENT = 40
 """How many of a failure's last lines are told to other servers."""
 
@@ -110,6 +112,16 @@ class Failure(Struct, frozen=True):
     is_shared: bool = False
     is_alone: bool = False
     diagnosis: Diagnosis | None = None
+
+    @property
+    def explainable_until(self) -> float | None:
+        """Until when a SIGTERM to us explains it, in seconds of the clock; None: never.
+
+        It explains a death by SIGTERM, also as a shell reports it (143), unless a framework says
+        that it ended the process itself.
+        """
+        by_sigterm = self.status.exit_code == SIGNAL_BASE + Signals.SIGTERM
+        return self.ended_at + SAME_STOP_SECONDS if by_sigterm and not self.reason else None
 
     @property
     def to_be_sent(self) -> Failure:
@@ -207,6 +219,11 @@ class StopSignal(Struct, frozen=True):
     number: int
     at: float
     by: Requester | None = None
+
+    def explains(self, failure: Failure) -> bool:
+        """Whether the failure is a consequence of the same request to stop."""
+        until = failure.explainable_until
+        return self.number == Signals.SIGTERM and until is not None and self.at <= until
 
 
 class Interrupted(Struct, frozen=True):

@@ -16,14 +16,12 @@ import anyio
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import SignalReceived
-from ascend_supervisor.outcome import SIGNAL_BASE, Failure, Requester, StopSignal, signal_name
+from ascend_supervisor.outcome import Requester, StopSignal, signal_name
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 
 IMPATIENT_SECONDS = 0.5
 """A SIGINT sooner than this after a signal to stop is part of it: one Ctrl-C may come twice."""
-SAME_STOP_SECONDS = 2.0
-"""A SIGTERM may reach the ranks this long before it reaches us."""
 
 
 def is_impatient(number: int, now: float, first: StopSignal) -> bool:
@@ -31,22 +29,6 @@ def is_impatient(number: int, now: float, first: StopSignal) -> bool:
     if number == Signals.SIGINT:
         return now - first.at >= IMPATIENT_SECONDS
     return number == Signals.SIGQUIT
-
-
-def explainable_until(failure: Failure) -> float | None:
-    """Until when a SIGTERM to us explains this failure, in seconds of the clock; None: never.
-
-    It explains a death by SIGTERM, also as a shell reports it (143), unless a framework says that
-    it ended the process itself.
-    """
-    by_sigterm = failure.status.exit_code == SIGNAL_BASE + Signals.SIGTERM
-    return failure.ended_at + SAME_STOP_SECONDS if by_sigterm and not failure.reason else None
-
-
-def explains(stop: StopSignal, failure: Failure) -> bool:
-    """Whether the failure is a consequence of the same request to stop."""
-    until = explainable_until(failure)
-    return stop.number == Signals.SIGTERM and until is not None and stop.at <= until
 
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
@@ -139,9 +121,9 @@ class Interrupts:
         """Return when an impatient signal has come."""
         await self._hurry.wait()
 
-    def explain(self, failure: Failure) -> bool:
-        """Whether the failure belongs to the request to stop, as far as is known now."""
-        return self._first is not None and explains(self._first, failure)
+    def stop_so_far(self) -> StopSignal | None:
+        """The first stopping signal, if one has come."""
+        return self._first
 
     @contextmanager
     def forwarding(self, send: Callable[[int], bool]) -> Iterator[None]:

@@ -10,7 +10,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.causes.language import Language
+from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.errors import HANG, Refusal
 from ascend_supervisor.events import Report

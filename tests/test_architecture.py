@@ -67,7 +67,7 @@ BEFORE_ALL = frozenset(
     for module in ("processes.kernel", "workers.module_search")
     for name in ("run", "TimeoutExpired", "DEVNULL", "SubprocessError")
 ) | {
-    *(("ctl.line_search", f"subprocess.{name}") for name in ("Popen", "PIPE", "DEVNULL")),
+    *(("ctl.line_selection", f"subprocess.{name}") for name in ("Popen", "PIPE", "DEVNULL")),
     *(
         ("processes.program_output", f"subprocess.{name}")
         for name in ("Popen", "PIPE", "DEVNULL", "STDOUT", "TimeoutExpired")

@@ -9,8 +9,7 @@ from shutil import which
 import pytest
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.cpus.cpu_list import cpu_list
-from ascend_supervisor.cpus.topology import Topology
+from ascend_supervisor.cpus.topology import Topology, cpu_list
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.life import Plan, Start
 from ascend_supervisor.processes.affinity import cpus_of, given_to_children

@@ -15,10 +15,9 @@ import pytest
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Event
-from ascend_supervisor.files.lock import take_lock
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.processes.proc import main_thread_has_ended
-from ascend_supervisor.program.single_instance import Holder, SingleInstance
+from ascend_supervisor.program.single_instance import Holder, SingleInstance, take_lock
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from tests.clocks import LeapingClock
 from tests.running import wait_until
@@ -26,7 +25,7 @@ from tests.running import wait_until
 HOLDER = """
 import ctypes, sys, threading, time
 from pathlib import Path
-from ascend_supervisor.files.lock import take_lock
+from ascend_supervisor.program.single_instance import take_lock
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.program.single_instance import Holder
 

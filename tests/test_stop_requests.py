@@ -14,8 +14,6 @@ from ascend_supervisor.outcome import ExitStatus, Failure, Requester, StopSignal
 from ascend_supervisor.stop_requests import (
     STOPPING,
     Interrupts,
-    explainable_until,
-    explains,
     is_impatient,
 )
 from ascend_supervisor.tasks.clock import MonotonicClock
@@ -54,12 +52,12 @@ def test_only_a_person_is_impatient(first, number, after, impatient):
 @pytest.mark.parametrize(("at", "explained"), [(99.0, True), (102.0, True), (102.01, False)])
 @pytest.mark.parametrize("status", [ExitStatus(None, TERM), ExitStatus(143)])
 def test_a_death_by_sigterm_belongs_to_a_sigterm_that_comes_within_2_s(status, at, explained):
-    assert explains(StopSignal(TERM, at), replace(BY_SIGTERM, status=status)) is explained
+    assert StopSignal(TERM, at).explains(replace(BY_SIGTERM, status=status)) is explained
 
 
 @pytest.mark.parametrize("number", [INT, QUIT])
 def test_another_signal_explains_no_death(number):
-    assert not explains(StopSignal(number, 100.0), BY_SIGTERM)
+    assert not StopSignal(number, 100.0).explains(BY_SIGTERM)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +70,8 @@ def test_another_signal_explains_no_death(number):
     ],
 )
 def test_a_failure_of_another_kind_is_never_explained(failure):
-    assert explainable_until(failure) is None
-    assert not explains(StopSignal(TERM, 100.0), failure)
+    assert failure.explainable_until is None
+    assert not StopSignal(TERM, 100.0).explains(failure)
 
 
 def heard(*signals: tuple[int, float]) -> tuple[Interrupts, list[str]]:

@@ -19,12 +19,11 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.json_lines import Origin
-from ascend_supervisor.processes.answer import end_group
+from ascend_supervisor.processes.answer import Pipe, end_group, open_pipe
 from ascend_supervisor.processes.children import Child
 from ascend_supervisor.processes.kernel import memory_file
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.pipe import Pipe, open_pipe
 from ascend_supervisor.processes.secrets import masked
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.reporters.event_log import lines_log

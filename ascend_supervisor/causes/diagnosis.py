@@ -1,14 +1,27 @@
-"""What is known of the cause of a failure, in two languages; values only."""
+"""What is known of the cause of a failure, in two languages, and which one is told; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from ascend_supervisor.causes.cause import Blame, CauseRow, Layer
-from ascend_supervisor.causes.language import Language
+
+Language = Literal["en", "zh"]
+LanguageChoice = Literal["auto", "en", "zh"]
+VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
+"""The first that is set counts, as for the messages of all programs (POSIX)."""
+
+
+def language_of(choice: LanguageChoice, environ: Mapping[str, str]) -> Language:
+    """For ``auto`` Chinese where the locale is Chinese, else English."""
+    if choice != "auto":
+        return choice
+    locale = next(filter(None, map(environ.get, VARIABLES)), "")
+    return "zh" if locale.lower().startswith("zh") else "en"
+
 
 _PAGES: Mapping[Language, str] = {"en": "docs/causes.md", "zh": "docs/causes.zh.md"}
 

@@ -5,12 +5,12 @@ What HCCL would refuse after half an hour of silence is a Misfit here, with path
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, field
 
+from ascend_supervisor.cluster.rank_table import ip_of
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, Once
 from ascend_supervisor.settings.readers import MOST_DEVICES
 
@@ -66,7 +66,7 @@ class RankChecker(Struct, frozen=True):
 
     def _take_addresses(self, text: str, device: Cursor, server_id: str) -> None:
         for address in text.split(","):
-            if _IPV4.fullmatch(address) or _is_ipv6(address):
+            if _IPV4.fullmatch(address) or ip_of(address):
                 self._take_address(address, device, server_id)
             elif not self.super_pod:
                 raise device.child("device_ip").misfit("an IPv4 or IPv6 address")
@@ -103,14 +103,6 @@ def check_contiguous(ranks: Once[int]) -> None:
 def if_text(at: Cursor, key: str) -> str | None:
     value: Any = at.get(key)
     return value if isinstance(value, str) else None
-
-
-def _is_ipv6(address: str) -> bool:
-    try:
-        ipaddress.IPv6Address(address)
-    except ValueError:
-        return False
-    return True
 
 
 _MOST_SERVER_ID = 64  # characters

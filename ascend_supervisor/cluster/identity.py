@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from ascend_supervisor.cluster.from_environment import volcano
-from ascend_supervisor.cluster.rank_table import Entry, Format, FoundTable, RankTable
+from ascend_supervisor.cluster.rank_table import Entry, Format, FoundTable, RankTable, ip_of
 from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
 from ascend_supervisor.events.words import more
 from ascend_supervisor.job_files import HOST_NAME_BYTES
@@ -231,10 +230,8 @@ def _tells_hosts(entries: Sequence[Entry], address: str) -> bool:
 
 def _version(address: str) -> int | None:
     """Of IP; None for what is no address."""
-    try:
-        return ip_address(address).version
-    except ValueError:
-        return None
+    found = ip_of(address)
+    return None if found is None else found.version
 
 
 def _hosts(entry: Entry) -> tuple[str | None, ...]:

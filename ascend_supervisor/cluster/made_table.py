@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
-from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +24,7 @@ from ascend_supervisor.cluster.rank_table import (
     NotReady,
     RankTable,
     converted,
+    is_loopback,
     listed,
     template_1,
 )
@@ -109,14 +109,6 @@ def _check_loopback(servers: Sequence[Server]) -> None:
                 f"server {index}: expected an address that the other servers reach, found "
                 f"{server.address}; set POD_IP to it there, or give it as --server-id"
             )
-
-
-def is_loopback(address: str) -> bool:
-    """False for a name."""
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 STANDALONE, DECLARED = Path(STANDALONE_PATH), Path("environment")

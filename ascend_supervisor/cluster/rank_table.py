@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from hashlib import sha256
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from ascend_supervisor.events.rank_table import NO_FILE
+from ascend_supervisor.events.rank_table import (
+    NO_FILE,
+)
 from ascend_supervisor.untrusted_text import shown
 
 if TYPE_CHECKING:
@@ -265,3 +268,22 @@ def template_1(servers: Sequence[Mapping[str, object]]) -> bytes:
 def listed(device: Device) -> dict[str, str]:
     ip = {} if device.device_ip is None else {"device_ip": device.device_ip}
     return {"device_id": str(device.device_id), **ip, "rank_id": str(device.rank)}
+
+
+def ip_of(text: str) -> IPv4Address | IPv6Address | None:
+    """The address that it is; None for a name."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def is_loopback(text: str) -> bool:
+    """False for a name."""
+    found = ip_of(text)
+    return found is not None and found.is_loopback
+
+
+def is_ip(text: str) -> bool:
+    """Whether it is an address; that of an interface may have a name that cannot be printed."""
+    return ip_of(text) is not None and text.isprintable()

@@ -1,10 +1,16 @@
-"""A gzipped tar archive that is written as a stream; nothing is kept in memory but one piece."""
+"""A gzipped tar archive, written as a stream; the names of its members, and its manifest.
+
+Nothing is kept in memory but one piece.
+"""
 
 from __future__ import annotations
 
+import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
 
 LEVEL = 1
 """Of zlib: lines of a training take less than half of the time of the usual 6, and a fifth more."""
@@ -63,3 +69,100 @@ class Archive:
     def _out(self, compressed: bytes) -> None:
         if compressed:
             self._put(compressed)
+
+
+MOST_CHARACTERS = 180
+_STRANGE = re.compile(r"[^A-Za-z0-9._+=@,~-]")
+
+
+def member_name(*parts: str) -> str:
+    """A relative path; every part is one component without a strange character.
+
+    Two files may get the same name: see MemberNames.
+    """
+    return "/".join(map(_component, parts))
+
+
+def _component(part: str) -> str:
+    cut = _STRANGE.sub("_", part)[-MOST_CHARACTERS:]
+    return cut.replace(".", "_", 1) if not cut.strip(".") and cut else cut or "_"
+
+
+class MemberNames:
+    """Gives every name once: the second ``logs/a.txt`` becomes ``logs/2/a.txt``."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def free(self, name: str) -> str:
+        found = next(one for one in _candidates(name) if one.casefold() not in self._given)
+        self._given.add(found.casefold())
+        return found
+
+
+def _candidates(name: str) -> Iterator[str]:
+    yield name
+    folder, slash, file = name.rpartition("/")
+    number = 2
+    while True:
+        yield f"{folder}{slash}{number}/{file}"
+        number += 1
+
+
+MANIFEST_NAME = "MANIFEST.json"
+NOT_MASKED = (
+    "What ranks, CANN and other programs have written is here as it was: it may hold secrets. "
+    "Environments and command lines that were read for this archive are masked by their names and "
+    "forms; look through them, too, before you give the archive away."
+)
+
+
+class Taken(Struct, frozen=True):
+    """A member ``name``; of a file that was cut, its last ``bytes`` are there.
+
+    ``bytes_before`` is what was left out before them. ``bytes_missing`` could not be read any more
+    (the file shrank, or its disk did not answer): so many zeros are at the end.
+    """
+
+    name: str
+    source: str
+    bytes: int
+    bytes_before: int = 0
+    bytes_missing: int = 0
+    note: str | None = None
+
+
+class NotTaken(Struct, frozen=True):
+    """What is not there: a path, a program or a subject; ``why`` is a sentence."""
+
+    source: str
+    why: str
+
+
+class OtherServer(Struct, frozen=True):
+    """Another server of the job, and the ``command`` that makes its archive there."""
+
+    name: str
+    command: str
+
+
+class Manifest(Struct, frozen=True):
+    """The last member of the archive. ``made_at`` is RFC 3339, UTC; sizes are in bytes.
+
+    ``size_limit`` is that of --size, ``bytes`` what was taken, both before compression. ``servers``
+    are the others of the job that are known here.
+    """
+
+    made_at: str
+    made_by: str
+    host: str
+    user: int
+    job_id: str | None
+    pod: str | None
+    size_limit: int
+    bytes: int
+    secrets: str
+    taken: tuple[Taken, ...]
+    left_out: tuple[NotTaken, ...]
+    servers: tuple[OtherServer, ...]
+    format: int = 1

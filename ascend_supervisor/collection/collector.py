@@ -6,10 +6,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from ascend_supervisor.collection.archive import Archive
+from ascend_supervisor.collection.archive import Archive, MemberNames, NotTaken, Taken
 from ascend_supervisor.collection.disks import Disks, OpenFile
-from ascend_supervisor.collection.manifest import NotTaken, Taken
-from ascend_supervisor.collection.member_names import MemberNames
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.untrusted_text import printable
 

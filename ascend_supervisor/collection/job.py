@@ -11,14 +11,13 @@ import orjson
 from msgspec import Struct
 
 from ascend_supervisor.cluster.parsing import MAX_BYTES
+from ascend_supervisor.collection.archive import member_name
 from ascend_supervisor.collection.collector import Collector
 from ascend_supervisor.collection.disks import Disks
-from ascend_supervisor.collection.member_names import member_name
 from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
-from ascend_supervisor.collection.rank_logs import add_rank_logs
+from ascend_supervisor.collection.rank_logs import add_rank_logs, worker_logs
 from ascend_supervisor.collection.running import RunningProcess, here
 from ascend_supervisor.collection.story import Story, quoted_log, story_of
-from ascend_supervisor.collection.worker_logs import worker_logs
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.job_files import TABLE_FILE
 from ascend_supervisor.report.told import ToldEvent

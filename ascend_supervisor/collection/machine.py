@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from ascend_supervisor.collection.collector import Collector
-from ascend_supervisor.collection.masked_values import masked_environment
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.program_output import output_of
-from ascend_supervisor.processes.secrets import masked
+from ascend_supervisor.processes.secrets import masked, masked_environment
 from ascend_supervisor.untrusted_text import printable
 
 MOST_BYTES = 4 * 1024 * 1024

@@ -9,11 +9,10 @@ import orjson
 
 from ascend_supervisor.collection.collector import Collector
 from ascend_supervisor.collection.machine import first_line
-from ascend_supervisor.collection.masked_values import masked_document
 from ascend_supervisor.collection.running import RunningProcess
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.processes.program_output import output_of
-from ascend_supervisor.processes.secrets import masked
+from ascend_supervisor.processes.secrets import masked, masked_document
 
 NAME = "supervisor/check.json"
 SUBJECT = "the plan (--check)"

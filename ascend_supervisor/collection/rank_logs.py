@@ -1,4 +1,7 @@
-"""The logs of the ranks: of each the end first, and most of the ranks that failed."""
+"""The logs of the ranks: of each the end first, and most of the ranks that failed.
+
+Logs that launchers write of their workers are named by no event: they are looked up.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from ascend_supervisor.collection.archive import member_name
 from ascend_supervisor.collection.collector import NO_ROOM, Collector
 from ascend_supervisor.collection.disks import Disks, FileEntry
-from ascend_supervisor.collection.member_names import member_name
 from ascend_supervisor.files.regular_file import reason_of
 
 FOLDER = "logs"
@@ -100,3 +103,50 @@ def _raised(given: Sequence[int], sizes: Sequence[int], room: int) -> list[int]:
     """What others have left over goes to these."""
     needs = [size - had for size, had in zip(sizes, given, strict=True)]
     return [had + more for had, more in zip(given, shares(needs, room), strict=True)]
+
+
+LAUNCHERS = ("msrun", "torchrun", "mpirun")
+MOST_WORKER_LOGS = 500
+"""Of 64 workers that is more than the last three generations."""
+MOST_DIRECTORIES = 2000
+SUFFIXES = frozenset({".log", ".json", ".txt", ".err", ".out"})
+"""``worker_0.log`` and ``scheduler.log`` of msrun, ``error.json`` of torchrun."""
+
+
+def worker_logs(
+    collector: Collector, directories: Iterable[Path], job_id: str, since: float
+) -> list[Path]:
+    """The files below the ``directories`` of a job's logs that were written after ``since``."""
+    answering = [one for one in dict.fromkeys(directories) if _answers(collector, one)]
+    places = [one / job_id / name for one in answering for name in LAUNCHERS]
+    found: list[FileEntry] = []
+    looked = 0
+    while places and looked < MOST_DIRECTORIES:
+        place = places.pop(0)
+        looked += 1
+        try:
+            found += collector.disks.files_in(place)
+            places += collector.disks.directories_in(place)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            collector.leave_out(str(place), reason_of(error))
+    wanted = [one for one in found if one.mtime >= since and one.path.suffix in SUFFIXES]
+    wanted.sort(key=lambda one: (-one.mtime, str(one.path)))
+    if len(wanted) > MOST_WORKER_LOGS or places:
+        collector.leave_out(
+            "older logs of the launcher's workers", f"{MOST_WORKER_LOGS} are enough"
+        )
+    return [one.path for one in wanted[:MOST_WORKER_LOGS]]
+
+
+def _answers(collector: Collector, directory: Path) -> bool:
+    """Where it does not, nothing below it is asked: each place would cost its time."""
+    try:
+        collector.disks.ask(directory, directory.stat)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        collector.leave_out(f"logs of a launcher's workers below {directory}", reason_of(error))
+        return False
+    return True

@@ -29,13 +29,14 @@ from ascend_supervisor.control.protocol import (
 from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.whole_job import JobSeen
+from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.words import have
 from ascend_supervisor.life import Life
-from ascend_supervisor.outcome import Requester
-from ascend_supervisor.probes.requests import RestartRequests
+from ascend_supervisor.outcome import Fault, Remedy, Requester
+from ascend_supervisor.probes import Probe
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stop_requests import Interrupts
@@ -228,3 +229,26 @@ def _dumped(taken: StacksTaken | NothingSeen) -> Dumped | Declined:
     if isinstance(taken, NothingSeen):
         return Declined(f"nothing was looked at: {taken.reason}")
     return Dumped(taken.summary, taken.directory if taken.files else None, taken.files)
+
+
+class RestartRequests(Probe):
+    """Ends the generation that somebody wants restarted."""
+
+    def __init__(self) -> None:
+        self._generation: int | None = None
+        self._by = Requester(0, 0)
+        self._news = anyio.Event()
+
+    def restart(self, generation: int, by: Requester) -> bool:
+        """End ``generation``; false if that was asked for already."""
+        if generation == self._generation:
+            return False
+        self._generation, self._by = generation, by
+        self._news.set()
+        self._news = anyio.Event()
+        return True
+
+    async def must_end(self, life: Life) -> Fault:
+        while life.generation != self._generation:
+            await self._news.wait()
+        return Fault(f"restart asked for by {self._by}", UNAVAILABLE, Remedy.FREE)

@@ -15,7 +15,14 @@ from msgspec import Struct
 from ascend_supervisor import __version__
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import RankTable
-from ascend_supervisor.collection.archive import Archive
+from ascend_supervisor.collection.archive import (
+    MANIFEST_NAME,
+    NOT_MASKED,
+    Archive,
+    Manifest,
+    OtherServer,
+    member_name,
+)
 from ascend_supervisor.collection.collector import Collector
 from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.job import (
@@ -29,8 +36,6 @@ from ascend_supervisor.collection.job import (
     plog_roots,
 )
 from ascend_supervisor.collection.machine import add_machine, add_own_environment, add_process
-from ascend_supervisor.collection.manifest import MANIFEST_NAME, NOT_MASKED, Manifest, OtherServer
-from ascend_supervisor.collection.member_names import member_name
 from ascend_supervisor.collection.npu import add_npu, devices_here
 from ascend_supervisor.collection.plan_check import add_check
 from ascend_supervisor.collection.plogs import add_plogs, find_plogs

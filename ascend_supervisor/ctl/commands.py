@@ -34,7 +34,7 @@ Command = Callable[[Namespace, Mapping[str, str], Out], int]
 
 
 def _status(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.causes.language import language_of  # noqa: PLC0415
+    from ascend_supervisor.causes.diagnosis import language_of  # noqa: PLC0415
     from ascend_supervisor.ctl import status  # noqa: PLC0415
     from ascend_supervisor.ctl.seen import as_json  # noqa: PLC0415
     from ascend_supervisor.ctl.status_text import coloured  # noqa: PLC0415
@@ -84,16 +84,15 @@ def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
         print_logs,
     )
     from ascend_supervisor.ctl.state import read_state_file  # noqa: PLC0415
-    from ascend_supervisor.output.terminal import terminal_of  # noqa: PLC0415
-    from ascend_supervisor.output.terminal_escapes import coloured, harmless  # noqa: PLC0415
+    from ascend_supervisor.output import terminal  # noqa: PLC0415
 
     source = _source(arguments)
     state = _state(arguments, environ)
     wanted = Wanted(tuple(arguments.ranks))
-    elsewhere = None if wanted.is_one_rank else harmless
+    elsewhere = None if wanted.is_one_rank else terminal.harmless
     is_terminal = os.isatty(STDOUT)
-    in_colour = terminal_of(environ, arguments.color).has_colours(is_terminal=is_terminal)
-    on_terminal = coloured if in_colour else harmless
+    in_colour = terminal.terminal_of(environ, arguments.color).has_colours(is_terminal=is_terminal)
+    on_terminal = terminal.coloured if in_colour else terminal.harmless
     shown = on_terminal if is_terminal or in_colour else elsewhere
     between = APART if arguments.context else b""
     logs = RankLogsShown(wanted, out.put, shown, source, in_colour, arguments.merge, between)
@@ -199,7 +198,7 @@ def _trace(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
 
 
 def _report(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.causes.language import language_of  # noqa: PLC0415
+    from ascend_supervisor.causes.diagnosis import language_of  # noqa: PLC0415
     from ascend_supervisor.ctl.reports import html, present_of, text  # noqa: PLC0415
     from ascend_supervisor.ctl.seen import look_at  # noqa: PLC0415
 
@@ -226,7 +225,7 @@ def _event_logs(
 
 
 def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.causes.language import language_of  # noqa: PLC0415
+    from ascend_supervisor.causes.diagnosis import language_of  # noqa: PLC0415
     from ascend_supervisor.ctl.explain import as_json, as_text, sorted_causes  # noqa: PLC0415
     from ascend_supervisor.ctl.explained_log import explained_log  # noqa: PLC0415
     from ascend_supervisor.ctl.log_ends import log_ends  # noqa: PLC0415
@@ -310,7 +309,7 @@ def _trial(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
 
 def _put(document: bytes, output: str | None, out: Out) -> None:
     """Put it on stdout, or where -o says."""
-    from ascend_supervisor.ctl.document_file import replace_document  # noqa: PLC0415
+    from ascend_supervisor.ctl.new_file import replace_document  # noqa: PLC0415
 
     if output in {None, "-"}:
         out.put(document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ascend_supervisor.causes.language import Language
+from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.control.status_answer import PastRestart
 from ascend_supervisor.events.words import counted
 from ascend_supervisor.reporters.status_document import PastGeneration, Status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from heapq import merge
@@ -14,10 +15,8 @@ from ascend_supervisor.ctl.out import Gathered
 from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.table_files import spans
 from ascend_supervisor.output.growing_logs import PutBytes, Tail, follow
-from ascend_supervisor.output.labelled_log import LabelledLog
-from ascend_supervisor.output.terminal import Label, named_label, rank_label
-from ascend_supervisor.output.terminal_escapes import Shown
-from ascend_supervisor.output.text_lines import TextLines
+from ascend_supervisor.output.terminal import Label, Shown, named_label, rank_label
+from ascend_supervisor.output.text_lines import MOST_SECONDS, UNFINISHED_SECONDS, TextLines
 from ascend_supervisor.reporters.status_document import RankStatus, Status
 from ascend_supervisor.settings.readers import RankSet
 from ascend_supervisor.untrusted_text import plain
@@ -293,3 +292,39 @@ def _not_here(gaps: tuple[range, ...], status: Status) -> str:
     are = "rank {} is" if sum(map(len, gaps)) == 1 else "ranks {} are"
     here = spans(_known(status))
     return f"{are.format(RankSet(gaps))} none of the ranks of {plain(status.pod)}, which are {here}"
+
+
+class LabelledLog:
+    """Puts ``lines`` of what it is given; ``now`` is in seconds, from any beginning."""
+
+    def __init__(
+        self, lines: TextLines, put: PutBytes, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lines = lines
+        self._put = put
+        self._now = now
+        self._patience = UNFINISHED_SECONDS
+        self._due: float | None = None
+        """When the unfinished line is to be shown; None if there is nothing new of it."""
+
+    def put(self, piece: bytes) -> None:
+        self._put_some(bytes(self._lines.render(piece, 0.0, None)))
+        if b"\n" in piece:
+            self._due, self._patience = None, UNFINISHED_SECONDS
+        if self._due is None and not piece.endswith(b"\n"):
+            self._due = self._now() + self._patience
+
+    def show_unfinished(self) -> None:
+        """Show the unfinished line, if it has been unfinished for long enough."""
+        if self._due is not None and self._now() >= self._due:
+            self._due = None
+            self._patience = min(self._patience * self._lines.growth, MOST_SECONDS)
+            self._put_some(bytes(self._lines.unfinished()))
+
+    def finish(self) -> None:
+        """End the unfinished line."""
+        self._put_some(bytes(self._lines.rest(0.0, None)))
+
+    def _put_some(self, lines: bytes) -> None:
+        if lines:
+            self._put(lines)

@@ -1,7 +1,11 @@
-"""A file that is written piece by piece: it has its name when it is whole, and not before."""
+"""A file that an operator names: all of it is written, or nothing.
+
+One that is written piece by piece has its name when it is whole, and not before.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -9,10 +13,33 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
-from ascend_supervisor.ctl.document_file import target_of
 from ascend_supervisor.errors import CannotWrite
-from ascend_supervisor.files.regular_file import move_to, refuse_to_replace
+from ascend_supervisor.files.regular_file import move_to, refuse_to_replace, write_atomically
 from ascend_supervisor.untrusted_text import plain
+
+PUBLIC_MODE = 0o644
+
+
+def replace_document(path: Path, document: bytes) -> None:
+    """Write all of ``document`` to ``path``, or nothing; raises CannotWrite.
+
+    A link stays, and its target is replaced. Anything that is not a file stays as it is.
+    """
+    try:
+        write_atomically(target_of(path), document, PUBLIC_MODE)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CannotWrite(f"{plain(str(path))} cannot be written: {reason}") from error
+
+
+def target_of(path: Path) -> Path:
+    """The file that an operator means by ``path``; raises OSError if it must not be replaced."""
+    if path.is_symlink() and path.parent.resolve().parts[:2] in (("/", "dev"), ("/", "proc")):
+        raise OSError(errno.EINVAL, "it is an open file; for stdout use -o -")
+    with suppress(FileNotFoundError):  # the file that is to be made
+        path.stat()  # raises for a link to itself; resolve no longer does
+    return path.resolve()
+
 
 MODE = 0o600
 O_TMPFILE: int = getattr(os, "O_TMPFILE", 0)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ascend_supervisor.causes.language import Language
+from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.ctl.event_files import Which, events_of, no_event
 from ascend_supervisor.ctl.seen import Seen
 from ascend_supervisor.errors import SettingsRefused

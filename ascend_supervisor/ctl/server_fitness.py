@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import anyio
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,18 +21,19 @@ from ascend_supervisor.collection.plan_check import arguments_of, checking
 from ascend_supervisor.collection.running import here, shown
 from ascend_supervisor.ctl.collect import Collected
 from ascend_supervisor.ctl.columns import facts, table
-from ascend_supervisor.ctl.planned_server import planned_server
 from ascend_supervisor.ctl.state import State
-from ascend_supervisor.doctor.check import ThisServer, verdict_of
+from ascend_supervisor.ctl.table_files import read_table_file
+from ascend_supervisor.doctor.check import ThisServer, fit, hosts_to_ask, unknown, verdict_of
 from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED, checkup
 from ascend_supervisor.doctor.npus import of_this_job
 from ascend_supervisor.doctor.server_of_job import server_here
-from ascend_supervisor.errors import UNAVAILABLE
+from ascend_supervisor.errors import UNAVAILABLE, Refusal
 from ascend_supervisor.events.server import Fitness, Result
+from ascend_supervisor.events.words import listed
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.processes.program_output import ProgramOutput, output_of
 from ascend_supervisor.tasks.threads import Call
-from ascend_supervisor.untrusted_text import plain
+from ascend_supervisor.untrusted_text import plain, printable
 
 PROGRAM_SECONDS = 4.0
 MOST_BYTES = 256 * 1024
@@ -133,3 +135,87 @@ def _of_running(server: ThisServer, state: State) -> ThisServer:
 async def _answer(environ: Mapping[str, str], words: Sequence[str]) -> ProgramOutput:
     """What a program says: this one supervises nobody, and so may wait for it in a thread."""
     return await Call(partial(output_of, words, PROGRAM_SECONDS, MOST_BYTES, environ, "/")).result()
+
+
+SUBJECT = "rank table"
+PLAN_SECONDS, PLAN_BYTES = 8.0, 16 * 1024 * 1024
+COMPLAINT = b"ascend_supervisor: "
+
+
+class _Table(Struct, frozen=True):
+    path: str
+    format: str
+    sha256: str
+    servers: int
+
+
+class _Here(Struct, frozen=True):
+    entry: str
+    node_rank: int
+    ranks: tuple[int, ...]
+
+
+class _Process(Struct, frozen=True):
+    environment: dict[str, str | None]
+
+
+class _Plan(Struct, frozen=True):
+    rank_table: _Table
+    this_server: _Here
+    processes: tuple[_Process, ...]
+
+
+class _Refused(Struct, frozen=True):
+    reason: str
+
+
+def planned_server(
+    server: ThisServer, command: Sequence[str], environ: Mapping[str, str], cwd: Path
+) -> tuple[ThisServer, Result]:
+    """The server with what its plan tells, and a row about the rank table; takes 8 s at most.
+
+    ``command`` is a supervisor with --check --json.
+    """
+    said = output_of(command, PLAN_SECONDS, PLAN_BYTES, environ, str(cwd))
+    begin = said.text.find(b"{\n")
+    with suppress(msgspec.MsgspecError):
+        plan = msgspec.json.decode(said.text[begin:] if begin >= 0 else b"", type=_Plan)
+        return _with_plan(server, plan), _row(plan)
+    reason = next(_refusals(said.text), said.trouble or "--check has told no plan")
+    return server, unknown(SUBJECT, printable(f"a start here would be refused: {reason}"))
+
+
+def _refusals(text: bytes) -> Iterator[str]:
+    """In an event or a sentence, as the options want it."""
+    for line in text.splitlines():
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            yield msgspec.json.decode(line, type=_Refused).reason
+        if line.startswith(COMPLAINT):
+            yield line.removeprefix(COMPLAINT).decode(errors="replace")
+
+
+def _row(plan: _Plan) -> Result:
+    table, here = plan.rank_table, plan.this_server
+    word = "rank" if len(here.ranks) == 1 else "ranks"
+    ranks = f"{word} {listed(here.ranks, 16)}" if here.ranks else "no rank"
+    return fit(
+        SUBJECT,
+        printable(
+            f"{table.path} ({table.format}, sha256 {table.sha256}); this is {here.entry}, number "
+            f"{here.node_rank} of {table.servers}, with {ranks}"
+        ),
+    )
+
+
+def _with_plan(server: ThisServer, plan: _Plan) -> ThisServer:
+    """What is in the file of the table, if it is one."""
+    server = replace(server, ranks=server.ranks or len(plan.this_server.ranks) or None)
+    try:
+        table = read_table_file(plan.rank_table.path).table
+        entry = table.entries[plan.this_server.node_rank]
+    except (Refusal, IndexError):
+        return server
+    environ = {**server.environ, **(plan.processes[0].environment if plan.processes else {})}
+    hosts = hosts_to_ask(table, plan.this_server.node_rank, environ)
+    devices = tuple(device.device_id for device in entry.devices)
+    return replace(server, devices=devices, part=replace(server.part, hosts=hosts))

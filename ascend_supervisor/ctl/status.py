@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ascend_supervisor.causes.language import Language
+from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.ctl.out import Out
 from ascend_supervisor.ctl.seen import Seen, as_json, look_again, look_at
 from ascend_supervisor.ctl.state import State, StateUnknown

@@ -29,7 +29,7 @@ from ascend_supervisor.doctor.check import (
     warning,
     why_not,
 )
-from ascend_supervisor.doctor.devices import npus_of
+from ascend_supervisor.doctor.npus import npus_of
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.tasks.threads import aside

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from ipaddress import ip_address
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ascend_supervisor.cluster.from_environment import volcano
-from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
+from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable, ip_of
 from ascend_supervisor.events.server import Fitness, Result
 from ascend_supervisor.processes.program_output import ProgramOutput
 from ascend_supervisor.tasks.threads import aside
@@ -128,11 +127,7 @@ def _names(table: RankTable, index: int, listed: tuple[str, ...]) -> Iterator[st
 
 def _is_name(text: str) -> bool:
     """Whether it is looked up; ``pod 3`` stands for a name that is not known."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return bool(text) and text.isprintable() and " " not in text
-    return False
+    return ip_of(text) is None and bool(text) and text.isprintable() and " " not in text
 
 
 class Roots(Struct, frozen=True):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Mapping
 from functools import partial
-from ipaddress import ip_address
 
 import anyio
 
+from ascend_supervisor.cluster.rank_table import is_loopback
 from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import counted, listed
@@ -62,7 +62,7 @@ def _row(hosts: tuple[str, ...], found: Mapping[str, str], why: Mapping[str, str
             "an address for each",
             "see whether these servers or pods run, and this one's name servers and /etc/hosts",
         )
-    here = [f"{shown(host)} is {found[host]}" for host in hosts if _is_here(found[host])]
+    here = [f"{shown(host)} is {found[host]}" for host in hosts if is_loopback(found[host])]
     if here:
         return warning(
             SUBJECT,
@@ -71,7 +71,3 @@ def _row(hosts: tuple[str, ...], found: Mapping[str, str], why: Mapping[str, str
             "correct /etc/hosts",
         )
     return fit(SUBJECT, listed([f"{shown(host)} is {found[host]}" for host in hosts], 3))
-
-
-def _is_here(address: str) -> bool:
-    return ip_address(address).is_loopback

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from ascend_supervisor.doctor.check import ThisServer, fit, warning
-from ascend_supervisor.doctor.devices import npus_of
+from ascend_supervisor.doctor.npus import npus_of
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.processes import proc

@@ -23,9 +23,14 @@ import httpx
 
 from ascend_supervisor.etcd import wire
 from ascend_supervisor.etcd.access import Access, Endpoint
+from ascend_supervisor.etcd.connection import (
+    WITHOUT_CLIENT_CERTIFICATE,
+    Dialling,
+    NoAddress,
+    context_of,
+    refusal_of,
+)
 from ascend_supervisor.etcd.failures import Complained, Failed, FailureKind, not_understood
-from ascend_supervisor.etcd.names import Dialling, NoAddress
-from ascend_supervisor.etcd.tls import WITHOUT_CLIENT_CERTIFICATE, context_of, refusal_of
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.threads import thread_obstacle
 from ascend_supervisor.untrusted_text import shown

@@ -1,4 +1,4 @@
-"""The words of a rank that lost its peers, and which peer they name; pure.
+"""The words of a rank that lost its peers, which peer they name, and which port was taken; pure.
 
 The words are those of gloo, c10d (torch 1.11 to 2.13), torch_npu, NCCL, HCCL and MindSpore.
 """
@@ -13,7 +13,46 @@ from msgspec.structs import replace
 
 from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS
-from ascend_supervisor.evidence.suspect import Suspect
+
+ALL_RANKS = "the first error among the ranks of all servers"
+
+
+class Suspect(Struct, frozen=True):
+    """``ranks`` are numbers, as they were printed; a device is one of the server ``host``.
+
+    Nothing given: all servers.
+    """
+
+    ranks: str = ""
+    host: str = ""
+    device: str = ""
+    is_here: bool = False
+
+    @property
+    def rank(self) -> int | None:
+        """The first of ``ranks``."""
+        first = self.ranks.partition(",")[0]
+        return int(first) if first else None
+
+    def __str__(self) -> str:
+        if self.device:
+            return f"device {self.device} of server {self.host}"
+        where = "this server" if self.is_here else self.host
+        if self.ranks:
+            return f"rank {self.ranks}, on {where}" if where else f"rank {self.ranks}"
+        return f"the ranks on {where}" if where else ALL_RANKS
+
+    @property
+    def zh(self) -> str:
+        """The same in Chinese, to follow the verb as it is: with a space before a Latin letter."""
+        if self.device:
+            return f"节点 {self.host} 的设备 {self.device}"
+        where = f"节点 {self.host} " if self.host else ""
+        where = "本节点" if self.is_here else where
+        if self.ranks:
+            return f"{where}上的 rank {self.ranks}" if where else f" rank {self.ranks}"
+        return f"{where}上的 rank" if where else "所有节点上最先报错的 rank"
+
 
 LOST = "lost-peer"
 _WAITED = "waited-for-peer"
@@ -144,4 +183,24 @@ def peer(lines: Iterable[str]) -> Suspect | None:
             suspect = Suspect(ranks, host, device)
             is_here = not suspect.device and _LOOPBACK.fullmatch(suspect.host) is not None
             return replace(suspect, is_here=is_here)
+    return None
+
+
+_TAKEN = pattern(r"EADDRINUSE|address (?:is )?already in use|errno:? 98\b", re.IGNORECASE)
+_OF_C10D = pattern(r"server socket has failed to (?:bind|listen)", re.IGNORECASE)
+_PORT = pattern(r"(?:\bport[:= ]+|[\]\w.]:)(\d{3,5})\b", re.IGNORECASE)
+
+
+def taken_port(lines: Iterable[str], usual: int | None) -> int | None:
+    """The rendezvous port that was taken: the ``usual`` one, or one that torch names.
+
+    A rank may listen elsewhere for purposes of its own, which are none of ours.
+    """
+    for line in lines:
+        if _TAKEN.search(line):
+            named = [int(digits) for digits in _PORT.findall(line)]
+            if usual in named:
+                return usual
+            if named and _OF_C10D.search(line):
+                return named[-1]
     return None

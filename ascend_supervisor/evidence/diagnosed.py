@@ -1,7 +1,11 @@
-"""Which cause of the table a failure has: of several the one that leads to the others; pure."""
+"""Which cause of the table a failure has: of several the one that leads to the others; pure.
+
+A generic line claims none: it is true of many failures, so its remedy would lead nowhere.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
@@ -15,16 +19,11 @@ from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
 from ascend_supervisor.causes.scan import Match, matches
 from ascend_supervisor.causes.table import CAUSES, consequences
 from ascend_supervisor.evidence.cann_codes import is_cause, is_inner, logged_code, spoken_code
-from ascend_supervisor.evidence.communication import LOST, NO_STORE, RANK_0, loss, peer
+from ascend_supervisor.evidence.communication import LOST, NO_STORE, RANK_0, Suspect, loss, peer
 from ascend_supervisor.evidence.exceptions import Raised, is_of_script
 from ascend_supervisor.evidence.last_words import LastWords, words_of
-from ascend_supervisor.evidence.particulars import (
-    has_particulars,
-    is_held_by_others,
-    is_mostly_free,
-)
+from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
-from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.outcome import SIGNAL_BASE, Failure
 from ascend_supervisor.untrusted_text import printable
 
@@ -269,3 +268,43 @@ def _may_be(known: _Known, words: LastWords, failure: Failure) -> bool:
     has_own_end = is_end and words.loss is None and words.code is None
     is_besides = known.order[0] == _OUTPUT
     return not (words.is_own or failure.is_alone or (has_own_end and is_besides))
+
+
+_PARTICULAR = pattern(
+    r"[\w.-]/[\w.-]|/[\w.-]+/|\b\w+\.[a-zA-Z]\w|(?<!\w)'[^']{3,}'|\"[^\"]{3,}\""
+    r"|\d{4}|\d ?[KMGTP]i?B\b|\w_\w|\[Errno \d"
+)
+"""A path, a name of a file, a quotation, an amount, a name of code, a code of the kernel."""
+_ADDRESS = pattern(r"https?://\S+")
+"""A page to read, more often than what failed."""
+_AMOUNT = r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ([MG])iB"
+_FREE = pattern(rf"{_AMOUNT} free", re.ASCII)
+_RESERVED = pattern(rf"{_AMOUNT} reserved in total", re.ASCII)
+_TOTAL = pattern(rf"{_AMOUNT} total capacity", re.ASCII)
+_FREE_OF = pattern(r"Free memory on device \(([0-9.]{1,9})/([0-9.]{1,9}) GiB\)", re.ASCII)
+"""vLLM."""
+_MIB = {"M": 1.0, "G": 1024.0}
+_MOST = 0.5
+"""Of an NPU's memory: so much CANN itself never holds for a process."""
+
+
+def has_particulars(message: str) -> bool:
+    """Whether the message of an exception, without its type, names anything."""
+    return _PARTICULAR.search(_ADDRESS.sub("", message)) is not None
+
+
+def is_mostly_free(line: str) -> bool:
+    """Whether most of the memory is free: what was asked for is then too much."""
+    found = _FREE_OF.search(line)
+    return found is not None and _number(found[1]) > (1 - _MOST) * _number(found[2])
+
+
+def _number(text: str) -> float:
+    return float(text) if text.count(".") <= 1 and text.strip(".") else 0.0
+
+
+def is_held_by_others(line: str) -> bool:
+    """Whether most of the memory is neither free nor this process's: torch prints the amounts."""
+    found = [pattern.search(line) for pattern in (_TOTAL, _FREE, _RESERVED)]
+    total, free, reserved = (float(one[1]) * _MIB[one[2]] if one else -1.0 for one in found)
+    return min(free, reserved) >= 0 and total - free - reserved > _MOST * total

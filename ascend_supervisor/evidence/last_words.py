@@ -1,4 +1,7 @@
-"""What the last lines of a failed rank say: an exception, a code of CANN, a lost peer; pure."""
+"""What the last lines of a failed rank say: an exception, a code of CANN, a lost peer; pure.
+
+What its training has survived, because it went on after it, does not count.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from ascend_supervisor.evidence.communication import Loss, loss
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in
 from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import Line, by_speaker, lines_of, without_warnings
-from ascend_supervisor.evidence.survived import since_training
 from ascend_supervisor.outcome import Failure
+from ascend_supervisor.progress.reader import Reader
 
 
 class LastWords(Struct, frozen=True):
@@ -221,3 +224,25 @@ def _is_of_script(raised: Raised) -> bool:
         return True
     of_device = any(map(_OF_DEVICE.search, raised.text))
     return not of_device and any(map(_OF_SCRIPT.search, raised.text))
+
+
+LAST_LINES = 200
+"""Of an output: steps before them are not looked for."""
+
+
+def since_training(lines: Sequence[Line]) -> Sequence[Line]:
+    """The lines since the last step but one: what stood before has not ended this rank.
+
+    One step is not enough: it may be printed while another thread already ends the rank.
+    """
+    begin = max(0, len(lines) - LAST_LINES)
+    reader, steps = Reader(), list[tuple[str, int, int]]()
+    for at, line in enumerate(lines[begin:], begin):
+        for reading in reader.read(f"{line.text}\n".encode(errors="replace"), 0.0):
+            if reading.step is not None:
+                steps.append((reading.format, reading.step, at))
+    if not steps:
+        return lines
+    name, last, _ = steps[-1]
+    before = [at for format_, step, at in steps if format_ == name and step < last]
+    return lines[before[-1] :] if before else lines

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.rank_table import RankTable
+from ascend_supervisor.cluster.rank_table import RankTable, is_ip
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import (
@@ -25,7 +25,6 @@ from ascend_supervisor.launchers.common_parts import (
 from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, port_of
 from ascend_supervisor.launchers.rank_environment import (
     LOOPBACK,
-    is_ip,
     master_port,
     needed_address,
     platform_environ,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
 
 from ascend_supervisor.cluster.from_environment.declared import UNDER_TORCHRUN, Chief, TorchStore
 from ascend_supervisor.cluster.from_environment.volcano import has_tasks, host_of, hosts
-from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
+from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable, is_ip
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.process_spec import ProcessSpec
@@ -93,14 +92,6 @@ def _address(table: RankTable, entry: Entry | None) -> str | None:
         return entry.server_id  # the name of a host, as in VC_WORKER_HOSTS
     known = (entry.container_ip, entry.host_ip, entry.pod_ip, entry.server_ip, entry.server_id)
     return next((name for name in known if name and is_ip(name)), None)
-
-
-def is_ip(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return name.isprintable()
 
 
 MASTER_PORT = "29500"

@@ -1,10 +1,10 @@
-"""Keeps the figures in a file that node_exporter's textfile collector reads."""
+"""Keeps the figures in files that node_exporter's textfile collector and npu-exporter read."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import floor
 from pathlib import Path
 from typing import NoReturn
@@ -14,13 +14,14 @@ import anyio
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
 from ascend_supervisor.files.regular_file import opened, read_up_to
+from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.untrusted_json import Cursor, Misfit, NotJson, parse_json
 from ascend_supervisor.files.writer_thread import LatestFile
-from ascend_supervisor.metrics.figures import PREFIX, Snapshot, labels_text
+from ascend_supervisor.metrics.figures import FIGURES, PREFIX, Figure, Snapshot, labels_text
 from ascend_supervisor.metrics.registry import Registry
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.threads import aside
-from ascend_supervisor.untrusted_text import plain
+from ascend_supervisor.untrusted_text import plain, printable
 
 SOURCE = "the metrics file"
 WRITE_SECONDS = 15
@@ -136,3 +137,46 @@ def _written(path: Path, other: str) -> str:
         f"{path} was written less than a minute ago by another supervisor ({plain(other)}); if "
         "that one still runs"
     )
+
+
+FILES = "the files for npu-exporter"
+UNKNOWN = -1
+"""As npu-exporter has it of its own figures; JSON has no NaN."""
+CHOSEN = (
+    "phase",
+    "generation",
+    "ranks",
+    "step",
+    "steps",
+    "last_step_timestamp_seconds",
+    "checkpoint_step",
+    "time_spent_seconds",
+    "restarts_left",
+    "restarts_total",
+)
+
+
+def npu_exporter_files(seen: Snapshot, names: Mapping[str, str]) -> dict[str, bytes]:
+    """Files by name; ``names`` are labels of every value."""
+    labels = {name: printable(value) for name, value in names.items()}
+    return {
+        f"{PREFIX}{figure.name}.json": to_json(_metric(figure, seen, labels))
+        for figure in FIGURES
+        if figure.name in CHOSEN
+    }
+
+
+def _metric(figure: Figure, seen: Snapshot, names: Mapping[str, str]) -> dict[str, object]:
+    told = figure.of(seen)
+    values = told if isinstance(told, Mapping) else {"": UNKNOWN if told is None else told}
+    own = [{figure.label: one} if figure.label else {} for one in values]
+    return {
+        "version": "1.0",
+        "name": f"{PREFIX}{figure.name}",
+        "desc": figure.meaning,
+        "timestamp": round(seen.at * 1e6),
+        "data_list": [
+            {"value": value, "label": {**names, **label}}
+            for label, value in zip(own, values.values(), strict=True)
+        ],
+    }

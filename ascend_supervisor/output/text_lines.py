@@ -11,8 +11,7 @@ from functools import partial
 
 from ascend_supervisor.output.console_thread import CUT, Rendered
 from ascend_supervisor.output.footer import Drawing
-from ascend_supervisor.output.terminal import Label, cut
-from ascend_supervisor.output.terminal_escapes import Shown, divided, harmless
+from ascend_supervisor.output.terminal import Label, Shown, cut, divided, harmless
 
 PARTIAL_BYTES = 16 * 1024
 """An unfinished line that grows beyond this is shown in parts."""

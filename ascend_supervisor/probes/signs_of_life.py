@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ascend_supervisor.life import Life, Living, Notified
 from ascend_supervisor.output.last_lines import Activity
-from ascend_supervisor.output.terminal_escapes import harmless_text
+from ascend_supervisor.output.terminal import harmless_text
 
 LINE_CHARACTERS = 200
 """How much of a last line is told."""

@@ -14,12 +14,11 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.errors import HANG
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.events.training import TrainingStalled, TrainingStarted
 from ascend_supervisor.life import Life, Notified
-from ascend_supervisor.outcome import Completed, Fault, Outcome, Reached
+from ascend_supervisor.outcome import Fault, Reached
 from ascend_supervisor.output.last_lines import Activity, to_nobody
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.hang import Hang, SilentRank
@@ -101,22 +100,13 @@ class Training(Probe):
         self._has_stepped = anyio.Event()
         self._record.begin(life.generation, self._clock.elapsed())
 
-    def announcing(
-        self, announce: Callable[[Outcome, float], Awaitable[None]]
-    ) -> Callable[[Outcome, float], Awaitable[None]]:
-        """``announce``, which is called at the first reason to end, seen from here."""
-
-        async def told(outcome: Outcome, uptime: float) -> None:
-            if self._life is not None and self._attention.is_on and not self._is_broken:
-                with self._harmless():  # steps that were not looked at yet are no silence
-                    self._look(self._life)
-            is_hang = isinstance(outcome, Fault) and outcome.exit_code == HANG
-            completed = isinstance(outcome, Completed)
-            with self._harmless():
-                self._record.stop(self._clock.elapsed(), hung=is_hang, completed=completed)
-            await announce(outcome, uptime)
-
-        return told
+    def stop(self, *, hung: bool, completed: bool) -> None:
+        """To be called at the first reason to end: the ranks ``hung``, or all is ``completed``."""
+        if self._life is not None and self._attention.is_on and not self._is_broken:
+            with self._harmless():  # steps that were not looked at yet are no silence
+                self._look(self._life)
+        with self._harmless():
+            self._record.stop(self._clock.elapsed(), hung=hung, completed=completed)
 
     def end(self, life: Life) -> Reached:
         """How far ``life`` came; to be called when all its output has been read."""

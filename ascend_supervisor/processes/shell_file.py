@@ -12,11 +12,10 @@ from shlex import quote
 
 import anyio
 
-from ascend_supervisor.processes.answer import status_within
+from ascend_supervisor.processes.answer import Pipe, open_pipe, status_within
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.pipe import Pipe, open_pipe
 from ascend_supervisor.processes.proc import description
 from ascend_supervisor.processes.secrets import MASK, masked
 from ascend_supervisor.processes.sweep import sweep_descendants

@@ -86,7 +86,7 @@ def _trust(ca: Path | None) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError) as error:
         where = f"--notify-ca: {plain(str(ca))}"
         raise SettingsRefused(f"{where}: expected certificates in PEM, found none") from error
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as for etcd: see etcd/tls
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as for etcd: see etcd/connection
     return context
 
 

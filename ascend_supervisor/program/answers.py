@@ -21,7 +21,7 @@ from ascend_supervisor import __version__
 from ascend_supervisor.cluster.cluster_source import Cluster, identity, table_now
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.cpus.cpu_list import cpu_list
+from ascend_supervisor.cpus.topology import cpu_list
 from ascend_supervisor.ctl.columns import facts
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.events.supervisor import SupervisorExited, SupervisorStarted

@@ -11,9 +11,8 @@ from shutil import which
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cpus.cpu_list import cpu_list
 from ascend_supervisor.cpus.sysfs import COMMAND, SYS, read_affinity_table, topology_of
-from ascend_supervisor.cpus.topology import NONE, CpuSet, Topology, shares
+from ascend_supervisor.cpus.topology import NONE, CpuSet, Topology, cpu_list, shares
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan

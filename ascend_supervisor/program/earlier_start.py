@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.job_files import UNNAMED_JOB, Place, StartCount
-from ascend_supervisor.output.terminal_escapes import harmless_text
+from ascend_supervisor.output.terminal import harmless_text
 from ascend_supervisor.progress.account import MOST_PAUSE_SECONDS, KeptAccount
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.scarcity import NoThread

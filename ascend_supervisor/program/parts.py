@@ -177,7 +177,7 @@ def _metrics(
         complaint = partial(complaint_of_sharing, path, labels_text(names), time.time())
         wanted.append(MetricsFile(opened, clock, complaint))
     if directory is not None:
-        from ascend_supervisor.metrics.npu_exporter import FILES, npu_exporter_files  # noqa: PLC0415
+        from ascend_supervisor.metrics.metrics_file import FILES, npu_exporter_files  # noqa: PLC0415
 
         path = Path(place.started_in / directory)
         files = partial(npu_exporter_files, names=names)

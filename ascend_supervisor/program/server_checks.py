@@ -7,15 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.rank_table import Format
+from ascend_supervisor.doctor.check import Checked, ThisServer, hosts_to_ask
+from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, checkup
+from ascend_supervisor.doctor.npus import of_this_job
+from ascend_supervisor.events.rank_table import STANDALONE_PATH
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.server_check import Examiner, ServerCheck
+from ascend_supervisor.processes.answer import Question, answer_to
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.ownership import Known
+from ascend_supervisor.processes.program_output import ProgramOutput, trouble_of
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_descendants
 from ascend_supervisor.program.premises import Premises
@@ -24,8 +32,8 @@ from ascend_supervisor.workers.runtime import Runtime
 
 if TYPE_CHECKING:
     from ascend_supervisor.doctor.check import Checked
-    from ascend_supervisor.doctor.own_checks import OwnChecks
     from ascend_supervisor.doctor.users_command import UsersCommand
+
 
 SWEEP_SECONDS = 1.0
 
@@ -59,7 +67,6 @@ def facts_here(given: Premises, changes: Changes, runtime: Runtime) -> FactsHere
             NO_DIGEST,
             facts_of_server,
         )
-        from ascend_supervisor.doctor.own_checks import OwnChecks  # noqa: PLC0415
         from ascend_supervisor.doctor.server_of_job import server_of_job  # noqa: PLC0415
 
         code = given.settings.code_digest
@@ -91,7 +98,6 @@ class _Own:
 
     @property
     def _checks(self) -> OwnChecks:
-        from ascend_supervisor.doctor.own_checks import OwnChecks  # noqa: PLC0415
         from ascend_supervisor.doctor.server_of_job import part_of, server_of_job  # noqa: PLC0415
 
         given = self._given
@@ -118,3 +124,54 @@ def _users(
         output=Path(place.log_dir) / f"{place.job_id}-server-check-{place.short_pod}.txt",
         sweep=sweep,
     )
+
+
+ANSWER_SECONDS = 4.0
+"""How long one program may take."""
+MOST_BYTES = 256 * 1024
+
+
+class OwnChecks(Struct, frozen=True):
+    """``server`` is what is known of it before there is a plan."""
+
+    server: ThisServer
+    children: Children
+
+    async def early(self) -> Checked:
+        """What needs no plan, within 10 s."""
+        return Checked(await checkup(self.server, OF_THE_SERVER, self.ask))
+
+    async def late(self, plan: Plan, early: Checked) -> Checked:
+        """All of it, within 10 s: the plan tells what the early rows mean to this job."""
+        server = planned(self.server, plan)
+        rows = await checkup(server, OF_THE_PLAN, self.ask)
+        return Checked((*of_this_job(early.rows, server), *rows))
+
+    async def ask(self, words: Sequence[str]) -> ProgramOutput:
+        """What a program says within 4 s."""
+        asked = Question(words, self.server.environ, ANSWER_SECONDS, MOST_BYTES)
+        try:
+            said = await answer_to(asked, self.children)
+        except OSError as error:
+            return ProgramOutput(b"", f"it cannot be started: {error.strerror or error}")
+        trouble = trouble_of(said.status, ANSWER_SECONDS)
+        return ProgramOutput(said.output, trouble, said.status is None)
+
+
+def planned(server: ThisServer, plan: Plan) -> ThisServer:
+    """The server, with what only a plan tells."""
+    start = plan.start
+    environ = {**server.environ, **next((spec.environ for spec in plan.specs), {})}
+    part = replace(
+        server.part,
+        hosts=hosts_to_ask(start.found.table, start.node_rank, environ),
+        port=next((spec.port for spec in plan.specs if spec.port is not None), None),
+        may_hold_ports=start.generation > 0,
+    )
+    devices = plan.start.entry.devices
+    found = plan.start.found
+    is_told = found.table.format is not Format.DECLARED and str(found.path) != STANDALONE_PATH
+    ids = tuple(device.device_id for device in devices) if is_told else None
+    ranks = sum(spec.rank is not None for spec in plan.specs) or len(devices)
+    is_alone = start.holds_all_ranks
+    return replace(server, ranks=ranks, devices=ids, is_alone=is_alone, part=part)

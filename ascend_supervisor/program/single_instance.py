@@ -6,7 +6,10 @@ supervisor is alive keeps a second one out.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import stat
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -22,8 +25,14 @@ from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.events.words import duration
-from ascend_supervisor.files.lock import take_lock
-from ascend_supervisor.files.regular_file import read_regular_file, reason_of, refuse_to_replace
+from ascend_supervisor.files.directories import make_directories
+from ascend_supervisor.files.regular_file import (
+    NotRegular,
+    close_quietly,
+    read_regular_file,
+    reason_of,
+    refuse_to_replace,
+)
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.untrusted_json import Misfit, NotJson, parse_json
@@ -293,3 +302,44 @@ def _is_of(state: State, holder: Holder | None) -> bool:
 
 def _is_ending(state: State | None, holder: Holder) -> bool:
     return state is not None and _is_of(state, holder) and state.status.phase in ENDING
+
+
+LOCK_MODE = 0o600
+"""No other user may open it: whoever can read it can lock it."""
+LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def take_lock(path: Path, content: bytes) -> bool:
+    """Lock ``path``, make it hold ``content``, and keep it open; false if another process has it.
+
+    The lock is flock(2)'s: it lasts until this process ends, and no child inherits it. Makes the
+    directory. Raises OSError if locking is impossible, or if another user planted the file.
+    """
+    make_directories(path.parent)
+    if not path.is_dir():  # which the kernel refuses
+        refuse_to_replace(path)  # to open a device may do something
+    descriptor = os.open(path, LOCK_FLAGS, LOCK_MODE)
+    try:
+        _refuse_planted(descriptor, path)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        close_quietly(descriptor)
+        return False
+    except OSError:
+        close_quietly(descriptor)
+        raise
+    with suppress(OSError):  # on a full disk: it is the lock that counts
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, content, 0)
+    return True
+
+
+def _refuse_planted(descriptor: int, path: Path) -> None:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise NotRegular(found.st_mode)
+    if found.st_nlink > 1:
+        raise OSError(errno.EMLINK, "it has another name, too", str(path))
+    shared = path.parent.stat().st_mode & stat.S_IWOTH
+    if shared and found.st_uid not in {os.geteuid(), 0}:
+        raise PermissionError(errno.EPERM, "another user has put it there", str(path))

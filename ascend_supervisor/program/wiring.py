@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.control.operations import Dump, Running
-from ascend_supervisor.errors import Refusal, Unavailable
+from ascend_supervisor.errors import HANG, Refusal, Unavailable
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
@@ -23,7 +23,7 @@ from ascend_supervisor.launchers.choice import USUAL_PORTS
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.life import Life, Plan, Start
-from ascend_supervisor.outcome import Ended
+from ascend_supervisor.outcome import Completed, Ended, Fault, Outcome
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
@@ -175,10 +175,16 @@ def _runner(
         running = Running(life, dump, bool(given.settings.peers) or is_alone(start))
         parts.notify.attend(life)
         training.begin(life)
-        company = replace(company, announce=training.announcing(company.announce))
+
+        async def announce(outcome: Outcome, uptime: float) -> None:
+            hung = isinstance(outcome, Fault) and outcome.exit_code == HANG
+            training.stop(hung=hung, completed=isinstance(outcome, Completed))
+            await company.announce(outcome, uptime)
+
+        told = replace(company, announce=announce)
         try:
             with parts.control.operations.current.watching(running):
-                ended = await run_generation(life, parts.runtime, interrupts, patience, company)
+                ended = await run_generation(life, parts.runtime, interrupts, patience, told)
         finally:  # after a defect, too: a later start goes on with the account
             reached = training.end(life)
         ended = replace(ended, reached=reached)

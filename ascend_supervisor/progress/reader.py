@@ -1,4 +1,4 @@
-"""Reads steps, checkpoints and resumes in the output of one process; pure."""
+"""Reads steps, checkpoints and resumes in the output of one process, in all known formats; pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ from functools import cache, lru_cache
 
 from ascend_supervisor.progress.bars import SIGN, BarFormat, bar_of
 from ascend_supervisor.progress.belief import Count
+from ascend_supervisor.progress.checkpoint_formats import CHECKPOINT_FORMATS
 from ascend_supervisor.progress.counts import Counts
-from ascend_supervisor.progress.formats import FORMATS
+from ascend_supervisor.progress.language_formats import LANGUAGE_FORMATS
+from ascend_supervisor.progress.loop_formats import LOOP_FORMATS
 from ascend_supervisor.progress.pattern_format import PatternFormat
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.records import OutputRecords, texts
 from ascend_supervisor.progress.step_format import Numbers, StepFormat, Tells
+from ascend_supervisor.progress.vision_formats import VISION_FORMATS
+
+FORMATS: tuple[StepFormat, ...] = (
+    *LANGUAGE_FORMATS,
+    *VISION_FORMATS,
+    *CHECKPOINT_FORMATS,
+    *LOOP_FORMATS,
+)
+"""The first one that reads a line counts."""
+
 
 SIGNS = (
     *(b"tep", b"poch", b"iter", b"Iter", b"heckpoint", b"%|", b"? [", b"ETA: ", b"Train: "),

@@ -13,10 +13,7 @@ from typing import NamedTuple
 import drawsvg as draw
 
 from ascend_supervisor.events.words import about, listed, run_text, runs
-from ascend_supervisor.report.axis import SECOND, Axis
-from ascend_supervisor.report.curve import Curve
-from ascend_supervisor.report.flags import PlacedFlag
-from ascend_supervisor.report.rows import drawn, lanes
+from ascend_supervisor.report.drawing import SECOND, Axis, Curve, PlacedFlag, drawn, lanes
 from ascend_supervisor.report.servers import DrawnBar, RankLife, ReportedServer
 from ascend_supervisor.report.words import Words
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ascend_supervisor.causes.language import Language
+from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.events.words import about
-from ascend_supervisor.report.axis import SECOND, Axis
-from ascend_supervisor.report.curve import Curve, curve
+from ascend_supervisor.report.drawing import SECOND, Axis, Curve, curve, halves, ordered
 from ascend_supervisor.report.job import ReportedJob
-from ascend_supervisor.report.rows import halves, ordered
 from ascend_supervisor.report.sentences import FailureWords, Sentences, sentences
 from ascend_supervisor.report.servers import KINDS, DrawnKind, ReportedServer
 from ascend_supervisor.report.words import WORDS, Words

@@ -9,13 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec.structs import asdict
 
-from ascend_supervisor.causes.language import Language
+from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.report import chart
-from ascend_supervisor.report.axis import Axis
-from ascend_supervisor.report.curve import curve
-from ascend_supervisor.report.flags import Flag, placed
+from ascend_supervisor.report.drawing import Axis, Flag, curve, finest, halves, ordered, placed
 from ascend_supervisor.report.job import ReportedJob
-from ascend_supervisor.report.rows import finest, halves, ordered
 from ascend_supervisor.report.sentences import Sentences, sentences, utc
 from ascend_supervisor.report.servers import KINDS
 from ascend_supervisor.report.words import WORDS, Words

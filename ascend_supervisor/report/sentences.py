@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 
 from msgspec import Struct
 
-from ascend_supervisor.causes.language import Language
+from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.events.words import about
-from ascend_supervisor.report.axis import SECOND
+from ascend_supervisor.report.drawing import SECOND
 from ascend_supervisor.report.failures import GenerationEnd, ReportedFailure
 from ascend_supervisor.report.job import Advice, FirstWord, ReportedJob
 from ascend_supervisor.report.words import WORDS, Words

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from ascend_supervisor.causes.language import Language
+from ascend_supervisor.causes.diagnosis import Language
 
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 Words = Mapping[str, str]

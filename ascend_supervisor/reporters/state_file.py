@@ -1,10 +1,16 @@
-"""Writes the files that show the job's status: the state file and the termination log."""
+"""Writes the files that show the job's status: the state file and the termination log.
+
+Room is kept on the disk, so that the last status can be written where it is full.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -15,8 +21,9 @@ from ascend_supervisor import __version__
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic, SupervisorExited
 from ascend_supervisor.files.directories import DIRECTORY_MODE, make_directories
-from ascend_supervisor.files.kept_room import KeptRoom, is_full
 from ascend_supervisor.files.regular_file import (
+    close_quietly,
+    move_to,
     reason_of,
     remove_remnants,
     write_atomically,
@@ -227,3 +234,59 @@ def _replacing_all(
             write_atomically(directory / name, data, MODE)
 
     return write
+
+
+ROOM_BYTES = 64 * 1024
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the disk, or the share of it that we may use, has no room."""
+    return error.errno in _FULL
+
+
+class KeptRoom:
+    """ROOM_BYTES for ``path``, once ``keep`` has found them.
+
+    A writer that is killed leaves a file that ``remove_remnants`` removes. No method is called from
+    two threads at once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Path | None = None
+
+    def keep(self) -> None:
+        """Take the room if it is not kept yet; without any, the next call tries again."""
+        if self._file is not None:
+            return
+        with suppress(OSError):
+            prefix = f".{self._path.name}."
+            descriptor, name = tempfile.mkstemp(prefix=prefix, dir=self._path.parent)
+            self._file = Path(name)
+            try:
+                os.posix_fallocate(descriptor, 0, ROOM_BYTES)
+            except OSError:
+                self.give_up()
+            finally:
+                close_quietly(descriptor)
+
+    def write(self, data: bytes, mode: int) -> None:
+        """Replace the content of ``path``; the room is used up then. Raises OSError without it."""
+        if self._file is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "wb") as file:  # truncated only afterwards: it would lose blocks
+            with suppress(OSError):
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.truncate()
+        move_to(self._file, self._path)
+        self._file = None
+
+    def give_up(self) -> None:
+        """Leave the room to others."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.unlink()
+            self._file = None

@@ -20,8 +20,14 @@ from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_thread import Plain
 from ascend_supervisor.output.json_lines import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines, Mirror
-from ascend_supervisor.output.terminal import Label, Terminal, named_label, rank_label
-from ascend_supervisor.output.terminal_escapes import coloured, harmless
+from ascend_supervisor.output.terminal import (
+    Label,
+    Terminal,
+    coloured,
+    harmless,
+    named_label,
+    rank_label,
+)
 from ascend_supervisor.output.text_lines import RawLines, TerminalLines, TextLines
 from ascend_supervisor.reporters.event_log import json_log, text_log
 from ascend_supervisor.reporters.joiner import Joiner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from ascend_supervisor import errors
-from ascend_supervisor.causes.language import LanguageChoice
+from ascend_supervisor.causes.diagnosis import LanguageChoice
 from ascend_supervisor.settings.alert_options import ALERTS, ANYTHING, read_server_check
 from ascend_supervisor.settings.kinds import (
     COMMAND_LINE,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.causes.language import LanguageChoice
+from ascend_supervisor.causes.diagnosis import LanguageChoice
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.settings.alert_options import AlertFormat, AlertKind, EventProgram, Webhook

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from ascend_supervisor.causes.cause import Layer
-from ascend_supervisor.cpus.cpu_list import read_cpu_list
+from ascend_supervisor.cpus.topology import read_cpu_list
 from ascend_supervisor.events.words import run_text
 
 HangDump = Literal["auto", "pyspy", "none"] | Signals

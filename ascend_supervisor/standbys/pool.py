@@ -19,9 +19,17 @@ from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.settings.command_words import PythonProgram
-from ascend_supervisor.standbys.fitness import has_cann, obstacle
-from ascend_supervisor.standbys.standby import SILENT, RankAnswer, Standby, Warmed, WarmStart
-from ascend_supervisor.standbys.warm_command import read_too_early, warm_program
+from ascend_supervisor.standbys.standby import (
+    SILENT,
+    RankAnswer,
+    Standby,
+    Warmed,
+    WarmStart,
+    has_cann,
+    obstacle,
+    read_too_early,
+    warm_program,
+)
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 

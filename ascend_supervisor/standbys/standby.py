@@ -1,12 +1,14 @@
 """One standby: a process that warms, says that it is ready, and gets the word to become a rank.
 
-The program itself is programs/warm_rank.py.
+The program itself is programs/warm_rank.py. Here is also which command can warm, and what makes a
+standby useless: it holds what only one process may have.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 from collections.abc import Mapping, Sequence
@@ -21,13 +23,16 @@ from msgspec import Struct
 
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.affinity import given_to_children
+from ascend_supervisor.processes.answer import CHUNK_BYTES, open_pipe
 from ascend_supervisor.processes.children import Child, Children
+from ascend_supervisor.processes.descriptors import open_files
 from ascend_supervisor.processes.kernel import memory_file
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.pipe import CHUNK_BYTES, open_pipe
 from ascend_supervisor.processes.priority import be_no_victim, give_way, take_part
-from ascend_supervisor.settings.command_words import PythonProgram
+from ascend_supervisor.processes.tcp_ports import listening_ports
+from ascend_supervisor.settings.command_words import PythonProgram, profiler_of, python_program
 from ascend_supervisor.tasks.race import first
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "warm_rank.py"
@@ -266,3 +271,62 @@ class Standby:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.child.pid, signal.SIGKILL)
         self._scope.cancel()
+
+
+AT_EXEC = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "PYTHON", "ASCEND_", "LC_", "CONDA_")
+"""How variables begin that the interpreter, or a library that is imported, reads once."""
+ALSO_AT_EXEC = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV"})
+
+
+def warm_program(spec: ProcessSpec) -> PythonProgram | str:
+    """The program of a rank that can wait as a standby, or half a sentence: why there is none."""
+    if spec.rank is None or spec.workers or spec.own_words or spec.descriptors:
+        return f"{spec.name} is not a rank that the supervisor starts itself"
+    found = python_program(spec.argv)
+    if found is None:
+        return "COMMAND does not begin with python and a script or a module (-m)"
+    if profiler := profiler_of(found):
+        return f"{profiler} runs the script, and must see its imports"
+    return found
+
+
+def read_too_early(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that a standby has read ``before``, and that are others ``now``."""
+    others = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
+    return tuple(sorted(filter(_is_read_early, others)))
+
+
+def _is_read_early(name: str) -> bool:
+    return name.startswith(AT_EXEC) or name in ALSO_AT_EXEC
+
+
+CANN = re.compile(rb"/lib(?:ascend\w*|a?log|slog|runtime|hccl\w*)\.so")
+HARMLESS_DEVICES = frozenset(
+    f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty")
+)
+SHARED_MEMORY = "/dev/shm/"  # noqa: S108  (nothing is written there)
+
+
+def obstacle(pid: int, root: Path = proc.PROC) -> str | None:
+    """Half a sentence: why the process may not become a rank; None if it may.
+
+    Raises OSError at EMFILE and the like.
+    """
+    files = open_files(pid, root)
+    if devices := sorted(filter(_is_device, files)):
+        return f"its imports have opened {devices[0]}"
+    if started := proc.children(pid, root):
+        return f"its imports have started {proc.description(started[0], root)}"
+    if ports := listening_ports(frozenset(files), root):
+        return f"its imports listen at port {ports[0]}"
+    return None
+
+
+def _is_device(path: str) -> bool:
+    is_other = path in HARMLESS_DEVICES or path.startswith((SHARED_MEMORY, "/dev/pts/"))
+    return path.startswith("/dev/") and not is_other
+
+
+def has_cann(pid: int, root: Path = proc.PROC) -> bool:
+    """Whether it has loaded a library of CANN, and may have read where that logs."""
+    return CANN.search(proc.read(f"{root}/{pid}/maps")) is not None

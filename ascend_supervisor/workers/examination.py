@@ -23,11 +23,10 @@ from msgspec.structs import replace
 
 from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.causes.diagnosis import Diagnosis
-from ascend_supervisor.evidence.blame import blame, explained
+from ascend_supervisor.evidence.blame import Other, among_workers, blame, compared, explained
+from ascend_supervisor.evidence.communication import taken_port
 from ascend_supervisor.evidence.diagnosed import KILLED, diagnosis_of
-from ascend_supervisor.evidence.others import Other, among_workers, compared
 from ascend_supervisor.evidence.statement import unheeded
-from ascend_supervisor.evidence.taken_port import taken_port
 from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
 from ascend_supervisor.launchers.once import CommandTestimony
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, port_of

@@ -31,7 +31,7 @@ from ascend_supervisor.outcome import (
     StopSignal,
 )
 from ascend_supervisor.reporters.python_warnings import defect
-from ascend_supervisor.stop_requests import Interrupts, explainable_until, explains
+from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import seldom_looks
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.faults import Ending, Faults
@@ -42,7 +42,7 @@ from ascend_supervisor.workers.shutdown import Shutdown
 
 def explainable_seconds(outcome: Outcome, failure: Failure | None, now: float) -> float:
     """For how many more seconds a signal to us could explain the failure."""
-    until = explainable_until(failure) if failure and isinstance(outcome, Crashed) else None
+    until = failure.explainable_until if failure and isinstance(outcome, Crashed) else None
     return 0.0 if until is None else until - now
 
 
@@ -73,7 +73,7 @@ def _with_look(outcome: Outcome, seen: str) -> Outcome:
 
 def _final(outcome: Outcome, failure: Failure | None, stop: StopSignal | None) -> Outcome:
     if stop is not None and not isinstance(outcome, Completed):
-        is_explained = failure is not None and explains(stop, failure)
+        is_explained = failure is not None and stop.explains(failure)
         return Interrupted(stop, None if is_explained else failure)
     if isinstance(outcome, Crashed) and failure is not None:
         return Crashed(failure)
@@ -135,7 +135,7 @@ class _Generation:
         self._standbys = runtime.standbys
         self._interrupts = interrupts
         self._company = company
-        self._group = WorkerGroup(life, runtime, interrupts.explain)
+        self._group = WorkerGroup(life, runtime, interrupts.stop_so_far)
         self._faults = Faults(company.endings, runtime.clock)
         self._shutdown = Shutdown(self._group, interrupts, self._faults, patience, runtime)
         self._began = runtime.clock.now()

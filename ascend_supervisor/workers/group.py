@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ascend_supervisor.events.generations import ProcessExited, RanksEnded
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
-from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
+from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault, StopSignal
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
@@ -41,11 +41,11 @@ LOOK_AGAIN_SECONDS = 0.05
 class WorkerGroup:
     """Its pumps and watchers run in the tasks that ``start`` is given.
 
-    ``is_explained`` returns whether a signal to us explains a failure.
+    ``stop_so_far`` returns the signal to us that asks for the end, if one has come.
     """
 
     def __init__(
-        self, life: Life, runtime: Runtime, is_explained: Callable[[Failure], bool]
+        self, life: Life, runtime: Runtime, stop_so_far: Callable[[], StopSignal | None]
     ) -> None:
         self.generation = life.generation
         self._life = life
@@ -55,7 +55,7 @@ class WorkerGroup:
         self._launched: list[LaunchedWorkers] = []
         self._memory = MemoryWatch(runtime.memory, runtime.clock, self._processes)
         self._verdict = Verdict(
-            life.plan.specs, life.generation, is_explained, self._memory, runtime.clock
+            life.plan.specs, life.generation, stop_so_far, self._memory, runtime.clock
         )
         self._nested = NestedRanks(self._processes, runtime.children, runtime.clock)
         self._noted: set[Process] = set()
@@ -284,7 +284,7 @@ class WorkerGroup:
         if death is None:
             return None
         with self._runtime.children.spare_descriptor():
-            from ascend_supervisor.evidence.others import Other  # noqa: PLC0415  (see late_imports)
+            from ascend_supervisor.evidence.blame import Other  # noqa: PLC0415  (see late_imports)
             from ascend_supervisor.workers.examination import (  # noqa: PLC0415
                 Circumstances,
                 examination,

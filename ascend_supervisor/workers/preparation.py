@@ -14,6 +14,7 @@ from typing import NoReturn
 import anyio
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.rank_table import is_loopback
 from ascend_supervisor.cluster.table_file import keep_copy
 from ascend_supervisor.errors import CannotWrite, CommandNotFound, SettingsRefused, Unavailable
 from ascend_supervisor.events import Report
@@ -200,7 +201,7 @@ async def addresses_of(
                 f"none: {lookup.reason}; see whether its server or pod has been placed, or give an "
                 f"address in place of the name in {host.named_by}"
             )
-        if ip_address(found[host.name]).is_loopback:
+        if is_loopback(found[host.name]):
             report(Diagnostic(shown(host.name), _only_here(host, found[host.name]), None))
     return found
 

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from ascend_supervisor.cpus.cpu_list import cpu_list
+from ascend_supervisor.cpus.topology import cpu_list
 from ascend_supervisor.errors import (
     CannotExecute,
     CannotWrite,

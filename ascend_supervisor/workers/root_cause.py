@@ -14,7 +14,7 @@ from ascend_supervisor.outcome import (
     NotStarted,
     Remedy,
 )
-from ascend_supervisor.output.terminal_escapes import harmless_text
+from ascend_supervisor.output.terminal import harmless_text
 from ascend_supervisor.untrusted_text import clipped, printable, within
 
 MOST_BYTES = 3800

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events.generations import ProcessExited
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault
+from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault, StopSignal
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.process import Process
@@ -56,14 +56,14 @@ class Death(Struct, frozen=True):
 class Verdict:
     """Complete when all significant processes have ended with 0, failed at the first failure.
 
-    ``is_explained`` returns whether a signal to us explains a failure.
+    ``stop_so_far`` returns the signal to us that asks for the end, if one has come.
     """
 
     def __init__(
         self,
         specs: Sequence[ProcessSpec],
         generation: int,
-        is_explained: Callable[[Failure], bool],
+        stop_so_far: Callable[[], StopSignal | None],
         memory: MemoryWatch,
         clock: Clock,
     ) -> None:
@@ -72,7 +72,7 @@ class Verdict:
         self.success: Completed | None = None
         """Set when the group is told to stop, if all significant processes had ended with 0."""
         self._generation = generation
-        self._is_explained = is_explained
+        self._stop_so_far = stop_so_far
         self._memory = memory
         self._clock = clock
         self._command = next((one.name for one in specs if one.leads_ranks), None)
@@ -121,7 +121,8 @@ class Verdict:
             others = None if oom else self._memory.kills()
             memory = self._memory.shortage(process, is_victim=oom is not False)
             self.death = Death(process, self._generation, status, now, runtime, oom, others, memory)
-            is_first = not self._is_explained(self.death.failure)
+            stop = self._stop_so_far()
+            is_first = stop is None or not stop.explains(self.death.failure)
         if process.spec.completes and is_enough:
             self._note_success(process)
         if self.death is not None or self._doubt is not None or not self._expected:

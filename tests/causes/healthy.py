@@ -7,7 +7,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from ascend_supervisor.progress.formats import FORMATS
+from ascend_supervisor.progress.reader import FORMATS
 from tests.progress import other_output
 from tests.progress.logs import CRASH, FRAMEWORKS, Log
 

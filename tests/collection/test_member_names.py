@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from hypothesis import given, strategies
 
-from ascend_supervisor.collection.member_names import MemberNames, member_name
+from ascend_supervisor.collection.archive import MemberNames, member_name
 
 
 def test_a_usual_name_stays_as_it_is():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.collection.worker_logs import worker_logs
+from ascend_supervisor.collection.rank_logs import worker_logs
 from tests.collection.collecting import Collecting
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.cpus.cpu_list import cpu_list, read_cpu_list
 from ascend_supervisor.cpus.sysfs import read_affinity_table, topology_of
-from ascend_supervisor.cpus.topology import Topology
+from ascend_supervisor.cpus.topology import Topology, cpu_list, read_cpu_list
 
 A2_TABLE = """
 \t   NPU0       NPU1       NPU2       NPU3       CPU Affinity

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cpus.cpu_list import cpu_list, read_cpu_list
 from ascend_supervisor.cpus.sysfs import read_affinity_table, topology_of
-from ascend_supervisor.cpus.topology import Topology
+from ascend_supervisor.cpus.topology import Topology, cpu_list, read_cpu_list
 from ascend_supervisor.program.cpu_binding import other_binder
 from tests.cpus.machines import A2_TABLE, A5_TABLE, MACHINES, put
 

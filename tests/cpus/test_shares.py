@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cpus.cpu_list import cpu_list, read_cpu_list
-from ascend_supervisor.cpus.topology import Topology, shares
+from ascend_supervisor.cpus.topology import Topology, cpu_list, read_cpu_list, shares
 from tests.cpus.machines import A2, A2_NODES, MACHINES, Machine, hyperthreaded, nodes
 
 FAR = "a cpuset far from half of the NPUs"

@@ -9,7 +9,7 @@ import pytest
 
 from ascend_supervisor.ctl.line_heads import Span
 from ascend_supervisor.ctl.line_patterns import read_pattern
-from ascend_supervisor.ctl.line_search import search
+from ascend_supervisor.ctl.line_selection import search
 from ascend_supervisor.ctl.log_parts import LogPart
 
 GREP = shutil.which("grep")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ascend_supervisor.doctor.check import ThisServer
-from ascend_supervisor.doctor.devices import OF_THE_DRIVER, VISIBLE, devices
+from ascend_supervisor.doctor.npus import OF_THE_DRIVER, VISIBLE, devices
 from tests.doctor.servers import only, server
 
 

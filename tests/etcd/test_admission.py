@@ -12,8 +12,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ascend_supervisor.etcd.access import Access
 from ascend_supervisor.etcd.client import Etcd
+from ascend_supervisor.etcd.connection import context_of
 from ascend_supervisor.etcd.failures import Refused, Unreachable
-from ascend_supervisor.etcd.tls import context_of
 from ascend_supervisor.etcd.values import Key, Prefix
 from tests.etcd.asking import SHORT, at, endpoints, login, put, value_of
 from tests.etcd.listeners import Listener, answering, http, listening

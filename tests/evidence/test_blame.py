@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.evidence.blame import blame, explained
-from ascend_supervisor.evidence.suspect import ALL_RANKS
+from ascend_supervisor.evidence.communication import ALL_RANKS
 from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.running import DEADLINE_SECONDS
 

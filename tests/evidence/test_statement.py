@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.causes.cause import Blame
-from ascend_supervisor.evidence.blame import blame, explained
-from ascend_supervisor.evidence.others import Other, among_workers, compared
+from ascend_supervisor.evidence.blame import Other, among_workers, blame, compared, explained
 from ascend_supervisor.evidence.statement import unheeded
 from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.evidence.programs import ASIDES, ending_with, output

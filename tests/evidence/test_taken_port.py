@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.evidence.taken_port import taken_port
+from ascend_supervisor.evidence.communication import taken_port
 
 TORCH_2 = (
     "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "

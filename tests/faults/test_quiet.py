@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.cluster.made_table import standalone
-from ascend_supervisor.metrics.metrics_file import WRITE_SECONDS
-from ascend_supervisor.metrics.npu_exporter import CHOSEN
+from ascend_supervisor.metrics.metrics_file import CHOSEN, WRITE_SECONDS
 from ascend_supervisor.workers.descendants import EARLY_LOOKS
 from tests.ports import free_port
 from tests.running import DEADLINE_SECONDS, Running, python, wait_until

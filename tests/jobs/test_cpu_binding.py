@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.cpus.cpu_list import cpu_list
+from ascend_supervisor.cpus.topology import cpu_list
 from tests.running import FORBIDS, Running, python, wait_until
 from tests.standbys.test_warm_jobs import environ as of_place
 from tests.standbys.test_warm_jobs import fail, place, train

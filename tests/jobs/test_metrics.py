@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.metrics.figures import PREFIX
-from ascend_supervisor.metrics.npu_exporter import CHOSEN
+from ascend_supervisor.metrics.metrics_file import CHOSEN
 from tests.metrics.test_figures import NAMES, samples_of
 from tests.ports import free_port
 from tests.running import python, wait_until

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_supervisor.metrics.figures import PREFIX, Snapshot
-from ascend_supervisor.metrics.npu_exporter import CHOSEN, UNKNOWN, npu_exporter_files
+from ascend_supervisor.metrics.metrics_file import CHOSEN, UNKNOWN, npu_exporter_files
 from tests.metrics.snapshots import full_snapshot, snapshot
 from tests.metrics.test_figures import NAMES, PAGES
 from tests.test_docs import page

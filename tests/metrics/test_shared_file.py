@@ -11,8 +11,8 @@ from ascend_supervisor.metrics.figures import PREFIX, Snapshot, labels_text, tex
 from ascend_supervisor.metrics.metrics_file import (
     complaint_of_shared_directory,
     complaint_of_sharing,
+    npu_exporter_files,
 )
-from ascend_supervisor.metrics.npu_exporter import npu_exporter_files
 from ascend_supervisor.reporters.status_document import StatusPhase
 from tests.metrics.snapshots import full_snapshot
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ascend_supervisor.output.labelled_log import LabelledLog
-from ascend_supervisor.output.terminal import Label, rank_label
-from ascend_supervisor.output.terminal_escapes import coloured, divided, harmless
+from ascend_supervisor.ctl.logs import LabelledLog
+from ascend_supervisor.output.terminal import Label, coloured, divided, harmless, rank_label
 from ascend_supervisor.output.text_lines import TextLines, visible
 from tests.terminals import COLOUR, WORDS, steering
 

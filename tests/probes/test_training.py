@@ -22,7 +22,7 @@ from ascend_supervisor.events.training import (
     TrainingStarted,
 )
 from ascend_supervisor.life import Life, Notified
-from ascend_supervisor.outcome import Completed, Fault, Outcome, Reached
+from ascend_supervisor.outcome import Fault, Reached
 from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.probes.read_output import LOOK_BYTES, rest_after
 from ascend_supervisor.probes.training import (
@@ -276,28 +276,22 @@ async def test_a_rank_that_tells_its_steps_later_begins_no_new_count():
 
 
 async def test_a_generation_that_completes_long_after_its_last_step_did_not_hang():
-    async def announce(outcome: Outcome, uptime: float) -> None:
-        pass
-
-    for outcome, is_stalled in ((Completed(), False), (Fault("a device failed", 1), True)):
+    for completed, is_stalled in ((True, False), (False, True)):
         stage = Stage()
         stage.steps(range(1, 31), at=10.0)
         await stage.run()
-        await stage.probe.announcing(announce)(outcome, 1.0)
+        stage.probe.stop(hung=False, completed=completed)
         kept = stage.record.account(stage.clock.elapsed())
         assert (kept.account["stalled"] > 0, kept.hangs) == (is_stalled, 0)
 
 
 async def test_steps_that_were_not_looked_at_before_a_failure_are_no_silence():
-    async def announce(outcome: Outcome, uptime: float) -> None:
-        pass
-
     stage = Stage()
     last = stage.steps(range(1, 31), at=10.0)
     await stage.run()
     stage.clock.time = last + 2.5
     stage.outputs[0].take(b" iteration       31/    1000 | consumed samples: 1 |\n", last + 1.0)
-    await stage.probe.announcing(announce)(Fault("a device failed", 1), 1.0)
+    stage.probe.stop(hung=False, completed=False)
     assert stage.record.step == 31
     assert stage.record.account(stage.clock.elapsed()).hangs == 0
 
@@ -398,19 +392,13 @@ async def test_a_defect_in_the_look_at_the_end_changes_nothing():
     assert stage.record.account(9.0).account["stopping"] == 0.0
 
 
-async def test_a_defect_in_the_look_before_the_end_does_not_keep_the_end_from_others():
+async def test_a_defect_in_the_look_before_the_end_is_told_once_and_stops_nothing():
     stage = Stage(of_broken_pattern())
     stage.probe.begin(stage.life)
     stage.probe._find_sources(stage.life)
     stage.outputs[0].take(b"step 5\n", 1.0)
-    told: list[float] = []
-
-    async def announce(_: Outcome, uptime: float) -> None:
-        told.append(uptime)
-
-    for uptime in (1.0, 2.0):
-        await stage.probe.announcing(announce)(Completed(), uptime)
-    assert told == [1.0, 2.0]
+    for _ in range(2):
+        stage.probe.stop(hung=False, completed=True)
     assert len(stage.told(Defect)) == 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.progress.formats import FORMATS
+from ascend_supervisor.progress.reader import FORMATS
 from ascend_supervisor.progress.step_format import Example, StepFormat
 
 EXAMPLES = [(one, example) for one in FORMATS for example in one.examples]

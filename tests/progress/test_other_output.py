@@ -9,8 +9,7 @@ from time import process_time, thread_time
 import pytest
 
 from ascend_supervisor.probes.read_output import LOOK_BYTES
-from ascend_supervisor.progress.formats import FORMATS
-from ascend_supervisor.progress.reader import SIGNS, Reader
+from ascend_supervisor.progress.reader import FORMATS, SIGNS, Reader
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.records import LONGEST, OutputRecords
 from ascend_supervisor.progress.step_format import StepFormat

@@ -19,10 +19,10 @@ from ascend_supervisor.probes.training import NOTIFIED
 from ascend_supervisor.progress import pace
 from ascend_supervisor.progress.account import CATEGORIES, KeptAccount
 from ascend_supervisor.progress.bars import BARS, FAST_DIGITS, SIGN, bar_of
-from ascend_supervisor.progress.formats import FORMATS
 from ascend_supervisor.progress.pace import FIRST_STEP_SECONDS
 from ascend_supervisor.progress.pattern_format import LIMIT_SECONDS, format_of_pattern
 from ascend_supervisor.progress.progress import ProgressStatus
+from ascend_supervisor.progress.reader import FORMATS
 from ascend_supervisor.progress.records import LONGEST
 from ascend_supervisor.progress.step_format import Numbers, Tells
 from ascend_supervisor.progress.words import LOSSES, account_sentence

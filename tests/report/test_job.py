@@ -8,8 +8,8 @@ from msgspec.structs import asdict
 
 from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
 from ascend_supervisor.causes.table import CAUSES
+from ascend_supervisor.evidence.communication import Suspect
 from ascend_supervisor.evidence.diagnosed import pointed_at
-from ascend_supervisor.evidence.suspect import Suspect
 from ascend_supervisor.report.job import ReportedJob, job
 from ascend_supervisor.report.lines import lines
 from ascend_supervisor.report.page import page

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.report.axis import SECOND, Axis
-from ascend_supervisor.report.curve import curve
-from ascend_supervisor.report.flags import Flag, placed
-from ascend_supervisor.report.rows import drawn, halves, lanes
+from ascend_supervisor.report.drawing import SECOND, Axis, Flag, curve, drawn, halves, lanes, placed
 from ascend_supervisor.report.servers import KINDS, DrawnBar, ReportedServer, servers
 from tests.report.logs import BEGIN, LOSING, event, exited, on, started
 

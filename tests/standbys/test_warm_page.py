@@ -9,8 +9,13 @@ import pytest
 
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.standbys.pool import CANN_LOGS, LOOK_SECONDS, SHORT
-from ascend_supervisor.standbys.standby import ANSWER_SECONDS, SILENT
-from ascend_supervisor.standbys.warm_command import ALSO_AT_EXEC, AT_EXEC, warm_program
+from ascend_supervisor.standbys.standby import (
+    ALSO_AT_EXEC,
+    ANSWER_SECONDS,
+    AT_EXEC,
+    SILENT,
+    warm_program,
+)
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("warm.md", "warm.zh.md")]
 

@@ -10,16 +10,15 @@ import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from ipaddress import ip_address
 
 import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.from_environment.declared import TorchStore
-from ascend_supervisor.cluster.rank_table import RankTable
+from ascend_supervisor.cluster.rank_table import RankTable, is_ip, is_loopback
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
-from ascend_supervisor.launchers.rank_environment import is_ip, master_address
+from ascend_supervisor.launchers.rank_environment import master_address
 from ascend_supervisor.processes.tcp_ports import port_holder
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.untrusted_text import shown
@@ -70,7 +69,7 @@ def _found(reached_at: Endpoint, named: Iterable[str], own: Iterable[str]) -> En
 
     A loopback address that /etc/hosts gives to a name here is the name's nowhere else.
     """
-    local = [address for address in named if ip_address(address).is_loopback]
+    local = [address for address in named if is_loopback(address)]
     if reached_at.host in local:
         local, named = [], local
     others = [address for address in named if address not in local]

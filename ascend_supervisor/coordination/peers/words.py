@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.made_table import is_loopback
+from ascend_supervisor.cluster.rank_table import is_loopback
 from ascend_supervisor.coordination.agreement.history import LeftServer
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.view import View, merged

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.directory_digest import TooMuch, directory_digest
+from ascend_supervisor.doctor.facts_of_server import TooMuch, directory_digest
 
 
 @pytest.fixture

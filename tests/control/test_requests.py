@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import anyio
 
+from ascend_supervisor.control.operations import RestartRequests
 from ascend_supervisor.events.generations import GenerationEnded, RestartScheduled
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Fault, Outcome, Remedy, Requester
-from ascend_supervisor.probes.requests import RestartRequests
 from tests.control.lives import life
 from tests.plays import Stage, alone, finish
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.collection.masked_values import masked_document, masked_environment
+from ascend_supervisor.processes.secrets import masked_document, masked_environment
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,12 @@ from pathlib import PurePath
 
 import pytest
 
-from ascend_supervisor.files.mounts import Mount, is_mounted_within, is_own_file_system, mounts
+from ascend_supervisor.workers.plog_removal import (
+    Mount,
+    is_mounted_within,
+    is_own_file_system,
+    mounts,
+)
 
 ROOT = Mount(PurePath("/"), "overlay")
 ODD = "a b\\c\td"
@@ -25,7 +30,7 @@ def test_names_are_those_of_the_directories(tmp_path):
     place = tmp_path / ODD
     place.mkdir()
     ask = (
-        "from ascend_supervisor.files.mounts import mounts\n"
+        "from ascend_supervisor.workers.plog_removal import mounts\n"
         "import sys\n"
         "print([one.kind for one in mounts() if str(one.point) == sys.argv[1]])"
     )

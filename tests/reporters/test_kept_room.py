@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.files.kept_room import ROOM_BYTES, KeptRoom, is_full
 from ascend_supervisor.files.regular_file import remove_remnants, write_atomically
+from ascend_supervisor.reporters.state_file import ROOM_BYTES, KeptRoom, is_full
 
 FULL = os.strerror(errno.ENOSPC)
 LAST = b"the last words\n"
