@@ -10,11 +10,8 @@ from collections.abc import Iterable, Iterator
 import anyio
 from msgspec import Struct
 
-from ascend_supervisor.coordination.agreement.records import EPOCH_KEY, job_prefix
 from ascend_supervisor.doctor.check import PartInJob, ThisServer, fit, warning
 from ascend_supervisor.errors import Refusal
-from ascend_supervisor.etcd.failures import EtcdError
-from ascend_supervisor.etcd.values import Get, Key
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.untrusted_text import printable
 
@@ -49,7 +46,14 @@ async def etcd_and_clock(server: ThisServer, _: object) -> Iterable[Result]:
 
 
 async def _asked(part: PartInJob) -> _Heard:
-    from ascend_supervisor.coordination.peers.meeting import etcd_of  # noqa: PLC0415  (seldom)
+    # Few jobs have an etcd, and each start makes these checks.
+    from ascend_supervisor.coordination.agreement.records import (  # noqa: PLC0415
+        EPOCH_KEY,
+        job_prefix,
+    )
+    from ascend_supervisor.coordination.peers.meeting import etcd_of  # noqa: PLC0415
+    from ascend_supervisor.etcd.failures import EtcdError  # noqa: PLC0415
+    from ascend_supervisor.etcd.values import Get, Key  # noqa: PLC0415
 
     assert part.etcd is not None  # noqa: S101  (see above)
     took = []
