@@ -16,6 +16,8 @@ TABLE_FILE = "jobstart_hccl.json"
 USUAL_LOG_DIR = "/tmp/log"  # noqa: S108  (published; log_file.py follows no link planted there)
 CACHE = PurePath("/cache")
 """The usual work directory: the published contract, where the platform gives no mount."""
+CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
+"""The variable that says where CANN writes the logs of a process (plog)."""
 UNNAMED_JOB = "job"
 """The name of a job for which no variable gives one."""
 HOST_NAME_BYTES = 63

@@ -12,7 +12,7 @@ from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.cpus.topology import Topology, cpu_list
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.life import Plan, Start
-from ascend_supervisor.processes.affinity import cpus_of, given_to_children
+from ascend_supervisor.processes.scheduling import cpus_of, given_to_children
 from ascend_supervisor.program.cpu_binding import Binding, npu_of, topology_here
 from ascend_supervisor.program.planner import plan_of
 from ascend_supervisor.settings.options import METHODS

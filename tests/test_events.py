@@ -14,7 +14,6 @@ from msgspec.structs import fields, replace
 from ascend_supervisor import events
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
@@ -23,7 +22,7 @@ from ascend_supervisor.events.generations import (
 from ascend_supervisor.events.leftovers import StopWaiting
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.events.rank_table import RankTableReady
-from ascend_supervisor.events.supervisor import ClusterSource, SupervisorStarted
+from ascend_supervisor.events.supervisor import ClusterSource, ControlRequested, SupervisorStarted
 from ascend_supervisor.events.words import who
 
 MODULES = [

@@ -11,8 +11,7 @@ import orjson
 from msgspec import Struct
 
 from ascend_supervisor.cluster.parsing import MAX_BYTES
-from ascend_supervisor.collection.archive import member_name
-from ascend_supervisor.collection.collector import Collector
+from ascend_supervisor.collection.archive import Collector, member_name
 from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
 from ascend_supervisor.collection.rank_logs import add_rank_logs, worker_logs

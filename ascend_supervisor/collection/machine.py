@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from ascend_supervisor.collection.collector import Collector
+from ascend_supervisor.collection.archive import Collector
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.program_output import output_of

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.collection.collector import Collector
+from ascend_supervisor.collection.archive import Collector
 from ascend_supervisor.collection.machine import PROGRAM_SECONDS
 from ascend_supervisor.collection.versions import ASCEND, DISKS
 from ascend_supervisor.files.regular_file import read_regular_file

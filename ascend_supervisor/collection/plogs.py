@@ -13,8 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.collection.archive import member_name
-from ascend_supervisor.collection.collector import NO_ROOM, Collector
+from ascend_supervisor.collection.archive import NO_ROOM, Collector, member_name
 from ascend_supervisor.collection.disks import FileEntry
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.workers.plog_removal import FOLDER, KINDS, NAME

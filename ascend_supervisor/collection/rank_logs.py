@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ascend_supervisor.collection.archive import member_name
-from ascend_supervisor.collection.collector import NO_ROOM, Collector
+from ascend_supervisor.collection.archive import NO_ROOM, Collector, member_name
 from ascend_supervisor.collection.disks import Disks, FileEntry
 from ascend_supervisor.files.regular_file import reason_of
 

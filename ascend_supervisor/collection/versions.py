@@ -13,8 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ascend_supervisor import __version__
-from ascend_supervisor.collection.archive import member_name
-from ascend_supervisor.collection.collector import Collector
+from ascend_supervisor.collection.archive import Collector, member_name
 from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.machine import PROGRAM_SECONDS, first_line
 from ascend_supervisor.processes.program_output import output_of

@@ -31,8 +31,8 @@ from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.control import ControlRequest, ControlRequested
 from ascend_supervisor.events.hangs import StacksTaken
+from ascend_supervisor.events.supervisor import ControlRequest, ControlRequested
 from ascend_supervisor.events.words import have
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Fault, Remedy, Requester

@@ -22,8 +22,7 @@ from ascend_supervisor.control.protocol import (
     Request,
 )
 from ascend_supervisor.control.status_answer import LiveStatus
-from ascend_supervisor.ctl.connection import ANSWER_SECONDS, Denied, NoAnswer, NoSocket, ask
-from ascend_supervisor.ctl.seen import unanswered
+from ascend_supervisor.ctl.seen import ANSWER_SECONDS, Denied, NoAnswer, NoSocket, ask, unanswered
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.untrusted_text import plain, printable

@@ -19,11 +19,11 @@ from ascend_supervisor.collection.archive import (
     MANIFEST_NAME,
     NOT_MASKED,
     Archive,
+    Collector,
     Manifest,
     OtherServer,
     member_name,
 )
-from ascend_supervisor.collection.collector import Collector
 from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.job import (
     KnownJob,
@@ -37,9 +37,8 @@ from ascend_supervisor.collection.job import (
 )
 from ascend_supervisor.collection.machine import add_machine, add_own_environment, add_process
 from ascend_supervisor.collection.npu import add_npu, devices_here
-from ascend_supervisor.collection.plan_check import add_check
 from ascend_supervisor.collection.plogs import add_plogs, find_plogs
-from ascend_supervisor.collection.running import RunningProcess, here, shown
+from ascend_supervisor.collection.running import RunningProcess, add_check, here, shown
 from ascend_supervisor.collection.versions import add_versions
 from ascend_supervisor.control.protocol import Dumped
 from ascend_supervisor.control.status_answer import LiveStatus

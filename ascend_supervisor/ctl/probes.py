@@ -12,8 +12,7 @@ from ascend_supervisor.control.protocol import (
     Pong,
     Readiness,
 )
-from ascend_supervisor.ctl.connection import Denied, NoAnswer, NoSocket, ask
-from ascend_supervisor.ctl.seen import unanswered
+from ascend_supervisor.ctl.seen import Denied, NoAnswer, NoSocket, ask, unanswered
 from ascend_supervisor.ctl.state import State, read_state_file
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.untrusted_text import plain

@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.collection.plan_check import arguments_of, checking
-from ascend_supervisor.collection.running import here, shown
+from ascend_supervisor.collection.running import arguments_of, checking, here, shown
 from ascend_supervisor.ctl.collect import Collected
 from ascend_supervisor.ctl.columns import facts, table
 from ascend_supervisor.ctl.state import State

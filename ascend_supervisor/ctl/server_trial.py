@@ -12,8 +12,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from ascend_supervisor.collection.archive import Archive, member_name
-from ascend_supervisor.collection.collector import Collector
+from ascend_supervisor.collection.archive import Archive, Collector, member_name
 from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.machine import add_own_environment
 from ascend_supervisor.collection.npu import add_npu, devices_here

@@ -168,3 +168,22 @@ def _with_code(code: int, own: int | None) -> str:
     """``own`` is that of the failure, if --retryable-exit-code has replaced it."""
     asked = "" if own is None else f" in place of {own} (--retryable-exit-code)"
     return f"with exit code {code}{asked}"
+
+
+ControlRequest = Literal["stop", "restart", "dump"]
+
+
+class ControlRequested(Event, frozen=True):
+    """``uid`` and ``peer_pid`` are those of the process that asked; ``user`` may be empty."""
+
+    name: ClassVar[str] = "control.requested"
+    request: ControlRequest
+    uid: int
+    peer_pid: int
+    effect: str
+    user: str = ""
+
+    @property
+    def sentence(self) -> str:
+        who = f"process {self.peer_pid} of user {self.user or self.uid}"
+        return f"{who} asked for {self.request}: {self.effect}"

@@ -11,7 +11,7 @@ from ascend_supervisor.cluster.from_environment.declared import Meeting, Schedul
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events.supervisor import ClusterSource
-from ascend_supervisor.job_files import Place
+from ascend_supervisor.job_files import CANN_LOGS, Place
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import OF_A_WORKER
@@ -89,7 +89,7 @@ def process_logs(place: Place) -> PurePath:
 
 def process_log(boot: Boot, here: Here, whose: str) -> str:
     """Where CANN logs; a directory."""
-    return boot.inherited("ASCEND_PROCESS_LOG_PATH", str(process_logs(here.place) / whose))
+    return boot.inherited(CANN_LOGS, str(process_logs(here.place) / whose))
 
 
 def seconds_of(name: str, text: str) -> str:
@@ -155,7 +155,7 @@ def rank_spec(
         environ={
             **common_environ(boot, here, generation),
             **environ,
-            "ASCEND_PROCESS_LOG_PATH": logged,
+            CANN_LOGS: logged,
             "TORCHELASTIC_ERROR_FILE": str(error_file),
         },
         rank=rank,

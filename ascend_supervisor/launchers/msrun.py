@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.job_files import CANN_LOGS
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
@@ -76,7 +77,7 @@ class MsrunLauncher(Struct, frozen=True):
                     **common_environ(self.boot, here, generation),
                     **table_file_unset(self.boot, table),
                     **self._path(),
-                    "ASCEND_PROCESS_LOG_PATH": logged,
+                    CANN_LOGS: logged,
                 },
                 directories=(cwd / logged, directory),
                 title="msrun",

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
+from ascend_supervisor.job_files import CANN_LOGS
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
@@ -198,7 +199,7 @@ class TorchrunLauncher(Struct, frozen=True):
                 environ={
                     **common_environ(self.boot, here, generation),
                     **table_file_unset(self.boot, table),
-                    "ASCEND_PROCESS_LOG_PATH": logged,
+                    CANN_LOGS: logged,
                     "TORCHELASTIC_ERROR_FILE": str(error_file),
                 },
                 directories=(cwd / logged, directory),

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ascend_supervisor.errors import SettingsRefused, Unavailable
-from ascend_supervisor.job_files import Place
+from ascend_supervisor.job_files import CANN_LOGS, Place
 from ascend_supervisor.launchers import Here, Launcher
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Equip, Plan, Start
@@ -17,8 +17,6 @@ from ascend_supervisor.program.cpu_binding import Binding
 from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.settings.readers import Method
 from ascend_supervisor.settings.user_variables import RankVariable
-
-CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
 
 
 def sourced_variables(changes: Mapping[str, str | None]) -> Equip:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import PlogsRemoved
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.job_files import UNNAMED_JOB, Place
+from ascend_supervisor.job_files import CANN_LOGS, UNNAMED_JOB, Place
 from ascend_supervisor.launchers.common_parts import process_logs
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Life
@@ -138,7 +138,7 @@ class PlogKeeping:
             return f"mount nothing in {self._place.log_dir / self._place.job_id}"
         if self._is_usual(tree.path):
             return "give the job a name that no other job has, with JOB_ID"
-        return "leave ASCEND_PROCESS_LOG_PATH unset, and name the job with JOB_ID"
+        return f"leave {CANN_LOGS} unset, and name the job with JOB_ID"
 
     def _writers(self, life: Life, began: float, ended: float) -> Iterator[Writers]:
         for living in life.processes:

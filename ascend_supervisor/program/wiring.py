@@ -30,9 +30,9 @@ from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.probes.training import Attention, Training
 from ascend_supervisor.probes.warming import Warming
-from ascend_supervisor.processes.affinity import bind
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
+from ascend_supervisor.processes.scheduling import bind
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.processes.sweep import sweep_leftovers
 from ascend_supervisor.program.coordination import coordinator_of

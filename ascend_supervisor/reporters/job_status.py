@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.cluster import ClusterIncident, ClusterWaiting
-from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
@@ -25,6 +24,7 @@ from ascend_supervisor.events.own_etcd import EtcdWaiting
 from ascend_supervisor.events.peers import PeersUnreachable, PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import (
+    ControlRequested,
     ExitLingering,
     SignalReceived,
     SupervisorExited,

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.generations import StandbysReady
 from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.job_files import CANN_LOGS
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Child, Children
@@ -44,8 +45,6 @@ SPARE_PART, LEAST_SPARE, MOST_SPARE = 16, 64 << 20, 1 << 30
 END_SECONDS = 5.0
 SHORT = "there is too little memory beside the ranks"
 TOO_EARLY = "the generation before ended too early: standbys are made when it trains"
-CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
-"""Differs between ranks, and is read when CANN's own library is loaded."""
 
 
 class Room(Struct, frozen=True):
@@ -205,6 +204,7 @@ class Standbys:
             return False
         others = set(read_too_early(standby.environ, environ))
         with suppress(OSError):  # if it cannot be seen, it may have
+            # It differs between ranks, and is read when CANN's own library is loaded.
             if CANN_LOGS in others and not has_cann(standby.child.pid):
                 others.discard(CANN_LOGS)
         if others and standby.spec.local_rank == spec.local_rank:

@@ -24,13 +24,17 @@ from msgspec import Struct
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.affinity import given_to_children
 from ascend_supervisor.processes.answer import CHUNK_BYTES, open_pipe
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.descriptors import open_files
 from ascend_supervisor.processes.kernel import memory_file
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.processes.priority import be_no_victim, give_way, take_part
+from ascend_supervisor.processes.scheduling import (
+    be_no_victim,
+    give_way,
+    given_to_children,
+    take_part,
+)
 from ascend_supervisor.processes.tcp_ports import listening_ports
 from ascend_supervisor.settings.command_words import PythonProgram, profiler_of, python_program
 from ascend_supervisor.tasks.race import first

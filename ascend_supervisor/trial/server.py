@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from ascend_supervisor.collection.plan_check import arguments_of
+from ascend_supervisor.collection.running import arguments_of
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.imports import HOME
 from ascend_supervisor.probes.devices import holders, npus

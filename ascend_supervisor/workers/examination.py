@@ -28,6 +28,7 @@ from ascend_supervisor.evidence.communication import taken_port
 from ascend_supervisor.evidence.diagnosed import KILLED, diagnosis_of
 from ascend_supervisor.evidence.statement import unheeded
 from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
+from ascend_supervisor.job_files import CANN_LOGS
 from ascend_supervisor.launchers.once import CommandTestimony
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, port_of
 from ascend_supervisor.launchers.testimony import Culprit, Exhibit, Testimony, raised
@@ -68,7 +69,7 @@ def log_root(environ: Mapping[str, str], cwd: Path) -> Path | None:
     From its documentation: ASCEND_PROCESS_LOG_PATH comes before ASCEND_WORK_PATH, that before
     $HOME/ascend/log. A relative path begins in the directory where the process starts.
     """
-    if named := environ.get("ASCEND_PROCESS_LOG_PATH"):
+    if named := environ.get(CANN_LOGS):
         return cwd / named
     if named := environ.get("ASCEND_WORK_PATH"):
         return cwd / named / "log"

@@ -20,11 +20,11 @@ from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, rank_in
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
-from ascend_supervisor.processes.affinity import bind, cpus_of, given_to_children
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import Stat, catches, environ
 from ascend_supervisor.processes.process_groups import ProcessGroups, leading_children
+from ascend_supervisor.processes.scheduling import bind, cpus_of, given_to_children
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.standbys.pool import Standbys
 

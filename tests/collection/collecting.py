@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ascend_supervisor.collection.archive import Archive
-from ascend_supervisor.collection.collector import Collector
+from ascend_supervisor.collection.archive import Archive, Collector
 from ascend_supervisor.collection.disks import Disks
 from tests.collection.reading import members
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.collection.collector import NO_ROOM
+from ascend_supervisor.collection.archive import NO_ROOM
 from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
 from ascend_supervisor.collection.rank_logs import add_rank_logs
 from tests.collection.collecting import Collecting

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.collection.plan_check import checking
-from ascend_supervisor.collection.running import RunningProcess
+from ascend_supervisor.collection.running import RunningProcess, checking
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.history import MOST_RESTARTS, History, noted
 from ascend_supervisor.control.status_answer import PastRestart
 from ascend_supervisor.events import Event
-from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
     GenerationStarted,
     ProcessExited,
@@ -18,7 +17,7 @@ from ascend_supervisor.events.generations import (
     RestartScheduled,
 )
 from ascend_supervisor.events.output import OutputDropped
-from ascend_supervisor.events.supervisor import SupervisorExited
+from ascend_supervisor.events.supervisor import ControlRequested, SupervisorExited
 from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters.job_status import after

@@ -24,10 +24,14 @@ from ascend_supervisor.control.chronicle import Chronicle
 from ascend_supervisor.control.operations import Operations, Running
 from ascend_supervisor.control.server import PATIENCE_SECONDS, ControlSocket
 from ascend_supervisor.events import Event
-from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import GenerationStarted, ProcessStarted
 from ascend_supervisor.events.hangs import StacksTaken
-from ascend_supervisor.events.supervisor import Defect, Diagnostic, SupervisorExited
+from ascend_supervisor.events.supervisor import (
+    ControlRequested,
+    Defect,
+    Diagnostic,
+    SupervisorExited,
+)
 from ascend_supervisor.files.clients import MOST_AT_ONCE
 from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.life import Life

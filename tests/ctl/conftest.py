@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.ctl.connection import socket_of
+from ascend_supervisor.ctl.seen import socket_of
 from ascend_supervisor.files.socket_file import ListeningSocket
 from tests.ctl.calling import own_state
 

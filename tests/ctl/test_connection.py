@@ -15,7 +15,7 @@ from ascend_supervisor.control.protocol import (
     Ping,
     Pong,
 )
-from ascend_supervisor.ctl.connection import Denied, NoAnswer, NoSocket, ask, socket_of
+from ascend_supervisor.ctl.seen import Denied, NoAnswer, NoSocket, ask, socket_of
 from tests.ctl.conftest import Serve
 from tests.running import DEADLINE_SECONDS, wait_until
 

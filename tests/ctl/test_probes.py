@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.ctl.connection import socket_of
+from ascend_supervisor.ctl.seen import socket_of
 from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.processes.proc import start_time
 from tests.ctl.calling import ctl, own_state, process, rank_of, refused

@@ -16,7 +16,7 @@ import pytest
 
 from ascend_supervisor.control.protocol import AskStatus
 from ascend_supervisor.control.status_answer import LiveStatus
-from ascend_supervisor.ctl.connection import ask
+from ascend_supervisor.ctl.seen import ask
 from ascend_supervisor.reporters.status_document import as_json
 from tests.ctl.calling import ctl
 from tests.running import DEADLINE_SECONDS, Running, python

@@ -14,7 +14,6 @@ from ascend_supervisor.causes.diagnosis import diagnosis_by
 from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.cluster import ClusterIncident
-from ascend_supervisor.events.control import ControlRequested
 from ascend_supervisor.events.generations import (
     GenerationEnded,
     GenerationStarted,
@@ -29,6 +28,7 @@ from ascend_supervisor.events.own_etcd import EtcdWaiting
 from ascend_supervisor.events.peers import PeersUnreachable, PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import (
+    ControlRequested,
     ExitLingering,
     SignalReceived,
     SupervisorExited,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.job_files import CANN_LOGS
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.standbys.pool import CANN_LOGS, LOOK_SECONDS, SHORT
+from ascend_supervisor.standbys.pool import LOOK_SECONDS, SHORT
 from ascend_supervisor.standbys.standby import (
     ALSO_AT_EXEC,
     ANSWER_SECONDS,
