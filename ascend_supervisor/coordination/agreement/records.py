@@ -46,8 +46,8 @@ MOST_LEASE = 2**63 - 1
 def lease_of(word: str) -> int:
     """The id of the lease that belongs to a random word, from 1 on.
 
-    That of the job's id lives for an hour, and every server keeps it alive. That of an incarnation
-    is for its ``alive``, and lives for one TTL.
+    That of the job's id lives for an hour, and the servers keep it alive in turn. That of an
+    incarnation is for its ``alive``, and lives for one TTL.
     """
     return int.from_bytes(sha256(word.encode()).digest()[:8], "big") % MOST_LEASE + 1
 

@@ -58,7 +58,9 @@ from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.outcome import Reached
 
-JOB_SECONDS = 60.0
+JOB_SECONDS, MOST_JOB_SECONDS = 60.0, 900.0
+"""The servers let the records of the job live on one after the other, each at least so often: they
+live for an hour."""
 
 Order = StartRanks | EndRanks | Exit
 
@@ -155,7 +157,8 @@ class Session:
             await self._step()
 
     async def stay_alive(self) -> NoReturn:
-        kept = boot_time()
+        every = min(JOB_SECONDS * self._rules.servers, MOST_JOB_SECONDS)
+        kept = boot_time() - every * random.random()  # noqa: S311
         while True:
             await anyio.sleep(self._rules.ttl / 4)
             if self.memory.index is None and not self.memory.offers:
@@ -168,7 +171,7 @@ class Session:
             self._remember(KeptAlive(remains), sent)
             if not remains and not was:
                 self._wakes.wake()
-            if boot_time() - kept > JOB_SECONDS:
+            if boot_time() - kept > every:
                 kept = boot_time()
                 with suppress(EtcdError):  # another server may do it, and the next write does
                     await self._store.keep_job()

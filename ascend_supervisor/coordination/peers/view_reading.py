@@ -1,7 +1,6 @@
 """Reads the job for a server of many: what is near it, and all records where that is needed.
 
-Both are read at one revision. What has not changed since it was read last is not sent again, as far
-as it is large: ``about`` and its roster, and all of the others' records.
+Both are read at one revision. What has not changed since it was read last is not sent again.
 """
 
 from __future__ import annotations
@@ -105,6 +104,34 @@ class _KnownJob(Struct):
         return True
 
 
+class _KnownKeys(Struct, frozen=True):
+    """What was near by at ``revision``; ``own`` as that of ``_Whole``, of our ``alive``."""
+
+    values: Mapping[str, bytes] = {}
+    revision: int = -1
+    own: int = 0
+
+    def get(self, name: str, own_key: str) -> Get:
+        """Of a key that is known only what has changed; our own shows that etcd has its data."""
+        is_known = self.own and name in self.values and name != own_key
+        return Get(Key(name), since=self.revision + 1 if is_known else 0)
+
+    def after(
+        self, gets: Sequence[Get], answer: TransactionAnswer, own_key: str
+    ) -> _KnownKeys | None:
+        """With the answer to these; None if that does not fit to what is known."""
+        found = dict(zip((one.range.name for one in gets), answer.got[-len(gets) :], strict=True))
+        unchanged = [name for name, got in found.items() if got.count and not got.records]
+        own = found[own_key].one
+        modified = 0 if own is None else own.modified
+        if unchanged and (answer.revision < self.revision or modified != self.own):
+            return None
+        if not self.values.keys() >= set(unchanged):
+            return None
+        values = {name: self.values[name] for name in unchanged}
+        return _KnownKeys(values | values_of(list(found.values())), answer.revision, modified)
+
+
 class _Whole(Struct, frozen=True):
     """All keys as they were at ``revision``.
 
@@ -124,11 +151,12 @@ class ViewReading:
         self._etcd = etcd
         self._whole: _Whole | None = None
         self._job = _KnownJob()
+        self._keys = _KnownKeys()
         self._closely: frozenset[int] = frozenset()
 
     def forget(self) -> None:
         """What is known was of no use: read it anew."""
-        self._job, self._whole = _KnownJob(), None
+        self._job, self._keys, self._whole = _KnownJob(), _KnownKeys(), None
 
     async def view(self, look: Look) -> View:
         """The newest view that ``look`` needs; raises the errors of etcd."""
@@ -145,7 +173,7 @@ class ViewReading:
             Get(Key(records.ABOUT_KEY), since=job.read + 1),
             Get(Prefix(f"{records.ROSTER}/"), since=job.read + 1),
             Get(Prefix(counted(epoch)), only_count=True),
-            *(Get(Key(name)) for name in names),
+            *(self._keys.get(name, records.alive_key(near.index)) for name in names),
         )
         return Asked(gets, epoch, self._closely)
 
@@ -153,13 +181,14 @@ class ViewReading:
         """The view, from the answer to what was ``asked``; more is read if that is needed."""
         near = look.near
         for _ in range(MOST_LOOKS):
-            values = values_of(answer.got[3:])
+            keys = self._keys.after(asked.gets[3:], answer, records.alive_key(near.index))
             try:
-                epoch = _epoch_in(values)
+                epoch = None if keys is None else _epoch_in(keys.values)
             except DamagedRecord:
                 break
-            if self._job.learn(epoch, answer):
-                values |= self._job.values
+            if keys is not None and self._job.learn(epoch, answer):
+                self._keys = keys
+                values = {**keys.values, **self._job.values}
                 view = near_view(near, values, answer.revision, asked.closely)
                 self._closely = suspects(near, view, look)
                 if asked.fits(epoch) and self._closely <= asked.closely:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
@@ -32,9 +33,17 @@ from ascend_supervisor.coordination.peers.near import (
     near_of,
 )
 from ascend_supervisor.coordination.peers.store import Store
-from ascend_supervisor.coordination.peers.view_reading import ViewReading
+from ascend_supervisor.coordination.peers.view_reading import ViewReading, values_of
 from ascend_supervisor.etcd.client import Etcd
-from ascend_supervisor.etcd.values import Delete, Key, KeyValue, Put, Transaction
+from ascend_supervisor.etcd.values import (
+    Delete,
+    Get,
+    Key,
+    KeyValue,
+    Put,
+    Transaction,
+    TransactionAnswer,
+)
 from ascend_supervisor.etcd.wire import watch_body
 from ascend_supervisor.restart_policy import RestartBudget
 from tests.etcd.asking import at
@@ -90,6 +99,12 @@ class Bench:
 
     async def near(self, look: Look = LOOK) -> View:
         return await self._reading.view(look)
+
+    def hear(self) -> Heard:
+        """What is near is read anew from now on, and each answer is kept."""
+        heard = Heard(self._client)
+        self._reading = ViewReading(cast("Etcd", heard))
+        return heard
 
     async def all(self) -> View:
         return await self._whole.read()
@@ -244,6 +259,51 @@ async def test_no_end_of_success_is_believed_by_a_server_whose_ranks_run(etcd):
         assert (await bench.near()).epoch is None
         await bench.put({records.done_key(0, 0): PhaseMark("i0", "t")})
         assert (await bench.near()).epoch == end
+
+
+class Heard:
+    """A client whose answers are kept."""
+
+    def __init__(self, client: Etcd) -> None:
+        self._client = client
+        self.answer: dict[str, bytes] = {}
+
+    async def read(self, *gets: Get) -> TransactionAnswer:
+        answer = await self._client.read(*gets)
+        self.answer = values_of(answer.got)
+        return answer
+
+
+async def test_what_is_near_and_has_not_changed_is_not_sent_again(etcd):
+    """But for our own ``alive``, which shows that etcd has its data."""
+    async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
+        heard = bench.hear()
+        before = await bench.near()
+        for changed in ({}, {records.alive_key(2): Beat("another")}, epoch(Phase.RUN, 0, "new")):
+            await bench.put(changed)
+            assert not await bench.reads_all()
+            closely = {name for name in heard.answer if name.endswith("/2")}
+            assert set(heard.answer) - closely - set(changed) == {records.alive_key(0)}
+        await bench.put(member(2) | epoch(Phase.RUN))
+        assert not await bench.reads_all()  # 2 was read closely once more
+        assert (await bench.near()).values == before.values
+        await bench.delete(records.alive_key(3), records.ready_key(0, 0))
+        assert not await bench.reads_all()
+
+
+@pytest.mark.parametrize("longer", [False, True])
+async def test_what_is_near_is_read_anew_where_data_were_lost_and_put_again(etcd, longer):
+    ours = member(0)
+    others = {name: one for name, one in MEMBERS.items() if not name.endswith("/0")}
+    async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
+        assert not await bench.reads_all()
+        etcd.wipe()
+        for _ in range(5 if longer else 1):
+            await bench.put(epoch(Phase.RUN))
+        for kept in (others | {records.alive_key(2): Beat("another")}, READY, ours):
+            await bench.put(kept)
+        assert not await bench.reads_all()
+        assert (await bench.near()).alive[2] == "another"
 
 
 @pytest.mark.parametrize("longer", [False, True])
