@@ -16,6 +16,7 @@ from ascend_supervisor.report.told import ToldEvent, moment
 SLACK = 1_000_000
 """In microseconds: a state file and an event log take the time of an event one after the other."""
 _ORIGIN = ("job_id", "host", "pid")
+_BOUNDS = frozenset({"supervisor.started", "supervisor.exited"})
 
 
 class JobChanges(Struct):
@@ -80,7 +81,8 @@ def of_last_jobs(events: Iterable[ToldEvent]) -> dict[str, list[ToldEvent]]:
         host = event.get("host")
         if not isinstance(host, str):
             continue
-        if changes.setdefault(host, JobChanges()).begins_with(event):
+        is_bound = event.get("event") in _BOUNDS  # hardly any of a long log is
+        if is_bound and changes.setdefault(host, JobChanges()).begins_with(event):
             kept.pop(host, None)
         kept.setdefault(host, []).append(event)
     return kept
