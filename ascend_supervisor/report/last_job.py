@@ -16,7 +16,7 @@ from ascend_supervisor.report.told import ToldEvent, moment
 SLACK = 1_000_000
 """In microseconds: a state file and an event log take the time of an event one after the other."""
 _ORIGIN = ("job_id", "host", "pid")
-_BOUNDS = frozenset({"supervisor.started", "supervisor.exited"})
+_BOUNDS = ("supervisor.started", "supervisor.exited")
 
 
 class JobChanges(Struct):
