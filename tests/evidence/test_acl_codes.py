@@ -54,8 +54,8 @@ def failure(words: str, **more) -> Failure:
         (AI_CORE + OPERATOR, ("CANN's return code 507015 (The aicore execution is abnormal): an "
          f"operator failed on the AI Core; {_OPERATOR}"), Blame.UNKNOWN),
         (NOT_STARTED + INNER, ("CANN's return code 507033 (Failed to start the device): the NPU "
-         "could not be started: it may be held by another process, or be faulty; look for "
-         "processes on /dev/davinci*, and at npu-smi info"), Blame.UNKNOWN),
+         "could not be started: it may be held by others, faulty, or wrongly numbered; look at "
+         "npu-smi info, /dev/davinci* and ASCEND_RT_VISIBLE_DEVICES"), Blame.UNKNOWN),
         ("RuntimeError: x, error code is 507054", ("CANN's return code 507054: the HBM of this NPU "
          "has an ECC error of several bits; look at npu-smi info, the device must be repaired or "
          "reset"), Blame.UNKNOWN),

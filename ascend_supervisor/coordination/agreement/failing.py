@@ -19,6 +19,9 @@ from ascend_supervisor.untrusted_text import clipped, printable
 NOT_THE_SERVERS = frozenset({"user", "framework", "cluster", "unknown"})
 """Layers of causes that would fail in the same way on any other server: all exceptions of Python
 among them."""
+MAY_BE_THE_SERVERS = frozenset({"507033", "npu-open-failed"})
+"""Causes that claim no layer, because the script may have asked for a wrong NPU; but where one of
+this server is faulty or held, another server has a better one."""
 MOST_OF_REASON = 120
 
 
@@ -34,7 +37,9 @@ def _is_of_server(failure: Failure) -> bool:
     if blame(failure) is Blame.CONSEQUENCE:
         return False
     diagnosis = failure.diagnosis or diagnosis_of(failure)
-    return diagnosis is None or diagnosis.layer not in NOT_THE_SERVERS
+    if diagnosis is None or diagnosis.id in MAY_BE_THE_SERVERS:
+        return True
+    return diagnosis.layer not in NOT_THE_SERVERS
 
 
 def first_here(case: Case, outcome: Outcome, generation: int, reason: str) -> FirstFailure | None:

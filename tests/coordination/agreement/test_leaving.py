@@ -11,7 +11,7 @@ from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import Act, Exit, Forget
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.decision_table import decide
-from ascend_supervisor.coordination.agreement.failing import own_failures
+from ascend_supervisor.coordination.agreement.failing import counts, own_failures
 from ascend_supervisor.coordination.agreement.history import (
     DAY_SECONDS,
     MOST_KEPT,
@@ -213,6 +213,14 @@ def test_words_that_become_known_later_clear_the_server(words):
     stage.usually_until(lambda: stage.epoch == "run 1")
     assert not stage.about.failures
     assert stage.codes() == {"A": 0, "B": 0, "C": 0}
+
+
+@pytest.mark.parametrize(("code", "is_counted"), [("507033", True), ("507015", False)])
+def test_an_npu_that_does_not_open_counts_although_no_cause_is_claimed(code, is_counted):
+    line = f"RuntimeError: NPU function error: c10_npu::SetDevice(device_id_), error code is {code}"
+    words = ("Traceback (most recent call last):", '  File "a.py", line 1, in <module>', line)
+    failure = Failure("rank 0", 0, 0, ExitStatus(1), 1.0, last_lines=words)
+    assert counts(Crashed(failure)) is is_counted
 
 
 def test_a_server_that_is_lost_first_counts_although_its_peers_tell_a_consequence_before():
