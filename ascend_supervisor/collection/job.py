@@ -1,14 +1,19 @@
-"""What a supervisor keeps of its job: events, stacks, tables, logs; and whose logs matter most."""
+"""What a supervisor keeps of its job: events, stacks, tables, logs; and whose logs matter most.
+
+An event log names these files. Nothing in it is trusted: what is not as expected is left out.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.collection.archive import Collector, member_name
@@ -16,10 +21,11 @@ from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
 from ascend_supervisor.collection.rank_logs import add_rank_logs, worker_logs
 from ascend_supervisor.collection.running import RunningProcess, here
-from ascend_supervisor.collection.story import Story, quoted_log, story_of
+from ascend_supervisor.events.words import QUOTED
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.job_files import TABLE_FILE
-from ascend_supervisor.report.told import ToldEvent
+from ascend_supervisor.report.last_job import JobChanges
+from ascend_supervisor.report.told import ToldEvent, moment
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.reporters.termination_log import USUAL
 from ascend_supervisor.workers.examination import log_root
@@ -181,3 +187,107 @@ def plog_roots(
 
 def _others(paths: Iterable[Path | None], known: set[Path]) -> list[Path]:
     return [path for path in dict.fromkeys(paths) if path is not None and path not in known]
+
+
+MOST_LOOKS = 10
+"""So many of the latest directories with stacks are taken."""
+MOST_LOGS = 10_000
+_WANTED = (
+    b'"process.started"',
+    b'"process.exited"',
+    b'"stacks.taken"',
+    b'"rank_table.ready"',
+    b'"restart.scheduled"',
+    b'"supervisor.started"',
+    b'"supervisor.exited"',
+)
+_LOG = re.compile(rf"^{QUOTED} (.+):$", re.MULTILINE)
+
+
+def quoted_log(root_cause: str) -> str | None:
+    """The log whose last lines it quotes: that of a worker, if a launcher has started it."""
+    found = _LOG.search(root_cause)
+    return found[1] if found else None
+
+
+class Story(Struct):
+    """``logs`` in the order of their ranks' first starts; ``failed`` are those that failed first.
+
+    ``quoted`` are the logs that root causes quote, the latest one last. ``began`` is when the first
+    event was written (Unix time, seconds).
+    """
+
+    logs: dict[str, int | None] = field(default_factory=dict)
+    failed: list[int] = field(default_factory=list)
+    quoted: list[str] = field(default_factory=list)
+    stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rank_table: str | None = None
+    this_server: str | None = None
+    began: float | None = None
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Take what the next event tells."""
+        match event:
+            case {"event": "process.started", "log": str(log), "rank": int() | None as rank}:
+                if len(self.logs) < MOST_LOGS:
+                    self.logs.setdefault(log, rank)
+            case {"event": "process.exited", "first_failure": True, "rank": int(rank)}:
+                self.failed = [*(one for one in self.failed if one != rank), rank]
+            case {
+                "event": "restart.scheduled" | "supervisor.exited",
+                "root_cause": str(root_cause),
+            }:
+                self._quote(quoted_log(root_cause))
+            case {"event": "stacks.taken", "directory": str(directory), "files": list(files)}:
+                self.see(directory, [name for name in files if isinstance(name, str)])
+            case {"event": "rank_table.ready", "path": str(path)}:
+                self.rank_table = path
+                label = event.get("this_server")
+                self.this_server = label if isinstance(label, str) else None
+            case {"event": "supervisor.started"}:
+                at = moment(event)
+                if at is not None and self.began is None:
+                    self.began = at / 1e6
+            case _:
+                pass
+
+    def _quote(self, log: str | None) -> None:
+        if log is not None:
+            self.quoted = [*(one for one in self.quoted if one != log), log]
+
+    def see(self, directory: str, files: Iterable[str]) -> None:
+        """Take what a look at the ranks has left; the latest one comes last."""
+        self.stacks.pop(directory, None)
+        self.stacks[directory] = tuple(name for name in files if "/" not in name)
+
+    @property
+    def looks(self) -> list[tuple[Path, tuple[str, ...]]]:
+        """The latest directories with stacks, and their files."""
+        return [(Path(place), files) for place, files in list(self.stacks.items())[-MOST_LOOKS:]]
+
+
+def story_of(pieces: Iterable[bytes], is_own: Callable[[ToldEvent], bool]) -> Story:
+    """What event logs tell of their last job, from their bytes in the order of time.
+
+    Nothing, if none of its events ``is_own``: then it is a former job. Half a line is no event.
+    """
+    story, changes, rest, has_own = Story(), JobChanges(), b"", False
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if any(name in line for name in _WANTED):
+                event = _event(line)
+                if changes.begins_with(event):
+                    story, has_own = Story(), False
+                has_own = has_own or is_own(event)
+                story.hear(event)
+    return story if has_own else Story()
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """Empty for a line that is no event."""
+    with suppress(orjson.JSONDecodeError):
+        event = orjson.loads(line)
+        if isinstance(event, dict):
+            return event
+    return {}

@@ -125,11 +125,6 @@ class ControlSocket:
         """No other supervisor uses the place from now on."""
         self._begun.set()
 
-    @property
-    def conversations(self) -> int:
-        """How many clients are being served."""
-        return len(self._clients)
-
     async def serve(self) -> None:
         """Answer until this is cancelled; then the file is removed."""
         await self._begun.wait()

@@ -12,7 +12,7 @@ from ascend_supervisor.ctl.seen import Seen
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.report.job import ReportedJob, job
 from ascend_supervisor.report.lines import lines
-from ascend_supervisor.report.present import Present
+from ascend_supervisor.report.told import Present
 
 _EXTRA = ("drawsvg", "jinja2")
 

@@ -92,10 +92,6 @@ class Clients:
         self._failed = failed
         self._served: dict[Client, None] = {}
 
-    def __len__(self) -> int:
-        """How many are being served."""
-        return len(self._served)
-
     async def serve_all(self) -> None:
         """Until this is cancelled."""
         async with anyio.create_task_group() as tasks:

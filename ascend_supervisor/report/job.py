@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from ascend_supervisor.job_files import UNNAMED_JOB
 from ascend_supervisor.progress.account import CATEGORIES
 from ascend_supervisor.report.failures import STOPPED, GenerationEnds, ReportedFailure, failures
-from ascend_supervisor.report.present import Present
 from ascend_supervisor.report.servers import MOST_NAME, ReportedServer, servers
 from ascend_supervisor.report.told import (
+    Present,
     ToldEvent,
     lines,
     micros,

@@ -1,12 +1,15 @@
-"""The keys of events of any origin: what is not as expected is as if it were missing; pure."""
+"""The keys of events of any origin: what is not as expected is as if it were missing; pure.
+
+Of a job that has not ended more is known than its events tell: that is told as events, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
 from typing import Any
 
-from msgspec import ValidationError, convert
+from msgspec import Struct, ValidationError, convert
 
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.untrusted_text import printable
@@ -88,3 +91,33 @@ def numbers(event: ToldEvent, key: str) -> dict[str, float]:
         for name, value in [*found.items()][:MOST_ITEMS]
         if type(value) in {int, float} and 0 <= value < 10**12
     }
+
+
+class Present(Struct, frozen=True):
+    """The job was so ``at`` this moment, in seconds since 1970, on this ``host``.
+
+    ``runs``: its supervisor is seen to be alive. The last ``step`` was told at ``step_time``
+    (RFC 3339).
+    """
+
+    host: str
+    at: float
+    runs: bool
+    generation: int | None = None
+    step: int | None = None
+    steps: int | None = None
+    step_time: str | None = None
+
+    def events(self) -> Iterator[ToldEvent]:
+        """The same as events, which go on from those of the event log."""
+        if self.step is not None and self.step_time is not None:
+            yield {
+                "event": "training.progress",
+                "ts": self.step_time,
+                "host": self.host,
+                "generation": self.generation,
+                "step": self.step,
+                "steps": self.steps,
+            }
+        now = datetime.fromtimestamp(self.at, timezone.utc).isoformat()
+        yield {"event": "present", "ts": now, "host": self.host}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.collection.story import Story, story_of
+from ascend_supervisor.collection.job import Story, story_of
 
 
 def events(*found: object) -> bytes:

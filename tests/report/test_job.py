@@ -13,8 +13,8 @@ from ascend_supervisor.evidence.diagnosed import pointed_at
 from ascend_supervisor.report.job import ReportedJob, job
 from ascend_supervisor.report.lines import lines
 from ascend_supervisor.report.page import page
-from ascend_supervisor.report.present import Present
 from ascend_supervisor.report.sentences import sentences
+from ascend_supervisor.report.told import Present
 from ascend_supervisor.report.words import LANGUAGES, WORDS
 from tests.report.logs import (
     BEGIN,
