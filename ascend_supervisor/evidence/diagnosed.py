@@ -272,9 +272,10 @@ def _may_be(known: _Known, words: LastWords, failure: Failure) -> bool:
 
 _PARTICULAR = pattern(
     r"[\w.-]/[\w.-]|/[\w.-]+/|\b\w+\.[a-zA-Z]\w|(?<!\w)'[^']{3,}'|\"[^\"]{3,}\""
-    r"|\d{4}|\d ?[KMGTP]i?B\b|\w_\w|\[Errno \d"
+    r"|\d{4}|\d ?[KMGTP]i?B\b|\w_\w|\[Errno \d|\(char [1-9]"
 )
-"""A path, a name of a file, a quotation, an amount, a name of code, a code of the kernel."""
+"""A path, a name of a file, a quotation, an amount, a name of code, a code of the kernel, a place
+in JSON: what is none from its first character on is rather an answer of a server than a file."""
 _ADDRESS = pattern(r"https?://\S+")
 """A page to read, more often than what failed."""
 _AMOUNT = r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ([MG])iB"

@@ -240,6 +240,10 @@ def test_a_long_path_is_told_by_its_end_and_on_one_line():
         ("zipfile.BadZipFile: File is not a zip file", None),
         ("zipfile.BadZipFile: File /data/a.zip is not a zip file", "user"),
         ("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", None),
+        (
+            "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 9 column 5 (char 99)",
+            "user",
+        ),
         ("FileNotFoundError: nothing there", None),
         ("FileNotFoundError: Couldn't find file at https://a.example.org/a.py", None),
         ('yaml.scanner.ScannerError: not allowed here\n  in "a.yml", line 3, column 7', "user"),

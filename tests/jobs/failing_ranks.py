@@ -22,6 +22,13 @@ child.start()
 child.join()
 raise SystemExit(child.exitcode)
 """
+OF_AN_ARCHIVE = """
+import io, zipfile
+file = io.BytesIO()
+with zipfile.ZipFile(file, "w") as archive:
+    archive.writestr("part-0", "x" * 99)
+damaged = io.BytesIO(file.getvalue().replace(b"xxx", b"xyx", 1))
+"""
 OF_PYTHON: Sequence[Failing] = (
     ("syntax-error", "def train(:"),
     ("name-undefined", "print(learning_rate)"),
@@ -53,7 +60,7 @@ OF_PYTHON: Sequence[Failing] = (
     ("path-kind", "open('/tmp')"),
     ("file-exists", "import os; os.mkdir('/tmp')"),
     ("json-invalid", "import json; json.loads('{')"),
-    ("archive-damaged", "import zipfile; zipfile.ZipFile(__file__)"),
+    ("archive-damaged", f"{OF_AN_ARCHIVE}\nzipfile.ZipFile(damaged).read('part-0')"),
     ("checkpoint-damaged", "import pickle; pickle.loads(pickle.dumps('x' * 99)[:50])"),
     ("git-lfs-pointer", "import pickle; pickle.loads(b'version https://git-lfs.github.com/spec')"),
 )

@@ -117,6 +117,7 @@ SENTENCES = (
         f"{MANIFESTS}::test_the_program_plans_the_ranks_of_a_pod",
     ),
     held("ascend-supervisorctl ", f"{JOBS}::test_a_job_is_looked_at"),
+    held("docker ", not_run="needs Docker's daemon; explain reads what it prints"),
     held("kill %1", f"{JOBS}::test_two_servers_agree_through_an_etcd"),
     held("kubectl ", not_run="needs a cluster"),
     held("make ", f"{EVERY}::test_every_target_exists"),
