@@ -23,7 +23,7 @@ from ascend_supervisor.standbys.standby import ANSWER_SECONDS, KILLED
 from tests.cluster.test_kubeflow_pods import TWO_NPUS
 from tests.running import Running, wait_until
 
-TABLE_SECONDS = float(os.environ.get("TABLE_SECONDS", "4"))
+TABLE_SECONDS = float(os.environ.get("TABLE_SECONDS", "6"))
 BUSY_SECONDS = 90.0
 """Standbys give way, also to the other tests of a busy machine."""
 NO_DELAY = ("--restart-delay", "0", "--release-delay", "0", "--min-uptime", "0")
