@@ -193,20 +193,20 @@ class Records:
 def _keeping_room(path: Path) -> Callable[[Status], None]:
     """Writes the state file; the last state also where others have filled the disk meanwhile."""
     room = KeptRoom(path)
-    replace = _replacing_all(path.parent, partial(_only, path.name, as_json))
+    replace = _replacing_all(path.parent, partial(_only, path.name, bytes))
 
     def write(status: Status) -> None:
-        is_last = status.phase == "ended"
+        data, is_last = as_json(status), status.phase == "ended"
         try:
-            replace(status)
+            replace(data)
         except OSError as error:
             if not (is_last and is_full(error)):
                 raise
-            room.write(as_json(status), MODE)
+            room.write(data, MODE)
         if is_last:
             room.give_up()
         else:
-            room.keep()
+            room.keep(len(data))
 
     return write
 
@@ -246,7 +246,7 @@ def is_full(error: OSError) -> bool:
 
 
 class KeptRoom:
-    """ROOM_BYTES for ``path``, once ``keep`` has found them.
+    """Room for ``path``, once ``keep`` has found it.
 
     A writer that is killed leaves a file that ``remove_remnants`` removes. No method is called from
     two threads at once.
@@ -255,28 +255,41 @@ class KeptRoom:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: Path | None = None
+        self._bytes = 0
 
-    def keep(self) -> None:
-        """Take the room if it is not kept yet; without any, the next call tries again."""
-        if self._file is not None:
+    def keep(self, size: int) -> None:
+        """Take room for twice ``size`` bytes, and ROOM_BYTES at least, if there is as much.
+
+        A later call tries again, and takes more for what has grown.
+        """
+        if 2 * size <= self._bytes:
             return
         with suppress(OSError):
-            prefix = f".{self._path.name}."
-            descriptor, name = tempfile.mkstemp(prefix=prefix, dir=self._path.parent)
-            self._file = Path(name)
+            descriptor = self._opened()
             try:
-                os.posix_fallocate(descriptor, 0, ROOM_BYTES)
-            except OSError:
-                self.give_up()
+                room = max(ROOM_BYTES, 4 * size)
+                os.posix_fallocate(descriptor, 0, room)
+                self._bytes = room
             finally:
                 close_quietly(descriptor)
+                if not self._bytes:
+                    self.give_up()
+
+    def _opened(self) -> int:
+        if self._file is not None:
+            return os.open(self._file, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        prefix = f".{self._path.name}."
+        descriptor, name = tempfile.mkstemp(prefix=prefix, dir=self._path.parent)
+        self._file = Path(name)
+        return descriptor
 
     def write(self, data: bytes, mode: int) -> None:
         """Replace the content of ``path``; the room is used up then. Raises OSError without it."""
         if self._file is None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        with os.fdopen(descriptor, "wb") as file:  # truncated only afterwards: it would lose blocks
+        with os.fdopen(
+            self._opened(), "wb"
+        ) as file:  # truncated only afterwards: it would lose blocks
             with suppress(OSError):
                 os.fchmod(file.fileno(), mode)
             file.write(data)
@@ -289,4 +302,4 @@ class KeptRoom:
         if self._file is not None:
             with suppress(OSError):
                 self._file.unlink()
-            self._file = None
+            self._file, self._bytes = None, 0

@@ -44,7 +44,7 @@ SPARE_PART, LEAST_SPARE, MOST_SPARE = 16, 64 << 20, 1 << 30
 """Standbys leave a sixteenth of the memory free, between 64 MiB and 1 GiB (bytes)."""
 END_SECONDS = 5.0
 SHORT = "there is too little memory beside the ranks"
-TOO_EARLY = "the generation before ended too early: standbys are made when it trains"
+TOO_EARLY = "the last generation ended before one was begun, as is done after its first step"
 
 
 class Room(Struct, frozen=True):

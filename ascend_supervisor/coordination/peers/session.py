@@ -59,8 +59,8 @@ from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.outcome import Reached
 
 JOB_SECONDS, MOST_JOB_SECONDS = 60.0, 900.0
-"""The servers let the records of the job live on one after the other, each at least so often: they
-live for an hour."""
+"""How often the lease of the job's records is kept, by one server after another, and how often by
+each at least. It lasts an hour."""
 
 Order = StartRanks | EndRanks | Exit
 
