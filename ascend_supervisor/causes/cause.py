@@ -39,13 +39,14 @@ class Sign(Struct, frozen=True, forbid_unknown_fields=True):
     """What a line looks like: its parts, in their order, with ``*`` for what stands between them.
 
     ``^`` is the beginning of a line. ``example`` is a line that shows it, ``unlike`` one that looks
-    like it and is another thing.
+    like it and is another thing. With a ``file`` it counts for an exception that was raised there.
     """
 
     seen: Annotated[str, Meta(min_length=5, max_length=200)]
     example: str
     unlike: str
     where: Where = "output"
+    file: str = ""
 
     @property
     def is_type(self) -> bool:

@@ -15,13 +15,15 @@ _DEPTH: dict[Where, int] = {"exception": 0, "output": 1, "plog": 2}
 class Match(Struct, frozen=True):
     """A line, by its index, that shows a sign of ``cause``; ``weight`` counts its characters.
 
-    It ``is_type`` if the sign is only the type of an exception.
+    It ``is_type`` if the sign is only the type of an exception. ``file`` is the end of the path of
+    the file that has raised it, if the sign asks for one.
     """
 
     cause: CauseRow
     line: int
     weight: int
     is_type: bool = False
+    file: str = ""
 
 
 def matches(lines: Sequence[str], where: Where, causes: Iterable[CauseRow]) -> Iterator[Match]:
@@ -37,7 +39,7 @@ def matches(lines: Sequence[str], where: Where, causes: Iterable[CauseRow]) -> I
                 at = _found(text, sign.seen)
                 if at is not None:
                     line = text.count("\n", 0, at) - 1
-                    yield Match(cause, line, _weight(sign), sign.is_type)
+                    yield Match(cause, line, _weight(sign), sign.is_type, sign.file)
 
 
 @cache

@@ -1,6 +1,6 @@
 """What the end of a log tells of the cause of a failure, where nobody knows the job.
 
-A log may be our own console, whose lines are JSON.
+A log may be our own console, whose lines are JSON or have the labels of ranks.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
 from ascend_supervisor.causes.table import CAUSES
 from ascend_supervisor.ctl.log_ends import LogEnd
 from ascend_supervisor.ctl.log_starts import LogStart
+from ascend_supervisor.ctl.text_console import is_text_console, output_in, said_of_end
 from ascend_supervisor.evidence.diagnosed import shown_cause
 from ascend_supervisor.evidence.last_words import UNCAUGHT, words_of
 from ascend_supervisor.evidence.speakers import lines_of
@@ -60,6 +61,7 @@ def explained_log(log: LogEnd) -> ExplainedLog:
     """
     lines = lines_in(log.data)
     plog: tuple[str, ...] = ()
+    end: str | None = None
     if is_json_console(lines):
         console = told_by_console(lines)
         if isinstance(console, ConsoleEnd):
@@ -68,13 +70,15 @@ def explained_log(log: LogEnd) -> ExplainedLog:
         lines = console
     elif _is_of_cann(lines):
         lines, plog = (), lines
+    elif is_text_console(lines):
+        lines, end = output_in(lines), said_of_end(lines)
     else:
         lines = _last_generation(lines_in(log.data[-TAIL_BYTES:]))
     failure = _failure(log.file, lines)
     shown = shown_cause(failure, plog)
     diagnosis = None if shown is None else shown.diagnosis
     line = statement(failure, words_of(failure)) if shown is None else shown.line
-    return _explained(log, diagnosis, line or None, failure.rank)
+    return _explained(log, diagnosis, line or end, failure.rank)
 
 
 def _explained(

@@ -155,13 +155,16 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
     What was raised from it counts where only its type is known: it was written to tell more.
     """
     raised, meant = _raised(words, failure)
+    place = words.raised.place if words.raised else ""
     for match in matches(raised, "exception", CAUSES.values()):
+        if not place.endswith(match.file):
+            continue
         row = _claimed(match, _with_details(raised, match.line), words.code)
         if row is not None:
             order = (_in_exception(row), -match.weight, match.line)
             yield _Known(row, order, raised[match.line])
     for match in matches(meant, "exception", CAUSES.values()):
-        if match.cause.layer != "unknown":
+        if match.cause.layer != "unknown" and not match.file:
             yield _Known(match.cause, (_MEANT, -match.weight, match.line), meant[match.line])
     code = logged_code(plog)
     end = without_warnings(words.lines[-_LAST_LINES:])

@@ -93,6 +93,12 @@ _FOR_ITS_CALLER = pattern(
     r"|lib(?:64)?/python3[\d.]*/(?!(?:site|dist)-packages/))|^<frozen "
 )
 """Where it raises an exception, what called it is wrong: the standard library, what computes."""
+_SOURCES = pattern(
+    r"/(?:llamafactory|swift|verl|vllm|vllm_ascend|sglang|megatron|mindspeed\w*|deepspeed|torch_npu"
+    r"|transformers|diffusers|accelerate|peft|trl|mindformers|mindspore|mindnlp|fairseq|detectron2"
+    r"|mm(?:cv|engine|det|seg|pretrain|pose|ocr|action|rotate|cls)|colossalai|xtuner|third_party)/"
+)
+"""Frameworks that are often imported from a source tree beside the script."""
 _REFUSAL = pattern(
     r"(?:.*/)?python[\d.]*: "
     r"(?:can't (?:open file|find '__main__')|No module named|Error while finding)"
@@ -147,13 +153,14 @@ def refused_script(lines: Sequence[str]) -> str | None:
 
 
 def is_of_script(raised: Raised) -> bool:
-    """Whether the script's own file raised it, or one beside it, or called what did.
+    """Whether the script's own file raised it, or one beside or below it, or called what did.
 
-    A package may also be imported from its sources, so that no other file is surely the script's:
-    False where that is not known.
+    A package may also be imported from its sources: False where that is so, or is not known.
     """
     caller, script = raised.caller, raised.script
-    is_beside = bool(script) and dirname(caller) == dirname(script)
+    where = dirname(script)
+    is_below = len(where) > 1 and caller.startswith(f"{where}/") and not _SOURCES.search(caller)
+    is_beside = bool(script) and (dirname(caller) == where or is_below)
     return is_beside and _INSTALLED.search(caller) is None
 
 

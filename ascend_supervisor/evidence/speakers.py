@@ -39,6 +39,10 @@ _MARK = pattern(
     r"\[[A-Za-z_]\w{0,30}?\d{1,7}\]: ?|\([^()]{1,80}? pid=\d{1,9}(?:, ip=[^()]{1,60})?\) ", re.ASCII
 )
 """A local rank of torchrun with --tee; a process of Ray or vLLM."""
+_OF_VLLM = pattern(r"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[?[\w/.-]{1,80}:\d{1,6}\](?: |$)", re.ASCII)
+"""Before each line of an error, with the time of that line."""
+_TIMES = pattern(r" \[repeated \d{1,9}x across cluster\](?: \(Ray deduplicates logs.*)?$", re.ASCII)
+"""What Ray adds to a line that several of its processes have written."""
 HEADER = pattern(r"Traceback \(most recent call last\)(?::\s*$| [─-])")
 _OF_GROUP = pattern(r"(?:  \+|(?:  ){2,20}\|)(?: Exception Group)? $")
 _NUMBER = pattern(r"\[?(\d{1,7})\]?:? ", re.ASCII)
@@ -47,7 +51,7 @@ _MARK_CHARACTERS = 120
 _NEAR = 64
 """So many lines of other ranks may come between two of one."""
 STACK = pattern(r"(?:Current thread|Thread) 0x[0-9a-f]+ .{0,80}\(most recent call first\)")
-_HEADS = pattern(rf"{HEADER.pattern}|{STACK.pattern}")
+_HEADS = pattern(rf'{HEADER.pattern}|{STACK.pattern}|  File "[^"]{{1,200}}", line \d+, in ')
 _C_STACK = pattern(r"Current thread's C stack trace|Extension modules: ")
 _STACK_FRAME = pattern(r" {1,2}(?:File |Binary file |\.\.\.|<)")
 
@@ -69,7 +73,7 @@ def lines_of(output: Iterable[str]) -> tuple[Line, ...]:
 
 def with_stacks(output: Iterable[str]) -> tuple[Line, ...]:
     """The same with these stacks."""
-    plain = [_COLOUR.sub("", line) for line in _last(output)]
+    plain = [_TIMES.sub("", _COLOUR.sub("", line)) for line in _last(output)]
     marked = [_marked(number, text) for number, text in enumerate(plain)]
     return tuple(_with_unknown_marks(marked))
 
@@ -102,6 +106,8 @@ def _marked(number: int, text: str) -> Line:
             rank = int(found[1] or found[2])
         elif found := _MARK.match(text):
             mark = found[0].rstrip()
+        elif found := _OF_VLLM.match(text):
+            pass
         else:
             return Line(number, text, rank, "" if rank is not None else mark)
         text = text[found.end() :]

@@ -32,6 +32,8 @@ _OF_C10D = pattern(r"\[[EWF](?:\d{3,4} [\d:.]+)? \w+\.(?:cpp|cc|ts):\d+\]", re.A
 """What torch's or torch_npu's threads log: of no exception."""
 _LEAD_LINES = 40
 _SYNTAX = pattern(r"(?:SyntaxError|IndentationError|TabError)\b")
+_PLAINLY = pattern(r"[\w.]*(?:Error|Exception|NotFound|Interrupt|Iteration|Exit)(?:: |:?$)")
+"""What follows frames without a header: a log may begin within a traceback."""
 _REPEATED = pattern(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
 _MEANT = pattern("The above exception was the direct cause")
 _LINK = pattern(rf"During handling of the above exception|{_MEANT.pattern}")
@@ -152,7 +154,8 @@ def _blocks(lines: Sequence[Line]) -> Iterator[Block]:
         stop = _end_of_text(rows, end)
         text = tuple(row.text for row in rows[end:stop])
         has_header = HEADER.search(rows[at].text) is not None
-        if has_header or end == at or (text and _SYNTAX.match(text[0])):
+        is_cut = not has_header and text and (_SYNTAX.match(text[0]) or _PLAINLY.match(text[0]))
+        if has_header or end == at or is_cut:
             lead, depth = tuple(_lead(rows, at)), rows[at].depth
             yield Block(
                 lead,
@@ -195,7 +198,8 @@ def _end_of_frames(rows: Sequence[_Row], at: int) -> int | None:
 
 
 def _is_of_frames(text: str) -> bool:
-    return text[:1].isspace() or _REPEATED.match(text) is not None
+    """Empty lines, too: what carried a log may have put one below each line."""
+    return not text or text[:1].isspace() or _REPEATED.match(text) is not None
 
 
 def _end_of_text(rows: Sequence[_Row], begin: int) -> int:

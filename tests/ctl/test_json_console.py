@@ -25,8 +25,9 @@ def console(tmp_path: Path, of_rank_1: str, *options: str) -> list[str]:
         f"time.sleep({DEADLINE_SECONDS})\n"
     )
     program = sys.executable, "-m", "ascend_supervisor", "--standalone", "2", "--grace", "1"
+    where = "--log-dir", str(tmp_path / "logs")
     found = subprocess.run(
-        [*program, "--console", "json", *options, "--", sys.executable, str(script)],
+        [*program, *where, "--console", "json", *options, "--", sys.executable, str(script)],
         env=ENVIRON,
         cwd=tmp_path,
         stdout=subprocess.PIPE,

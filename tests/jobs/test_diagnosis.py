@@ -14,11 +14,14 @@ from tests.running import Running, python
 BUSY = "EJ0001: Failed to initialize the HCCP process."
 FAILS = f"import sys; sys.exit({BUSY!r})"
 ZH = (
-    "上一个进程仍占用设备；"
+    "HCCP 进程未能启动：上一个进程可能仍占用设备；"
     "查看哪些进程打开了 /dev/davinci* 并结束它们，"
     "在其退出 10 秒后再启动（--release-delay） [EJ0001]"
 )
-EN = "an earlier process still holds the device; allow 10 s after its end (--release-delay), and "
+EN = (
+    "HCCP did not start: an earlier process may hold the device; "
+    "allow 10 s after its end (--release-delay), and "
+)
 
 
 def failing(
