@@ -8,8 +8,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.from_environment import operator
-from ascend_supervisor.cluster.from_environment.choice import (
+from ascend_supervisor.cluster import ascend_operator
+from ascend_supervisor.cluster.ascend_operator import check_leader, is_scheduler_alone
+from ascend_supervisor.cluster.identity import Identity, JobSize, doubts, identity_of
+from ascend_supervisor.cluster.made_table import DECLARED, ServerDevice, found_in, standalone_table
+from ascend_supervisor.cluster.model_arts import servers_told
+from ascend_supervisor.cluster.own_devices import THIS_MACHINE, Machine, own_devices
+from ascend_supervisor.cluster.platforms import (
     Platform,
     check_alone,
     check_method,
@@ -20,12 +25,6 @@ from ascend_supervisor.cluster.from_environment.choice import (
     servers_table,
     told_by,
 )
-from ascend_supervisor.cluster.from_environment.model_arts import servers_told
-from ascend_supervisor.cluster.from_environment.operator import check_leader, is_scheduler_alone
-from ascend_supervisor.cluster.from_environment.volcano import own_task
-from ascend_supervisor.cluster.identity import Identity, JobSize, doubts, identity_of
-from ascend_supervisor.cluster.made_table import DECLARED, ServerDevice, found_in, standalone_table
-from ascend_supervisor.cluster.own_devices import THIS_MACHINE, Machine, own_devices
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.cluster.table_file import (
     naming_variable,
@@ -33,6 +32,7 @@ from ascend_supervisor.cluster.table_file import (
     table_path,
     table_places,
 )
+from ascend_supervisor.cluster.volcano import own_task
 from ascend_supervisor.cluster.wait_for_table import TableFile
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events import Report
@@ -188,8 +188,8 @@ def identity(options: ClusterOptions, environ: Mapping[str, str], cluster: Clust
         options.node_rank,
         under_mpirun=options.method == "mpirun",
         size=cluster.size,
-        number=operator.node_rank_told(environ),
-        first_rank=operator.first_rank_told(environ),
+        number=ascend_operator.node_rank_told(environ),
+        first_rank=ascend_operator.first_rank_told(environ),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.from_environment import volcano
+from ascend_supervisor.cluster import volcano
 from ascend_supervisor.cluster.rank_table import Entry, Format, FoundTable, RankTable, ip_of
 from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
 from ascend_supervisor.events.words import more

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.from_environment.model_arts import DEVICES, HOSTS
+from ascend_supervisor.cluster.model_arts import DEVICES, HOSTS
 from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.errors import CannotWrite, TableRefused, Unavailable

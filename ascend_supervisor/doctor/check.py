@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.from_environment import volcano
+from ascend_supervisor.cluster import volcano
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable, ip_of
 from ascend_supervisor.events.server import Fitness, Result
 from ascend_supervisor.processes.program_output import ProgramOutput

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from ascend_supervisor.cluster.from_environment.declared import (
+from ascend_supervisor.cluster.declared import (
     Chief,
     Meeting,
     Scheduler,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from math import ceil
 from pathlib import PurePath
 
-from ascend_supervisor.cluster.from_environment.declared import Meeting, Scheduler
+from ascend_supervisor.cluster.declared import Meeting, Scheduler
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events.supervisor import ClusterSource

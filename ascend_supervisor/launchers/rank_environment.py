@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ascend_supervisor.cluster.from_environment.declared import UNDER_TORCHRUN, Chief, TorchStore
-from ascend_supervisor.cluster.from_environment.volcano import has_tasks, host_of, hosts
+from ascend_supervisor.cluster.declared import UNDER_TORCHRUN, Chief, TorchStore
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable, is_ip
+from ascend_supervisor.cluster.volcano import has_tasks, host_of, hosts
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.process_spec import ProcessSpec

@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.cluster_source import identity, table_file, table_source
-from ascend_supervisor.cluster.from_environment.choice import index_told
-from ascend_supervisor.cluster.from_environment.declared import TorchStore
+from ascend_supervisor.cluster.declared import TorchStore
 from ascend_supervisor.cluster.identity import Identity, Placed, find_entry
+from ascend_supervisor.cluster.platforms import index_told
 from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.cluster_source import Cluster, ClusterOptions, cluster_of
-from ascend_supervisor.cluster.from_environment.choice import joins_others, meeting_of
-from ascend_supervisor.cluster.from_environment.declared import Meeting
+from ascend_supervisor.cluster.declared import Meeting
+from ascend_supervisor.cluster.platforms import joins_others, meeting_of
 from ascend_supervisor.cpus.topology import Topology
 from ascend_supervisor.errors import CannotWrite
 from ascend_supervisor.events.supervisor import ClusterSource

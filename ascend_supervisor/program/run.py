@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 
 from ascend_supervisor import __version__
 from ascend_supervisor.causes.diagnosis import language_of
-from ascend_supervisor.cluster.from_environment.choice import node_rank_told, pods_told
+from ascend_supervisor.cluster.platforms import node_rank_told, pods_told
 from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic, ExitLingering, SupervisorExited

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.model_arts import declared_table
-from ascend_supervisor.cluster.from_environment.operator import first_rank_told
+from ascend_supervisor.cluster.ascend_operator import first_rank_told
 from ascend_supervisor.cluster.identity import Identity, doubts, find_entry, identity_of
+from ascend_supervisor.cluster.model_arts import declared_table
 from ascend_supervisor.errors import SettingsRefused, TableRefused
 from tests.pods import mindspore_worker, pytorch, tensorflow
 from tests.rank_tables import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.choice import declared, meeting_of, platform_of
-from ascend_supervisor.cluster.from_environment.declared import Declared, TorchStore
+from ascend_supervisor.cluster.declared import Declared, TorchStore
+from ascend_supervisor.cluster.platforms import declared, meeting_of, platform_of
 from ascend_supervisor.errors import SettingsRefused
 
 V1 = {

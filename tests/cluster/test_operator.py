@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.choice import declared, meeting_of, platform_of
-from ascend_supervisor.cluster.from_environment.declared import (
+from ascend_supervisor.cluster.declared import (
     Chief,
     Declared,
     Framework,
     Scheduler,
     TorchStore,
 )
+from ascend_supervisor.cluster.platforms import declared, meeting_of, platform_of
 from ascend_supervisor.cluster.rank_table import Format
 from ascend_supervisor.errors import SettingsRefused
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.choice import (
+from ascend_supervisor.cluster.declared import MOST_HOSTS
+from ascend_supervisor.cluster.platforms import (
     index_told,
     node_rank_told,
     servers_table,
 )
-from ascend_supervisor.cluster.from_environment.declared import MOST_HOSTS
 from tests.pods import (
     mindspore_scheduler,
     mindspore_worker,

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.choice import (
+from ascend_supervisor.cluster.identity import find_entry, identity_of
+from ascend_supervisor.cluster.platforms import (
     check_alone,
     index_told,
     node_rank_told,
 )
-from ascend_supervisor.cluster.from_environment.volcano import hosts
-from ascend_supervisor.cluster.identity import find_entry, identity_of
+from ascend_supervisor.cluster.volcano import hosts
 from ascend_supervisor.errors import SettingsRefused, TableRefused
 from ascend_supervisor.launchers.rank_environment import master_address
 from tests.rank_tables import A5, TEMPLATE_1, data, document, table

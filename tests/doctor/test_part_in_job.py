@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.declared import even_table
+from ascend_supervisor.cluster.declared import even_table
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
 from ascend_supervisor.doctor.check import MOST_HOSTS_ASKED, hosts_to_ask

@@ -8,7 +8,7 @@ from pathlib import PurePath
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment.model_arts import declared_table
+from ascend_supervisor.cluster.model_arts import declared_table
 from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.job_files import StartCount, place_of
 from ascend_supervisor.launchers import Boot, Here, Launcher

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.model_arts import declared_table
+from ascend_supervisor.cluster.model_arts import declared_table
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.msrun import MsrunLauncher

@@ -6,10 +6,10 @@ from pathlib import PurePath
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.choice import meeting_of
-from ascend_supervisor.cluster.from_environment.declared import Meeting
+from ascend_supervisor.cluster.declared import Meeting
 from ascend_supervisor.cluster.made_table import standalone
 from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.platforms import meeting_of
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here, Launcher
 from ascend_supervisor.launchers.common_parts import rank_dir_here

@@ -14,7 +14,7 @@ from functools import partial
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment.declared import TorchStore
+from ascend_supervisor.cluster.declared import TorchStore
 from ascend_supervisor.cluster.rank_table import RankTable, is_ip, is_loopback
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint

@@ -9,7 +9,7 @@ from pathlib import PurePath
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment.declared import TorchStore
+from ascend_supervisor.cluster.declared import TorchStore
 from ascend_supervisor.coordination.own_etcd.listening import endpoint_of, own_addresses, serves_at
 from ascend_supervisor.coordination.own_etcd.process import Pauses, command, environment
 from ascend_supervisor.errors import SettingsRefused, Unavailable

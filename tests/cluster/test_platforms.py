@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cluster.from_environment.choice import check_alone
+from ascend_supervisor.cluster.platforms import check_alone
 from ascend_supervisor.errors import SettingsRefused
 
 

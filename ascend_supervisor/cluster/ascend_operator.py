@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.from_environment.declared import (
+from ascend_supervisor.cluster.declared import (
     MOST_HOSTS,
     UNDER_TORCHRUN,
     Chief,

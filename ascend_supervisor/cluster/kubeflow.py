@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ascend_supervisor.cluster.from_environment.declared import (
+from ascend_supervisor.cluster.declared import (
     MOST_HOSTS,
     UNDER_TORCHRUN,
     Declared,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ascend_supervisor.cluster.from_environment.declared import (
+from ascend_supervisor.cluster.declared import (
     UNDER_TORCHRUN,
     node_rank_among,
     whole,

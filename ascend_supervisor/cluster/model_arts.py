@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ascend_supervisor.cluster.from_environment import volcano
-from ascend_supervisor.cluster.from_environment.declared import (
+from ascend_supervisor.cluster import volcano
+from ascend_supervisor.cluster.declared import (
     MOST_HOSTS,
     even_table,
     number,

@@ -1,4 +1,4 @@
-"""Whose variables count, and what they rule out here; pure."""
+"""Which platform's variables count, and what they rule out here; pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Literal
 
-from ascend_supervisor.cluster.from_environment import kubeflow, model_arts, operator, volcano
-from ascend_supervisor.cluster.from_environment.declared import (
+from ascend_supervisor.cluster import ascend_operator, kubeflow, model_arts, volcano
+from ascend_supervisor.cluster.declared import (
     MOST_HOSTS,
     UNDER_TORCHRUN,
     Declared,
@@ -17,8 +17,8 @@ from ascend_supervisor.cluster.from_environment.declared import (
     Scheduler,
     whole,
 )
-from ascend_supervisor.cluster.from_environment.model_arts import host_names
 from ascend_supervisor.cluster.identity import JobSize
+from ascend_supervisor.cluster.model_arts import host_names
 from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.settings.readers import Method
@@ -29,7 +29,7 @@ Platform = Literal["operator", "kubeflow", "modelarts"]
 
 def platform_of(environ: Mapping[str, str]) -> Platform | None:
     """The platform whose variables count here; whether they are right is not checked."""
-    if operator.names_in(environ) is not None:
+    if ascend_operator.names_in(environ) is not None:
         return "operator"
     if kubeflow.speaks(environ):
         return "kubeflow"
@@ -48,9 +48,9 @@ def declared(
     ``node_rank`` and ``pod_name`` are what the options say, ``devices`` is how many this machine
     has.
     """
-    names = operator.names_in(environ)
+    names = ascend_operator.names_in(environ)
     if platform == "operator" and names is not None:
-        return operator.declared(names, environ, node_rank, pod_name)
+        return ascend_operator.declared(names, environ, node_rank, pod_name)
     if platform == "kubeflow":
         return kubeflow.declared(environ, node_rank, devices)
     table = model_arts.declared_table(environ)
@@ -60,7 +60,7 @@ def declared(
 def told_by(platform: Platform, environ: Mapping[str, str]) -> JobSize | None:
     """What its variables say of the size of the job, for comparison; they may be wrong."""
     if platform == "operator":
-        return operator.size(environ)
+        return ascend_operator.size(environ)
     pods = kubeflow.pods_told(environ) if platform == "kubeflow" else 0
     if ":" in environ.get(kubeflow.PODS, "") and pods > 1:
         return None  # how many of them is not told
@@ -69,9 +69,9 @@ def told_by(platform: Platform, environ: Mapping[str, str]) -> JobSize | None:
 
 def meeting_of(environ: Mapping[str, str]) -> Meeting | None:
     """Where the ranks of this job meet, if a platform says it."""
-    names = operator.names_in(environ)
+    names = ascend_operator.names_in(environ)
     if names is not None:
-        return operator.meeting(names, environ)
+        return ascend_operator.meeting(names, environ)
     return kubeflow.meeting(environ) if kubeflow.speaks(environ) else None
 
 
@@ -88,12 +88,12 @@ def check_alone(environ: Mapping[str, str]) -> None:
 
 def pods_told(environ: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     """Each variable that tells how many pods the job has, as text, and the least number of them."""
-    for names in operator.ALL:
+    for names in ascend_operator.ALL:
         if devices := _count(environ, names.pod):
             pods = ceil(_count(environ, names.job) / devices)
             yield f"{names.job}={environ.get(names.job)} with {names.pod}={devices}", pods
-    if operator.has_partner(environ):
-        yield f"{operator.ROLE}={environ[operator.ROLE]}", 2
+    if ascend_operator.has_partner(environ):
+        yield f"{ascend_operator.ROLE}={environ[ascend_operator.ROLE]}", 2
     if rank := _later_rank(environ):
         yield f"RANK={rank}", rank + 1
     if nodes := environ.get(kubeflow.PODS):
@@ -146,7 +146,7 @@ def index_told(environ: Mapping[str, str], servers: int, pod_name: str | None = 
 
 def node_rank_told(environ: Mapping[str, str], pod_name: str | None = None) -> int:
     """This server's number; 0 if no variable tells it."""
-    known = operator.node_rank_told(environ)
+    known = ascend_operator.node_rank_told(environ)
     return _first_number(known[1] if known else "", *_node_ranks(environ, pod_name)) or 0
 
 
@@ -197,7 +197,7 @@ def check_method(method: Method, found: Declared, environ: Mapping[str, str]) ->
 
 
 def _check_mindspore(method: Method, found: Declared, environ: Mapping[str, str]) -> None:
-    alone = operator.is_scheduler_alone(environ)
+    alone = ascend_operator.is_scheduler_alone(environ)
     if alone and method != "mindspore":
         raise SettingsRefused(
             f"--method {method} starts ranks, but MS_ROLE=MS_SCHED says that this pod is the "
@@ -218,9 +218,9 @@ def _check_mindspore(method: Method, found: Declared, environ: Mapping[str, str]
 
 def _scheduler_has_no_npus(found: Declared, environ: Mapping[str, str]) -> bool:
     """A Scheduler that has NPUs is the first pod."""
-    if environ.get(operator.ROLE) == operator.SCHEDULER:
+    if environ.get(ascend_operator.ROLE) == ascend_operator.SCHEDULER:
         return False
-    return found.node_rank == 0 or environ.get(operator.HAS_NPUS, "true") != "true"
+    return found.node_rank == 0 or environ.get(ascend_operator.HAS_NPUS, "true") != "true"
 
 
 def joins_others(method: Method, meeting: Meeting | None) -> bool:
