@@ -34,8 +34,8 @@ from ascend_supervisor.workers.runtime import Runtime
 if TYPE_CHECKING:
     from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
     from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
-    from ascend_supervisor.coordination.own_etcd.process import Surroundings
     from ascend_supervisor.coordination.peers.meeting import PeersMeeting
+    from ascend_supervisor.coordination.peers.own_etcd import Surroundings
     from ascend_supervisor.coordination.peers.shared_steps import StepsOfJob
     from ascend_supervisor.coordination.peers.tables import Tables
 
@@ -135,7 +135,7 @@ def _peers(run: _Run, runtime: Runtime) -> Coordinator:
         meeting = replace(meeting, steps=run.steps)
     fence, placed = runtime.guardian.fence, run.placed
     if settings.peers is OwnEtcd.FIRST:
-        from ascend_supervisor.coordination.own_etcd.first_server import (  # noqa: PLC0415  (seldom)
+        from ascend_supervisor.coordination.peers.first_server import (  # noqa: PLC0415  (seldom)
             first_server_of,
             placed_with_etcd,
         )
@@ -155,7 +155,7 @@ def _peers(run: _Run, runtime: Runtime) -> Coordinator:
 
 def _machine(given: Premises, runtime: Runtime) -> Surroundings:
     """For the etcd of --peers first, whose data lie beside the state file."""
-    from ascend_supervisor.coordination.own_etcd.process import Surroundings  # noqa: PLC0415
+    from ascend_supervisor.coordination.peers.own_etcd import Surroundings  # noqa: PLC0415
 
     place = given.place
     return Surroundings(
@@ -172,7 +172,7 @@ def _machine(given: Premises, runtime: Runtime) -> Surroundings:
 
 def _own_etcd(given: Premises) -> Callable[[RankTable], Endpoint]:
     """Where the etcd of ``--peers first`` is, by the rank table."""
-    from ascend_supervisor.coordination.own_etcd.listening import endpoint_of  # noqa: PLC0415
+    from ascend_supervisor.coordination.peers.own_etcd_address import endpoint_of  # noqa: PLC0415
 
     store = given.meeting if isinstance(given.meeting, TorchStore) else None
     port = given.settings.peers_port

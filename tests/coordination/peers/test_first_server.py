@@ -16,7 +16,7 @@ from ascend_supervisor.coordination.agreement.records import (
     encode,
 )
 from ascend_supervisor.coordination.agreement.view import View, view_of
-from ascend_supervisor.coordination.own_etcd.first_server import (
+from ascend_supervisor.coordination.peers.first_server import (
     end_without_us,
     may_finish,
     others_here,

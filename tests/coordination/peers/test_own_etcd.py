@@ -10,8 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.declared import TorchStore
-from ascend_supervisor.coordination.own_etcd.listening import endpoint_of, own_addresses, serves_at
-from ascend_supervisor.coordination.own_etcd.process import Pauses, command, environment
+from ascend_supervisor.coordination.peers.own_etcd import Pauses, command, environment
+from ascend_supervisor.coordination.peers.own_etcd_address import (
+    endpoint_of,
+    own_addresses,
+    serves_at,
+)
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
 from tests.coordination.followed_cluster.test_three_servers import FOUND

@@ -21,8 +21,8 @@ from ascend_supervisor.coordination.agreement.acts import RecordChange
 from ascend_supervisor.coordination.agreement.records import Cause, Phase
 from ascend_supervisor.coordination.agreement.view import View
 from ascend_supervisor.coordination.agreement.writing import put
-from ascend_supervisor.coordination.own_etcd.listening import own_addresses, serves_at
-from ascend_supervisor.coordination.own_etcd.process import (
+from ascend_supervisor.coordination.peers.meeting import PeersMeeting
+from ascend_supervisor.coordination.peers.own_etcd import (
     MISSING,
     PROGRAM,
     EtcdProcess,
@@ -30,7 +30,7 @@ from ascend_supervisor.coordination.own_etcd.process import (
     keep,
     start_first,
 )
-from ascend_supervisor.coordination.peers.meeting import PeersMeeting
+from ascend_supervisor.coordination.peers.own_etcd_address import own_addresses, serves_at
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.errors import TABLE_NOT_READY, UNAVAILABLE, SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
