@@ -49,10 +49,10 @@ from ascend_supervisor.reporters.stdout import Outlets, StdoutFormat
 from ascend_supervisor.settings.peers_options import without_secrets
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.settings.user_variables import OWNER
-from ascend_supervisor.standbys.pool import Room, Standbys
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.workers.runtime import Runtime
+from ascend_supervisor.workers.standbys import Room, Standbys
 
 if TYPE_CHECKING:
     from ascend_supervisor.alerts import Alerts

@@ -29,7 +29,6 @@ from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.probes.training import Attention, Training
-from ascend_supervisor.probes.warming import Warming
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.scheduling import bind
@@ -42,6 +41,7 @@ from ascend_supervisor.program.planner import Planner, binding_of, planner
 from ascend_supervisor.program.premises import DEVICES, Premises
 from ascend_supervisor.program.server_checks import facts_here, server_checks
 from ascend_supervisor.program.sourced_files import sourced_files
+from ascend_supervisor.program.warming import Warming
 from ascend_supervisor.progress.pattern_format import format_of_pattern
 from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job

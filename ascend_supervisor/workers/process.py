@@ -26,7 +26,7 @@ from ascend_supervisor.processes.proc import Stat, catches, environ
 from ascend_supervisor.processes.process_groups import ProcessGroups, leading_children
 from ascend_supervisor.processes.scheduling import bind, cpus_of, given_to_children
 from ascend_supervisor.scarcity import scarcity
-from ascend_supervisor.standbys.pool import Standbys
+from ascend_supervisor.workers.standbys import Standbys
 
 FOR_THE_GROUP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGCONT})
 """The others go to the leader only: helpers have no handler, and the default action ends them."""

@@ -12,8 +12,8 @@ from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.processes.kernel import CgroupMemory
 from ascend_supervisor.processes.ownership import Ownership
-from ascend_supervisor.standbys.pool import Standbys
 from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.workers.standbys import Standbys
 
 
 class Runtime(Struct, frozen=True):

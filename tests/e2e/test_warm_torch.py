@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.standbys.warming import Warm, alike, cold
+from tests.workers.standbys.warming import Warm, alike, cold
 
 pytestmark = [
     pytest.mark.e2e,

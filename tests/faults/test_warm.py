@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.processes.scheduling import FIRST_VICTIM
-from ascend_supervisor.standbys.standby import KILLED
+from ascend_supervisor.workers.standby import KILLED
 from tests.running import Running, wait_until
 
 NO_DELAY = (

@@ -13,8 +13,8 @@ import pytest
 
 from ascend_supervisor.cpus.topology import cpu_list
 from tests.running import FORBIDS, Running, python, wait_until
-from tests.standbys.test_warm_jobs import environ as of_place
-from tests.standbys.test_warm_jobs import fail, place, train
+from tests.workers.standbys.test_warm_jobs import environ as of_place
+from tests.workers.standbys.test_warm_jobs import fail, place, train
 
 __all__ = ["place"]  # a fixture
 

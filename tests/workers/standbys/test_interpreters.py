@@ -14,7 +14,7 @@ from pathlib import Path
 import coverage
 import pytest
 
-from tests.standbys.warming import Environ, Warm, alike, cold
+from tests.workers.standbys.warming import Environ, Warm, alike, cold
 
 pytestmark = pytest.mark.thorough
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.standbys.warming import Warm, cold
+from tests.workers.standbys.warming import Warm, cold
 
 pytestmark = pytest.mark.thorough
 

@@ -20,7 +20,9 @@ from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.settings.command_words import PythonProgram
-from ascend_supervisor.standbys.standby import (
+from ascend_supervisor.tasks.clock import Clock
+from ascend_supervisor.tasks.race import first
+from ascend_supervisor.workers.standby import (
     SILENT,
     RankAnswer,
     Standby,
@@ -31,8 +33,6 @@ from ascend_supervisor.standbys.standby import (
     read_too_early,
     warm_program,
 )
-from ascend_supervisor.tasks.clock import Clock
-from ascend_supervisor.tasks.race import first
 
 LOOK_SECONDS, WARMING_ROOM_SECONDS = 5.0, 0.1
 """How often the free memory is looked at: while standbys wait, and while one makes its imports.

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.standbys.warming import PYTHONS, Environ, Python
+from tests.workers.standbys.warming import PYTHONS, Environ, Python
 
 
 @pytest.fixture

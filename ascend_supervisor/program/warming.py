@@ -9,9 +9,9 @@ from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Plan
 from ascend_supervisor.outcome import Fault
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.standbys.pool import Standbys, Wish
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
+from ascend_supervisor.workers.standbys import Standbys, Wish
 
 LATEST_SECONDS = 60.0
 """After which standbys are started although no step was told."""

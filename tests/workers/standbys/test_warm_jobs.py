@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.standbys.pool import LOOK_SECONDS, TOO_EARLY
-from ascend_supervisor.standbys.standby import ANSWER_SECONDS, KILLED
+from ascend_supervisor.workers.standby import ANSWER_SECONDS, KILLED
+from ascend_supervisor.workers.standbys import LOOK_SECONDS, TOO_EARLY
 from tests.cluster.test_kubeflow_pods import TWO_NPUS
 from tests.running import Running, wait_until
 

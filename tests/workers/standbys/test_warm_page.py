@@ -9,16 +9,16 @@ import pytest
 
 from ascend_supervisor.job_files import CANN_LOGS
 from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.standbys.pool import LOOK_SECONDS, SHORT
-from ascend_supervisor.standbys.standby import (
+from ascend_supervisor.workers.standby import (
     ALSO_AT_EXEC,
     ANSWER_SECONDS,
     AT_EXEC,
     SILENT,
     warm_program,
 )
+from ascend_supervisor.workers.standbys import LOOK_SECONDS, SHORT
 
-PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("warm.md", "warm.zh.md")]
+PAGES = [Path(__file__).parents[3] / "docs" / name for name in ("warm.md", "warm.zh.md")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from tests.standbys.warming import Warm, alike, cold
+from tests.workers.standbys.warming import Warm, alike, cold
 
 pytestmark = pytest.mark.thorough
 

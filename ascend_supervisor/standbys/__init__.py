@@ -1,1 +1,0 @@
-"""Standbys (--warm): processes that have imported what a rank imports, and wait to become one."""
