@@ -156,12 +156,14 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
     """
     raised, meant = _raised(words, failure)
     place = words.raised.place if words.raised else ""
+    is_trial = words.raised is not None and words.raised.is_trial
     for match in matches(raised, "exception", CAUSES.values()):
         if not place.endswith(match.file):
             continue
         row = _claimed(match, _with_details(raised, match.line), words.code)
         if row is not None:
-            order = (_in_exception(row), -match.weight, match.line)
+            is_any = is_trial and row.is_bare
+            order = (_TYPE if is_any else _in_exception(row), -match.weight, match.line)
             yield _Known(row, order, raised[match.line])
     for match in matches(meant, "exception", CAUSES.values()):
         if match.cause.layer != "unknown" and not match.file:

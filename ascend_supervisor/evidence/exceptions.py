@@ -43,7 +43,8 @@ class Raised(Struct, frozen=True):
     ``own`` the innermost place outside of installed packages. ``script`` is the file that it began
     in, if a module was run there, ``at`` the number of the line that tells it. It ``is_uncaught``
     if it began in the script itself. It ``has_sequel`` if others were raised while it was handled;
-    ``meant`` are the lines of those that were raised from it. In its group it ``follows_hidden``
+    ``meant`` are the lines of those that were raised from it, or after it if it ``is_trial``:
+    one of Python's own library. In its group it ``follows_hidden``
     ones if Python has not printed what came before it, because it was nested too deep.
     """
 
@@ -60,6 +61,7 @@ class Raised(Struct, frozen=True):
     has_sequel: bool = False
     follows_hidden: bool = False
     meant: tuple[str, ...] = ()
+    is_trial: bool = False
 
     @property
     def headline(self) -> str:
@@ -88,9 +90,10 @@ _ELSEWHERE = pattern(
 """A message that says itself that the cause stands elsewhere, as vLLM's do of its processes."""
 _INSTALLED = pattern(r"(?:^|/)(?:(?:site|dist)-packages|lib(?:64)?/python3[\d.]*)/|^<frozen ")
 """The standard library, too: no script stands there."""
+_OF_PYTHON = pattern(r"(?:^|/)lib(?:64)?/python3[\d.]*/(?!(?:site|dist)-packages/)|^<frozen ")
+"""What fails there is often a trial: what is raised while that is handled tells more."""
 _FOR_ITS_CALLER = pattern(
-    r"(?:^|/)(?:(?:site|dist)-packages/(?:torch|torch_npu|numpy|mindspore)/"
-    r"|lib(?:64)?/python3[\d.]*/(?!(?:site|dist)-packages/))|^<frozen "
+    rf"(?:^|/)(?:site|dist)-packages/(?:torch|torch_npu|numpy|mindspore)/|{_OF_PYTHON.pattern}"
 )
 """Where it raises an exception, what called it is wrong: the standard library, what computes."""
 _SOURCES = pattern(
@@ -178,6 +181,8 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
     place = FRAME.match(inner.frames[-1]) if inner.frames else None
     caller = _last_outside(inner.frames, _FOR_ITS_CALLER)
     own = _last_outside((*outer.frames, *inner.frames), _INSTALLED)
+    is_trial = place is not None and _OF_PYTHON.search(place[1]) is not None
+    after = (block for block in chain.blocks if block.is_meant or (is_trial and block.is_sequel))
     return Raised(
         named.kind,
         named.text,
@@ -191,7 +196,8 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
         is_report=bool(_REPORT.search(named.kind) or _ELSEWHERE.search(named.headline)),
         has_sequel=chain.inner is not outer,
         follows_hidden=_follows_hidden(inner, chain.within),
-        meant=tuple(line for block in chain.blocks if block.is_meant for line in block.text),
+        meant=tuple(line for block in after for line in block.text),
+        is_trial=is_trial,
     )
 
 

@@ -61,7 +61,7 @@ def test_the_error_number_of_shared_memory_stands_in_the_line_above(lines, id_):
 @pytest.mark.parametrize("id_", ["nccl-missing", "transformers-too-old"])
 def test_a_message_with_two_readings_claims_neither(id_):
     """Each was told as one of them, and was the other."""
-    for sign in CAUSES[id_].signs:
+    for sign in (one for one in CAUSES[id_].signs if not one.file):
         found = told(failure(*raising(sign.example)))
         assert (found.id, found.layer) == (id_, "unknown")
 
@@ -77,3 +77,40 @@ def test_a_symbol_that_is_missing_may_be_told_in_a_line_of_its_own():
     because = "RuntimeError: Failed to import a.b because of the following error (look up):"
     assert told(failure(because, SYMBOL)).id == "symbol-missing"
     assert told(failure(*raising(because), SYMBOL)).id == "symbol-missing"
+
+
+TRIED = (
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3.6/tarfile.py", line 189, in nti',
+    "ValueError: invalid literal for int() with base 8: 'ightq'",
+    "",
+    "During handling of the above exception, another exception occurred:",
+    "",
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "id_"),
+    [
+        ("/usr/lib/python3.6/tarfile.py", "checkpoint-of-newer-torch"),
+        ("/v/lib/python3.6/site-packages/tool/read.py", "number-expected"),
+        ("/code/read.py", "number-expected"),
+    ],
+)
+def test_what_pythons_library_raised_is_a_trial_and_what_came_of_it_tells_more(place, id_):
+    """A number that the script gave is its own, whatever was raised while that was handled."""
+    tried = (line.replace("/usr/lib/python3.6/tarfile.py", place) for line in TRIED)
+    raised = raising("RuntimeError: a.pt is a zip archive (did you mean to use torch.jit.load()?)")
+    assert told(failure(*tried, *raised)).id == id_
+
+
+@pytest.mark.parametrize(
+    ("place", "id_"),
+    [
+        ("/v/transformers/models/auto/configuration_auto.py", "transformers-too-old"),
+        ("/code/train.py", "key-missing"),
+    ],
+)
+def test_a_sign_may_ask_for_the_file_that_raised_it(place, id_):
+    begin, run, raised = raising("KeyError: 'qwen2'")
+    assert told(failure(begin, run, f'  File "{place}", line 7, in find', raised)).id == id_
