@@ -43,6 +43,11 @@ _OF_VLLM = pattern(r"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[?[\w/.-]{1,80}:\d{1,6}\](?
 """Before each line of an error, with the time of that line."""
 _TIMES = pattern(r" \[repeated \d{1,9}x across cluster\](?: \(Ray deduplicates logs.*)?$", re.ASCII)
 """What Ray adds to a line that several of its processes have written."""
+_STAMP = pattern(
+    r"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? ", re.ASCII
+)
+"""The time that what carries a log has put before each line, in whatever process it was written."""
+_STAMPED_FRAME = pattern(rf'{_STAMP.pattern}[^"]{{0,120}}  File "', re.ASCII)
 HEADER = pattern(r"Traceback \(most recent call last\)(?::\s*$| [─-])")
 _OF_GROUP = pattern(r"(?:  \+|(?:  ){2,20}\|)(?: Exception Group)? $")
 _NUMBER = pattern(r"\[?(\d{1,7})\]?:? ", re.ASCII)
@@ -74,6 +79,8 @@ def lines_of(output: Iterable[str]) -> tuple[Line, ...]:
 def with_stacks(output: Iterable[str]) -> tuple[Line, ...]:
     """The same with these stacks."""
     plain = [_TIMES.sub("", _COLOUR.sub("", line)) for line in _last(output)]
+    if any(map(_STAMPED_FRAME.match, plain)):
+        plain = [_STAMP.sub("", line, count=1) if _STAMP.match(line) else line for line in plain]
     marked = [_marked(number, text) for number, text in enumerate(plain)]
     return tuple(_with_unknown_marks(marked))
 

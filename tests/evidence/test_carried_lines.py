@@ -67,7 +67,11 @@ def spaced(line: str, at: int) -> str:
     return f"{line}\n"
 
 
-@pytest.mark.parametrize("carried", [vllm_seconds, ray_times, spaced])
+def stamped(line: str, at: int) -> str:
+    return f"2024-09-26 07:59:{at:02}.732{at:03}: [rank0]: {line}"
+
+
+@pytest.mark.parametrize("carried", [vllm_seconds, ray_times, spaced, stamped])
 def test_what_differs_from_line_to_line_is_seen_through_as_well(
     carried: Callable[[str, int], str],
 ):

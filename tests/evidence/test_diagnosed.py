@@ -411,7 +411,8 @@ def test_a_symbol_that_torch_npu_lacks_is_of_the_library_that_defines_it(symbol,
 @pytest.mark.parametrize(
     ("module", "id_"),
     [
-        ("megatron.core", "module-missing"),
+        ("megatron.core", "namespace-part-missing"),
+        ("megatron.core.transformer", "module-missing"),
         ("megatron", "package-missing"),
         ("profile.run'; 'profile' is not a package", "package-hidden"),
         ("acl", "cann-package-missing"),
