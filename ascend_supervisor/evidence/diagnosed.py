@@ -46,10 +46,11 @@ _MOST_OF_PATH = 100
 _MOST_DIGITS = 9
 _CODE_WEIGHT = 40
 """A code says what has failed better than a few words that stand beside it."""
-_RAISED, _MEANT, _TYPE, _OUTPUT, _PLOG = range(5)
+_RAISED, _MEANT, _TYPE, _OUTPUT, _PLOG, _ALONE = range(6)
 """Where a cause is shown, the nearest to the end first: the message of the exception that ended the
 rank, the messages of those raised from it, what in the first claims no cause (only its type, or
-only the step that failed on the NPU), all that it wrote, CANN's log."""
+only the step that failed on the NPU), all that it wrote, CANN's log, what in an exception without a
+traceback claims no cause. What does claim one there is a line of the output like any other."""
 
 
 class _Known(Struct, frozen=True):
@@ -175,11 +176,23 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
         row = _claimed(match, end[match.line], words.code)
         if row is not None:
             yield _Known(row, (_OUTPUT, -match.line, -match.weight), end[match.line])
+    yield from _alone(words, end)
     for match in matches(plog, "plog", CAUSES.values()):
         yield _Known(match.cause, (_PLOG, match.line, -match.weight), plog[match.line])
     if code is not None and code in CAUSES:
         shows = (line for line in plog if logged_code((line,)) == code)
         yield _Known(CAUSES[code], (_PLOG, 0, 0), next(shows, ""))
+
+
+def _alone(words: LastWords, end: Sequence[str]) -> Iterator[_Known]:
+    """What an exception without a traceback shows, which may be one that was handled."""
+    for match in matches(words.alone, "exception", CAUSES.values()):
+        line = words.alone[match.line]
+        row = _claimed(match, _with_details(words.alone, match.line), words.code)
+        if row is not None and not match.file:
+            at = next((at for at in reversed(range(len(end))) if end[at].endswith(line)), 0)
+            place = _OUTPUT if row.layer != "unknown" else _ALONE
+            yield _Known(row, (place, -at, -match.weight), line)
 
 
 def _told(

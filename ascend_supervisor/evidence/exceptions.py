@@ -191,7 +191,7 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
         own,
         next(run, ""),
         inner.at,
-        is_uncaught=bool(_IN_SCRIPT.search(begins) if begins else begun.head or begun.frames),
+        is_uncaught=_is_uncaught(begun, begins),
         is_aside=is_aside,
         is_report=bool(_REPORT.search(named.kind) or _ELSEWHERE.search(named.headline)),
         has_sequel=chain.inner is not outer,
@@ -199,6 +199,13 @@ def _told(chain: Chain, *, is_aside: bool) -> Raised | None:
         meant=tuple(line for block in after for line in block.text),
         is_trial=is_trial,
     )
+
+
+def _is_uncaught(begun: Block, function: str | None) -> bool:
+    """Whether it began in the script; unknown, so False, where the first frames may be missing."""
+    if function is None:
+        return bool(begun.head or begun.frames)
+    return bool(begun.head and _IN_SCRIPT.search(function))
 
 
 def _last_outside(frames: Sequence[str], libraries: re.Pattern[str]) -> SourceLine | None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ascend_supervisor.evidence.cann_codes import is_inner, spoken_code
 from ascend_supervisor.evidence.communication import Loss, loss
 from ascend_supervisor.evidence.exceptions import Raised, raised_by, raised_in
+from ascend_supervisor.evidence.lone_exceptions import lone_exception
 from ascend_supervisor.evidence.patterns import pattern
 from ascend_supervisor.evidence.speakers import Line, by_speaker, lines_of, without_warnings
 from ascend_supervisor.outcome import Failure
@@ -26,6 +27,7 @@ class LastWords(Struct, frozen=True):
 
     ``lines`` are those of the rank, without asides. ``raised`` is the exception that tells most,
     ``rank`` whose it is, if other ranks write to the same output. ``code`` is one of CANN's.
+    ``alone`` is the exception that they end with, where none has a traceback.
     """
 
     lines: tuple[str, ...]
@@ -34,6 +36,7 @@ class LastWords(Struct, frozen=True):
     loss: Loss | None
     raised: Raised | None = None
     rank: int | None = None
+    alone: tuple[str, ...] = ()
 
 
 class _Spoken(Struct, frozen=True):
@@ -66,7 +69,8 @@ def words_of(failure: Failure) -> LastWords:
         code, lost = spoken_code(lines), loss(_latest(lines))
         is_own = any(map(_BAD_END.search, lines))
         shown = raised or (chosen.asides[-1] if chosen.asides else None)
-        return _weighed(failure, LastWords(lines, is_own, code, lost, shown, rank))
+        alone = lone_exception(lines) if raised is None and _ended_by_exception(failure) else ()
+        return _weighed(failure, LastWords(lines, is_own, code, lost, shown, rank, alone))
     return _weighed(failure, _words_of(raised, chosen, rank))
 
 

@@ -17,7 +17,7 @@ from ascend_supervisor.evidence.speakers import HEADER, Line
 TEXT_LINES = 80
 """How many lines after the frames are taken for its message: CANN's has dozens."""
 FRAME = pattern(r'\s+File "([^"]*)", line (\d+)(?:, in (.{1,200}))?')
-EXCEPTION = pattern(r"([^\W\d][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$)")
+EXCEPTION = pattern(r"([^\W\d][\w.]*)(?:\(([A-Z]\w*)\))?(?:: |:?$|(?<=Error):(?=\S))")
 """In brackets: the type within Ray's own, whose lines follow."""
 ASIDE = pattern(
     r"(?:.{0,120}[\s:\]-])??(?:Exception ignored |--- Logging error ---"
@@ -31,9 +31,9 @@ ASIDE = pattern(
 _OF_C10D = pattern(r"\[[EWF](?:\d{3,4} [\d:.]+)? \w+\.(?:cpp|cc|ts):\d+\]", re.ASCII)
 """What torch's or torch_npu's threads log: of no exception."""
 _LEAD_LINES = 40
-_SYNTAX = pattern(r"(?:SyntaxError|IndentationError|TabError)\b")
-_PLAINLY = pattern(r"[\w.]*(?:Error|Exception|NotFound|Interrupt|Iteration|Exit)(?:: |:?$)")
-"""What follows frames without a header: a log may begin within a traceback."""
+_PLAINLY = pattern(r"[\w.]*(?:Error|Exception|NotFound|Interrupt|Iteration|Exit)(?:: ?|$)")
+"""What follows frames without a header: a log may begin within a traceback, or be filtered."""
+_STACK = pattern(r"Stack \(most recent call last\)|.*\(most recent call first\)")
 _REPEATED = pattern(r"\[Previous line repeated \d+ more times?\]", re.ASCII)
 _MEANT = pattern("The above exception was the direct cause")
 _LINK = pattern(rf"During handling of the above exception|{_MEANT.pattern}")
@@ -154,8 +154,7 @@ def _blocks(lines: Sequence[Line]) -> Iterator[Block]:
         stop = _end_of_text(rows, end)
         text = tuple(row.text for row in rows[end:stop])
         has_header = HEADER.search(rows[at].text) is not None
-        is_cut = not has_header and text and (_SYNTAX.match(text[0]) or _PLAINLY.match(text[0]))
-        if has_header or end == at or is_cut:
+        if has_header or end == at or _is_headless(rows, at, end):
             lead, depth = tuple(_lead(rows, at)), rows[at].depth
             yield Block(
                 lead,
@@ -207,17 +206,23 @@ def _end_of_text(rows: Sequence[_Row], begin: int) -> int:
     last = min(begin + TEXT_LINES, len(rows))
     for at in range(begin, last):
         text = rows[at].text
-        if at > begin and FRAME.match(text) and _is_syntax_error(rows, at):
-            return at
+        if at > begin and FRAME.match(text):
+            end = _end_of_frames(rows, at)
+            if end is not None and _is_headless(rows, at, end):
+                return at
         is_other = at > begin and (ASIDE.match(text) or _OF_C10D.match(text))
         if rows[at].is_rule or HEADER.search(text) or is_other:
             return at
     return last
 
 
-def _is_syntax_error(rows: Sequence[_Row], at: int) -> bool:
-    end = _end_of_frames(rows, at)
-    return end is not None and end < len(rows) and bool(_SYNTAX.match(rows[end].text))
+def _is_headless(rows: Sequence[_Row], at: int, end: int) -> bool:
+    """Whether an exception follows these frames: a log may be cut or filtered at any line.
+
+    The stack of a log record or a dump has no end of this kind.
+    """
+    is_stack = at > 0 and _STACK.match(rows[at - 1].text) is not None
+    return end < len(rows) and not is_stack and _PLAINLY.match(rows[end].text) is not None
 
 
 def _lead(rows: Sequence[_Row], at: int) -> Sequence[str]:
