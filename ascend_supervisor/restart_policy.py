@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.errors import BAD_TABLE, DEFECT, HANG, UNAVAILABLE
-from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.outcome import (
     SIGNAL_BASE,
     Completed,
@@ -26,6 +25,7 @@ from ascend_supervisor.outcome import (
     StopSignal,
     signal_name,
 )
+from ascend_supervisor.phrases import counted, listed
 
 SAME_DEATHS = 3
 """This many early deaths in a row with the same status end the job: retrying fixes no typo.

@@ -9,14 +9,15 @@ from shutil import which
 import pytest
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.cpus.topology import Topology, cpu_list
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.life import Plan, Start
+from ascend_supervisor.phrases import run_list
 from ascend_supervisor.processes.scheduling import cpus_of, given_to_children
 from ascend_supervisor.program.cpu_binding import Binding, npu_of, topology_here
+from ascend_supervisor.program.cpu_topology import Topology
 from ascend_supervisor.program.planner import plan_of
 from ascend_supervisor.settings.options import METHODS
-from tests.cpus.machines import A2_TABLE, MACHINES, put
+from tests.cpu_machines import A2_TABLE, MACHINES, put
 from tests.job_settings import launcher, of_command_line
 
 A2 = ("144-155", "156-167", "96-107", "108-119", "0-11", "12-23", "48-59", "60-71")
@@ -39,7 +40,7 @@ def planned(topology: Topology, method: str = "ranktable", ranks: int = 8, **env
 
 
 def told(plan: Plan) -> list[str]:
-    return [cpu_list(spec.cpus or ()) for spec in plan.specs if spec.rank is not None]
+    return [run_list(spec.cpus or ()) for spec in plan.specs if spec.rank is not None]
 
 
 def test_each_rank_is_near_its_npu(a2):
@@ -74,14 +75,14 @@ def test_ranks_have_their_own_cpus_or_what_starts_them_has_all_and_says_so(a2, m
         assert not plan.remark
     else:
         (spec,) = plan.specs
-        assert cpu_list(spec.cpus or ()) == "0-23,48-71,96-119,144-167"
+        assert run_list(spec.cpus or ()) == "0-23,48-71,96-119,144-167"
         assert f"{spec.name} serves all NPUs here" in plan.remark
         assert "OMP_NUM_THREADS" not in spec.environ
 
 
 def test_the_supervisor_keeps_to_nodes_without_npus(a2):
     binding = Binding("auto", False, a2, {})  # noqa: FBT003
-    assert cpu_list(binding.rest(planned(a2).specs)) == "24-47,72-95,120-143,168-191"
+    assert run_list(binding.rest(planned(a2).specs)) == "24-47,72-95,120-143,168-191"
     assert binding.rest([]) == a2.usable
 
 
@@ -113,11 +114,11 @@ def test_npu_smi_is_asked_where_sysfs_does_not_say_what_is_near_an_npu(tmp_path)
     npus = ("/dev/davinci1", "/dev/davinci2")
     found = topology_here(npus, environ, tmp_path)
     assert found.npus == (1, 2)
-    assert (cpu_list(found.near[1]), cpu_list(found.near[2])) == ("144-167", "96-119")
+    assert (run_list(found.near[1]), run_list(found.near[2])) == ("144-167", "96-119")
     assert topology_here(npus, {"PATH": "/nowhere"}, tmp_path).near == {}
     assert topology_here((), environ, tmp_path).near == {}
     MACHINES["Kunpeng 920, 8 nodes"].topology(tmp_path)
-    assert cpu_list(topology_here(npus, environ, tmp_path).near[1]) == "24-47"
+    assert run_list(topology_here(npus, environ, tmp_path).near[1]) == "24-47"
 
 
 def test_cpus_that_the_kernel_refuses_change_nothing():

@@ -23,7 +23,7 @@ from ascend_supervisor.events.leftovers import StopWaiting
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.events.rank_table import RankTableReady
 from ascend_supervisor.events.supervisor import ClusterSource, ControlRequested, SupervisorStarted
-from ascend_supervisor.events.words import who
+from ascend_supervisor.phrases import who
 
 MODULES = [
     importlib.import_module(f"{events.__name__}.{module.name}")

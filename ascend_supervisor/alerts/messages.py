@@ -22,7 +22,7 @@ from ascend_supervisor.events.generations import (
 from ascend_supervisor.events.hangs import HangNoticed
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.events.training import TrainingStalled
-from ascend_supervisor.events.words import who
+from ascend_supervisor.phrases import who
 from ascend_supervisor.settings.alert_options import AlertKind
 from ascend_supervisor.untrusted_text import within
 

@@ -8,7 +8,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import anyio
 
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.phrases import counted
 
 Told = TypeVar("Told")
 

@@ -17,8 +17,8 @@ from ascend_supervisor.alerts.post import PostFailed, post
 from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.events.words import counted
 from ascend_supervisor.output.json_lines import timestamp
+from ascend_supervisor.phrases import counted
 from ascend_supervisor.settings.alert_options import AlertFormat, AlertKind, Webhook
 from ascend_supervisor.tasks.race import every
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 from ascend_supervisor.cluster import volcano
 from ascend_supervisor.cluster.rank_table import Entry, Format, FoundTable, RankTable, ip_of
 from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
-from ascend_supervisor.events.words import more
 from ascend_supervisor.job_files import HOST_NAME_BYTES
+from ascend_supervisor.phrases import more
 from ascend_supervisor.untrusted_text import shown
 
 if TYPE_CHECKING:

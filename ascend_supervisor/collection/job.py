@@ -21,9 +21,9 @@ from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
 from ascend_supervisor.collection.rank_logs import add_rank_logs, worker_logs
 from ascend_supervisor.collection.running import RunningProcess, here
-from ascend_supervisor.events.words import QUOTED
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
 from ascend_supervisor.job_files import TABLE_FILE
+from ascend_supervisor.phrases import QUOTED
 from ascend_supervisor.report.last_job import JobChanges
 from ascend_supervisor.report.told import ToldEvent, moment
 from ascend_supervisor.reporters.status_document import Status

@@ -33,9 +33,9 @@ from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import ControlRequest, ControlRequested
-from ascend_supervisor.events.words import have
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Fault, Remedy, Requester
+from ascend_supervisor.phrases import have
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.stacks.seen import NothingSeen

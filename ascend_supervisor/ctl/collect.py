@@ -50,9 +50,9 @@ from ascend_supervisor.ctl.reports import text
 from ascend_supervisor.ctl.seen import look_at
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
-from ascend_supervisor.events.words import counted, listed
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.job_files import events_beside
+from ascend_supervisor.phrases import counted, listed
 from ascend_supervisor.report.last_job import WritingStart
 from ascend_supervisor.untrusted_text import plain
 

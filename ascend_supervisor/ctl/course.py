@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.control.status_answer import PastRestart
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.phrases import counted
 from ascend_supervisor.reporters.status_document import PastGeneration, Status
 from ascend_supervisor.untrusted_text import plain, printable
 

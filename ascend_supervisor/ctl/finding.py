@@ -22,8 +22,8 @@ from ascend_supervisor.ctl.state import (
     StateUnknown,
     read_state_file,
 )
-from ascend_supervisor.events.words import more
 from ascend_supervisor.files.regular_file import read_regular_file
+from ascend_supervisor.phrases import more
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.settings.user_variables import OWNER

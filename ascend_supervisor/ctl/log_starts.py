@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.phrases import counted
 
 _FIRST = re.compile(
     rb"\[ascend_supervisor\] \S+ log of [^\n]{1,200}?, (?P<job>job [^\n]{1,600}), "

@@ -28,8 +28,8 @@ from ascend_supervisor.doctor.npus import of_this_job
 from ascend_supervisor.doctor.server_of_job import server_here
 from ascend_supervisor.errors import UNAVAILABLE, Refusal
 from ascend_supervisor.events.server import Fitness, Result
-from ascend_supervisor.events.words import listed
 from ascend_supervisor.files.to_json import to_json
+from ascend_supervisor.phrases import listed
 from ascend_supervisor.processes.program_output import ProgramOutput, output_of
 from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.untrusted_text import plain, printable

@@ -16,8 +16,8 @@ from ascend_supervisor.causes.diagnosis import Language
 from ascend_supervisor.control.status_answer import LiveStatus, PeersStatus, RankRow
 from ascend_supervisor.ctl.columns import columns_of, cut, facts, folded, size, table
 from ascend_supervisor.ctl.course import course, past_generations, past_restarts
-from ascend_supervisor.events.words import duration
 from ascend_supervisor.output.terminal import painted
+from ascend_supervisor.phrases import duration
 from ascend_supervisor.progress.progress import ProgressStatus, rfc3339
 from ascend_supervisor.progress.words import training_line
 from ascend_supervisor.reporters.status_document import RankStatus, Status

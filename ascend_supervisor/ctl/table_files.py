@@ -15,7 +15,7 @@ from ascend_supervisor.errors import (
     SettingsRefused,
     TableRefused,
 )
-from ascend_supervisor.events.words import more, run_text, runs
+from ascend_supervisor.phrases import more, run_text, runs
 from ascend_supervisor.untrusted_text import plain
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.doctor.npus import npus_of
 from ascend_supervisor.events.server import Result
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.phrases import counted
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.kernel import free_memory, free_processes
 

@@ -11,7 +11,7 @@ import anyio
 from ascend_supervisor.cluster.rank_table import is_loopback
 from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.events.server import Result
-from ascend_supervisor.events.words import counted, listed
+from ascend_supervisor.phrases import counted, listed
 from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.untrusted_text import shown
 

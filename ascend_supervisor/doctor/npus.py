@@ -25,7 +25,7 @@ from ascend_supervisor.doctor.check import (
     why_not,
 )
 from ascend_supervisor.events.server import Result
-from ascend_supervisor.events.words import counted, listed
+from ascend_supervisor.phrases import counted, listed
 from ascend_supervisor.untrusted_text import printable, shown
 
 DEVICES = "devices"

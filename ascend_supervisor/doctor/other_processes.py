@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.doctor.npus import npus_of
 from ascend_supervisor.events.server import Result
-from ascend_supervisor.events.words import counted, listed
+from ascend_supervisor.phrases import counted, listed
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.descriptors import holds_file
 from ascend_supervisor.processes.pid import Pid

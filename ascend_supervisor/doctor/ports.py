@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from ascend_supervisor.doctor.check import ThisServer, fit, warning
 from ascend_supervisor.doctor.npus import npus_of
 from ascend_supervisor.events.server import Result
-from ascend_supervisor.events.words import run_text, runs
+from ascend_supervisor.phrases import run_text, runs
 from ascend_supervisor.processes.tcp_ports import can_bind, held_ports
 from ascend_supervisor.untrusted_text import shown
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from ascend_supervisor.causes.diagnosis import Diagnosis
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import counted, duration, restarts_words, who
+from ascend_supervisor.phrases import counted, duration, restarts_words, who
 
 
 class GenerationStarted(Event, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.phrases import counted
 
 HangSource = Literal["silence", "rank_silence", "watchdog", "startup", "trigger", "steps"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from ascend_supervisor.events import Event, Level, Report
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.phrases import counted
 
 
 class ReleaseWaiting(Event, frozen=True):

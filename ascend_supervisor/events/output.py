@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import counted, who
+from ascend_supervisor.phrases import counted, who
 
 
 class OutputDropped(Event, frozen=True):

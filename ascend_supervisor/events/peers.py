@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import ClassVar
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import counted, listed
+from ascend_supervisor.phrases import counted, listed
 
 MOST_TOLD = 10
 

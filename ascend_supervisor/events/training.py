@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ascend_supervisor.events import Event, Level
-from ascend_supervisor.events.words import counted, duration, step_seconds
+from ascend_supervisor.phrases import counted, duration, step_seconds
 
 
 class TrainingStarted(Event, frozen=True):

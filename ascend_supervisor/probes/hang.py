@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from ascend_supervisor.errors import HANG
 from ascend_supervisor.events.hangs import HangNoticed, HangSource
-from ascend_supervisor.events.words import have
 from ascend_supervisor.outcome import Fault
+from ascend_supervisor.phrases import have
 
 MARGIN_SECONDS = 1.0
 """Who stopped so much earlier than the others stopped first; ranks of one step differ by less."""

@@ -21,7 +21,6 @@ from ascend_supervisor import __version__
 from ascend_supervisor.cluster.cluster_source import Cluster, identity, table_now
 from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
-from ascend_supervisor.cpus.topology import cpu_list
 from ascend_supervisor.ctl.columns import facts
 from ascend_supervisor.errors import CANNOT_WRITE, DEFECT, UNAVAILABLE, Refusal
 from ascend_supervisor.events.supervisor import SupervisorExited, SupervisorStarted
@@ -34,6 +33,7 @@ from ascend_supervisor.life import Plan, Start
 from ascend_supervisor.notify_socket.bound_socket import planned_address
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.json_lines import Origin
+from ascend_supervisor.phrases import run_list
 from ascend_supervisor.probes.rendezvous import OwnPort
 from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.program.earlier_start import EarlierStart
@@ -142,7 +142,7 @@ def _process(spec: ProcessSpec) -> dict[str, object]:
         "directories_made": [str(path) for path in spec.directories],
         "files_written": [str(path) for path in spec.files],
         "log": str(spec.log),
-        "cpus": None if spec.cpus is None else cpu_list(spec.cpus),
+        "cpus": None if spec.cpus is None else run_list(spec.cpus),
     }
 
 

@@ -11,12 +11,13 @@ from shutil import which
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cpus.sysfs import COMMAND, SYS, read_affinity_table, topology_of
-from ascend_supervisor.cpus.topology import NONE, CpuSet, Topology, cpu_list, shares
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
+from ascend_supervisor.phrases import run_list
 from ascend_supervisor.processes.program_output import output_of
+from ascend_supervisor.program.cpu_sysfs import COMMAND, SYS, read_affinity_table, topology_of
+from ascend_supervisor.program.cpu_topology import NONE, CpuSet, Topology, shares
 from ascend_supervisor.settings.readers import CpuBinding
 
 VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
@@ -98,7 +99,7 @@ class Binding(Struct, frozen=True):
         if beyond := NONE.union(*wish) - self.topology.usable:
             raise SettingsRefused(
                 f"--bind-cpus: expected CPUs that are online and in our cpuset "
-                f"({cpu_list(self.topology.usable)}), found {cpu_list(beyond)} besides"
+                f"({run_list(self.topology.usable)}), found {run_list(beyond)} besides"
             )
         return wish[:count]
 
@@ -116,7 +117,7 @@ def _of_all(plan: Plan, cpus: CpuSet) -> Plan:
     bound = tuple(replace(spec, cpus=cpus) for spec in plan.specs)
     remark = (
         f"{bound[-1].name} serves all NPUs here, so it and what it starts run on their CPUs "
-        f"together ({cpu_list(cpus)}); a method that starts a process for each NPU separates them"
+        f"together ({run_list(cpus)}); a method that starts a process for each NPU separates them"
     )
     return replace(plan, specs=bound, remark=remark)
 

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.cluster_source import Cluster, ClusterOptions, cluster_of
 from ascend_supervisor.cluster.declared import Meeting
 from ascend_supervisor.cluster.platforms import joins_others, meeting_of
-from ascend_supervisor.cpus.topology import Topology
 from ascend_supervisor.errors import CannotWrite
 from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.files.directories import can_be_made
@@ -32,6 +31,7 @@ from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.probes.silence import Limits
 from ascend_supervisor.program.alerts import check_event_program, check_program, targets_of
 from ascend_supervisor.program.cpu_binding import topology_here
+from ascend_supervisor.program.cpu_topology import Topology
 from ascend_supervisor.settings.alert_options import EventProgram
 from ascend_supervisor.settings.command_words import script_of
 from ascend_supervisor.settings.precedence import Settings

@@ -24,7 +24,6 @@ from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.events.words import duration
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.regular_file import (
     NotRegular,
@@ -38,6 +37,7 @@ from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.files.untrusted_json import Misfit, NotJson, parse_json
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
 from ascend_supervisor.job_files import HOST_NAME_BYTES
+from ascend_supervisor.phrases import duration
 from ascend_supervisor.processes import proc
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.scarcity import scarcity

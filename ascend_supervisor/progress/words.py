@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from ascend_supervisor.events.words import about, counted, step_seconds
+from ascend_supervisor.phrases import about, counted, step_seconds
 from ascend_supervisor.progress.account import KeptAccount
 from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.untrusted_text import printable

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import drawsvg as draw
 
-from ascend_supervisor.events.words import about, listed, run_text, runs
+from ascend_supervisor.phrases import about, listed, run_text, runs
 from ascend_supervisor.report.drawing import SECOND, Axis, Curve, PlacedFlag, drawn, lanes
 from ascend_supervisor.report.servers import DrawnBar, RankLife, ReportedServer
 from ascend_supervisor.report.words import Words

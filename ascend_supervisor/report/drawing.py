@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from ascend_supervisor.events.words import duration
+from ascend_supervisor.phrases import duration
 from ascend_supervisor.report.failures import ReportedFailure
 from ascend_supervisor.report.servers import (
     TOGETHER,

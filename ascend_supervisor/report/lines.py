@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ascend_supervisor.causes.diagnosis import Language
-from ascend_supervisor.events.words import about
+from ascend_supervisor.phrases import about
 from ascend_supervisor.report.drawing import SECOND, Axis, Curve, curve, halves, ordered
 from ascend_supervisor.report.job import ReportedJob
 from ascend_supervisor.report.sentences import FailureWords, Sentences, sentences

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from msgspec import Struct
 
 from ascend_supervisor.causes.diagnosis import Language
-from ascend_supervisor.events.words import about
+from ascend_supervisor.phrases import about
 from ascend_supervisor.report.drawing import SECOND
 from ascend_supervisor.report.failures import GenerationEnd, ReportedFailure
 from ascend_supervisor.report.job import Advice, FirstWord, ReportedJob

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted
-from ascend_supervisor.events.words import runs
+from ascend_supervisor.phrases import runs
 
 
 class Together(Event, frozen=True):

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
-from ascend_supervisor.events.words import QUOTED
 from ascend_supervisor.files.regular_file import close_quietly, open_regular_file, open_to_write
 from ascend_supervisor.imports import mark_refusal, tells_refusal
+from ascend_supervisor.phrases import QUOTED
 
 USUAL = Path("/dev/termination-log")
 MODE = 0o644

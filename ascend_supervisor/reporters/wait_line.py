@@ -23,10 +23,10 @@ from ascend_supervisor.events.own_etcd import EtcdWaiting
 from ascend_supervisor.events.peers import PeersWaiting
 from ascend_supervisor.events.rank_table import RankTableReady, RankTableWaiting
 from ascend_supervisor.events.supervisor import ExitLingering, SupervisorExited
-from ascend_supervisor.events.words import duration
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.footer import WAIT
 from ascend_supervisor.output.terminal import cut
+from ascend_supervisor.phrases import duration
 from ascend_supervisor.reporters.event_log import LEVELS
 from ascend_supervisor.tasks.clock import Clock, whole_second
 from ascend_supervisor.untrusted_text import printable

@@ -16,8 +16,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from ascend_supervisor.causes.cause import Layer
-from ascend_supervisor.cpus.topology import read_cpu_list
-from ascend_supervisor.events.words import run_text
+from ascend_supervisor.phrases import run_text
 
 HangDump = Literal["auto", "pyspy", "none"] | Signals
 """``auto`` is py-spy if it is installed, else /proc; a signal goes to every rank."""
@@ -56,6 +55,8 @@ CpuBinding = Literal["none", "auto"] | tuple[frozenset[int], ...]
 """The CPUs of each local rank."""
 RankDir = Literal["device", "rank", "same"]
 
+MOST_CPUS = 8192
+"""Of a machine: CONFIG_NR_CPUS is at most that on x86-64, and 4096 on aarch64."""
 MOST_DEVICES = 16
 """Of one server: an Atlas A3 has them."""
 
@@ -273,6 +274,14 @@ def read_failure_code(found: object) -> int:
     if code is None or not 1 <= code <= _HIGHEST_STATUS:
         raise ValueError(f"an exit code of a failure, from 1 to {_HIGHEST_STATUS}")
     return code
+
+
+def read_cpu_list(text: str) -> frozenset[int]:
+    """The CPUs of a list as the kernel writes it; raises ValueError. An empty text holds none."""
+    spans = [_span(word) for word in text.split(",") if word.strip()]
+    if any(span is None or span.stop > MOST_CPUS for span in spans):
+        raise ValueError(text)
+    return frozenset(cpu for span in spans if span is not None for cpu in span)
 
 
 def read_cpu_binding(found: object) -> CpuBinding:

@@ -19,11 +19,11 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.events.hangs import StacksTaken
-from ascend_supervisor.events.words import counted
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.watch import SlowFiles
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.life import Life
+from ascend_supervisor.phrases import counted
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.readers import HangDump
 from ascend_supervisor.stacks.pyspy import BESIDE

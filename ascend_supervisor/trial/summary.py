@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ascend_supervisor.events.words import counted
+from ascend_supervisor.phrases import counted
 
 StepVerdict = Literal["ok", "failed", "not possible"]
 

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from ascend_supervisor.cpus.topology import cpu_list
 from ascend_supervisor.errors import (
     CannotExecute,
     CannotWrite,
@@ -20,6 +19,7 @@ from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, rank_in
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
+from ascend_supervisor.phrases import run_list
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import Stat, catches, environ
@@ -60,7 +60,7 @@ class Process:
         kin."""
 
     def started_event(self, generation: int) -> ProcessStarted:
-        spec, cpus = self.spec, None if self.cpus is None else cpu_list(self.cpus)
+        spec, cpus = self.spec, None if self.cpus is None else run_list(self.cpus)
         place = spec.rank, spec.local_rank, generation, self.pid, str(spec.log), spec.program
         return ProcessStarted(*place, self.is_warm, cpus)
 

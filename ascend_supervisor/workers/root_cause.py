@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
-from ascend_supervisor.events.words import QUOTED
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
@@ -15,6 +14,7 @@ from ascend_supervisor.outcome import (
     Remedy,
 )
 from ascend_supervisor.output.terminal import harmless_text
+from ascend_supervisor.phrases import QUOTED
 from ascend_supervisor.untrusted_text import clipped, printable, within
 
 MOST_BYTES = 3800

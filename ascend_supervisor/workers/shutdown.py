@@ -21,8 +21,8 @@ from ascend_supervisor.events.leftovers import (
     wait_ended,
 )
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.events.words import counted, more
 from ascend_supervisor.outcome import Completed, Crashed, Fault, Outcome, Patience
+from ascend_supervisor.phrases import counted, more
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.proc import is_alive
 from ascend_supervisor.processes.sweep import Swept, sweep_descendants

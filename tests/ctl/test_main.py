@@ -103,7 +103,7 @@ def test_a_probe_imports_no_event_loop_and_nothing_that_it_does_not_use(tmp_path
     assert not imported & {"anyio", "asyncio", "structlog", "tempfile", "watchfiles"}
     assert "ascend_supervisor.processes.secrets" not in modules
     assert not {name for name in modules if name.startswith("ascend_supervisor.events.")} - {
-        "ascend_supervisor.events.words"
+        "ascend_supervisor.phrases"
     }
     only_to_find = {"ascend_supervisor.job_files", "ascend_supervisor.settings.precedence"}
     assert modules & only_to_find == (set() if named else only_to_find)

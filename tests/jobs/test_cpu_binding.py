@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.cpus.topology import cpu_list
+from ascend_supervisor.phrases import run_list
 from tests.running import FORBIDS, Running, python, wait_until
 from tests.workers.standbys.test_warm_jobs import environ as of_place
 from tests.workers.standbys.test_warm_jobs import fail, place, train
@@ -150,7 +150,7 @@ def test_ranks_start_where_the_kernel_refuses_and_events_tell_what_they_got(supe
     job = supervised(*options, *python(SAYS), before=before)
     assert job.end() == 0
     assert job.said(0) == [f"{FIRST} {SECOND} 1"]
-    assert {event["cpus"] for event in job.all("process.started")} == {cpu_list(CPUS)}
+    assert {event["cpus"] for event in job.all("process.started")} == {run_list(CPUS)}
 
 
 @pytest.mark.skipif(not NUMA_MAPS.exists(), reason="a kernel without NUMA")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.events.words import step_seconds
+from ascend_supervisor.phrases import step_seconds
 from ascend_supervisor.progress.account import CATEGORIES, KeptAccount
 from ascend_supervisor.progress.words import account_sentence, status_words
 

@@ -18,7 +18,7 @@ from ascend_supervisor.coordination.agreement.membership import farewell
 from ascend_supervisor.coordination.agreement.records import Cause, Phase, PhaseMark, Seat
 from ascend_supervisor.coordination.agreement.writing import deletes, new_epoch, put, the_end
 from ascend_supervisor.errors import BAD_TABLE, TABLE_NOT_READY
-from ascend_supervisor.events.words import listed
+from ascend_supervisor.phrases import listed
 
 NOT_ALL_READY = "not all of them are ready"
 

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 from msgspec import Struct
 
-from ascend_supervisor.events.words import counted
 from ascend_supervisor.outcome import Number, Seconds
+from ascend_supervisor.phrases import counted
 
 DAY_SECONDS = 86_400.0
 MOST_KEPT = 10

@@ -26,7 +26,7 @@ from ascend_supervisor.coordination.followed_cluster.memory import (
     with_past_reset,
 )
 from ascend_supervisor.events.cluster import Trigger
-from ascend_supervisor.events.words import listed
+from ascend_supervisor.phrases import listed
 
 MOST_NAMED = 16
 """How many ranks a sentence names."""

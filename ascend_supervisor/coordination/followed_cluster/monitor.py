@@ -37,7 +37,7 @@ from ascend_supervisor.coordination.followed_cluster.memory import (
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterIncident
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.events.words import listed
+from ascend_supervisor.phrases import listed
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import every
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.etcd.values import Put
-from ascend_supervisor.events.words import listed
+from ascend_supervisor.phrases import listed
 from ascend_supervisor.untrusted_text import printable
 
 FACTS = "facts"

@@ -40,8 +40,8 @@ from ascend_supervisor.etcd.values import Get, Key
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.own_etcd import EtcdWaiting
-from ascend_supervisor.events.words import have
 from ascend_supervisor.outcome import SIGNAL_BASE
+from ascend_supervisor.phrases import have
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.long_wait import SERVERS, LongWait
 from ascend_supervisor.tasks.race import beside

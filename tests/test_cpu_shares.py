@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cpus.topology import Topology, cpu_list, read_cpu_list, shares
-from tests.cpus.machines import A2, A2_NODES, MACHINES, Machine, hyperthreaded, nodes
+from ascend_supervisor.phrases import run_list
+from ascend_supervisor.program.cpu_topology import Topology, shares
+from ascend_supervisor.settings.readers import read_cpu_list
+from tests.cpu_machines import A2, A2_NODES, MACHINES, Machine, hyperthreaded, nodes
 
 FAR = "a cpuset far from half of the NPUs"
 
@@ -23,7 +25,7 @@ def topology(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Topo
 
 
 def told(machine: Machine, root) -> list[str]:
-    return [cpu_list(one) for one in shares(machine.devices, machine.topology(root))]
+    return [run_list(one) for one in shares(machine.devices, machine.topology(root))]
 
 
 def test_no_cpu_is_in_two_shares_and_none_is_beyond_the_cpuset_or_offline(machine, topology):

@@ -1,46 +1,14 @@
 """The CPUs of a machine, which of them are near which NPU, and which each rank gets; pure.
 
-A rank gets CPUs near its NPU, whole cores, and none that another one has. Lists of CPUs are read
-and written as in /sys.
+A rank gets CPUs near its NPU, whole cores, and none that another one has.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-
-MOST_CPUS = 8192
-"""Of a machine: CONFIG_NR_CPUS is at most that on x86-64, and 4096 on aarch64."""
-_RUN = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
-
-
-def read_cpu_list(text: str) -> frozenset[int]:
-    """The CPUs of a list; raises ValueError. An empty text holds none."""
-    cpus: set[int] = set()
-    for word in filter(None, (part.strip() for part in text.split(","))):
-        found = _RUN.fullmatch(word)
-        if found is None:
-            raise ValueError(word)
-        first, last = int(found[1]), int(found[2] or found[1])
-        if not first <= last < MOST_CPUS:
-            raise ValueError(word)
-        cpus.update(range(first, last + 1))
-    return frozenset(cpus)
-
-
-def cpu_list(cpus: Iterable[int]) -> str:
-    """The list of these CPUs, in the shortest form."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and runs[-1][1] == cpu - 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
-
 
 CpuSet = frozenset[int]
 

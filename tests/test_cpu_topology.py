@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.cpus.sysfs import read_affinity_table, topology_of
-from ascend_supervisor.cpus.topology import Topology, cpu_list, read_cpu_list
+from ascend_supervisor.phrases import run_list
 from ascend_supervisor.program.cpu_binding import other_binder
-from tests.cpus.machines import A2_TABLE, A5_TABLE, MACHINES, put
+from ascend_supervisor.program.cpu_sysfs import read_affinity_table, topology_of
+from ascend_supervisor.program.cpu_topology import Topology
+from ascend_supervisor.settings.readers import read_cpu_list
+from tests.cpu_machines import A2_TABLE, A5_TABLE, MACHINES, put
 
 
 @pytest.mark.parametrize("text", ["", "0", "0-3", "0-3,8", "0,2,4-5,100-8191"])
 def test_a_list_of_cpus_is_written_as_it_was_read(text):
-    assert cpu_list(read_cpu_list(text)) == text
+    assert run_list(read_cpu_list(text)) == text
 
 
 @pytest.mark.parametrize("text", ["a", "3-1", "0-", "-1", "0-99999", "8192", "0-3-5", "٣"])
@@ -39,8 +41,8 @@ def test_files_with_nonsense_are_as_if_they_were_missing(tmp_path):
 
 def test_the_npus_of_a_machine_are_known_by_the_numbers_that_their_driver_gives(tmp_path):
     topology = MACHINES["A2"].topology(tmp_path)
-    assert cpu_list(topology.near[0]) == "144-167"
-    assert cpu_list(topology.near[7]) == "48-71"
+    assert run_list(topology.near[0]) == "144-167"
+    assert run_list(topology.near[7]) == "48-71"
     assert topology.near.keys() == {*range(8)}
 
 
@@ -49,7 +51,7 @@ def test_a_device_without_a_node_is_near_nothing_on_a_machine_with_several(tmp_p
 
 
 def test_the_table_of_npu_smi_has_the_cpus_in_its_last_column():
-    near = {number: cpu_list(cpus) for number, cpus in read_affinity_table(A2_TABLE).items()}
+    near = {number: run_list(cpus) for number, cpus in read_affinity_table(A2_TABLE).items()}
     assert near == {0: "144-167", 1: "144-167", 2: "96-119", 3: "96-119"}
     assert read_affinity_table(A2_TABLE.replace("144-167", "NA").replace("96-119", "0,2")) == {
         2: frozenset({0, 2}),

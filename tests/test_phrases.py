@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.events.words import duration, listed, run_text, runs
+from ascend_supervisor.phrases import duration, listed, run_text, runs
 
 
 @pytest.mark.parametrize(

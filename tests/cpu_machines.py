@@ -11,8 +11,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.cpus.sysfs import read_affinity_table, topology_of
-from ascend_supervisor.cpus.topology import Topology, cpu_list, read_cpu_list
+from ascend_supervisor.phrases import run_list
+from ascend_supervisor.program.cpu_sysfs import read_affinity_table, topology_of
+from ascend_supervisor.program.cpu_topology import Topology
+from ascend_supervisor.settings.readers import read_cpu_list
 
 A2_TABLE = """
 \t   NPU0       NPU1       NPU2       NPU3       CPU Affinity
@@ -66,15 +68,15 @@ class Machine(Struct, frozen=True):
 
     def _write(self, root: Path) -> None:
         system = root / "devices/system"
-        put(system / "cpu/online", cpu_list(self.online))
+        put(system / "cpu/online", run_list(self.online))
         for cpu in self.online:
             core = {cpu}
             if self.stride:
                 core |= {cpu % self.stride, cpu % self.stride + self.stride} & self.online
-            put(system / f"cpu/cpu{cpu}/topology/thread_siblings_list", cpu_list(core))
+            put(system / f"cpu/cpu{cpu}/topology/thread_siblings_list", run_list(core))
         for number, cpus in enumerate(self.nodes):
             online = read_cpu_list(cpus) & self.online
-            put(system / f"node/node{number}/cpulist", cpu_list(online))
+            put(system / f"node/node{number}/cpulist", run_list(online))
         put(root / "bus/pci/devices/0000:00:00.0/vendor", "0x8086")
         for number, node in self.npus.items():
             device = root / f"bus/pci/devices/0000:{0xFF - number:02x}:00.0"
@@ -82,7 +84,7 @@ class Machine(Struct, frozen=True):
             put(device / "vendor", "0x19e5")
             put(device / "dev_id", f"{number}")
             put(device / "numa_node", f"{node}")
-            put(device / "local_cpulist", cpu_list(near))
+            put(device / "local_cpulist", run_list(near))
 
 
 def put(file: Path, text: str) -> None:

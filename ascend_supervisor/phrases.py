@@ -1,4 +1,4 @@
-"""Phrases that several events and messages share."""
+"""Phrases that several events and messages share; pure."""
 
 from __future__ import annotations
 
@@ -92,3 +92,8 @@ def runs(numbers: Iterable[int]) -> list[range]:
 def run_text(run: range) -> str:
     """As options and tables write it: ``3``, ``0-7``."""
     return f"{run.start}" if len(run) == 1 else f"{run.start}-{run.stop - 1}"
+
+
+def run_list(numbers: Iterable[int]) -> str:
+    """The numbers in the shortest form, as the kernel writes a list of CPUs: ``0-3,8``."""
+    return ",".join(map(run_text, runs(numbers)))

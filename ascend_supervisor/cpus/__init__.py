@@ -1,1 +1,0 @@
-"""Which CPUs a rank runs on; all pure but for ``sysfs``."""
