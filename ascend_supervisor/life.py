@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 
 from ascend_supervisor.cluster.rank_table import Entry, FoundTable
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.last_lines import Activity
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.restart_policy import ClusterRestarts
 
 

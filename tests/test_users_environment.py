@@ -11,10 +11,10 @@ from ascend_supervisor.cluster.rank_table import Entry, FoundTable
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
 from ascend_supervisor.life import Start
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.program.planner import plan_of, rank_variables, sourced_variables
 from ascend_supervisor.settings.user_variables import NAMES, read_rank_variables
 from tests.launchers.test_ranktable import PLACE

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.job_files import place_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Start
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.program.planner import plan_of
 from ascend_supervisor.settings.options import METHODS
 from ascend_supervisor.settings.peers_checks import SHARED_OUTPUT

@@ -27,7 +27,7 @@ from ascend_supervisor.control.protocol import (
     request_of,
 )
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.supervisor import Diagnostic, defect
 from ascend_supervisor.files.clients import MOST_AT_ONCE, Client, Clients
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.regular_file import reason_of
@@ -35,7 +35,6 @@ from ascend_supervisor.files.reserved_descriptor import Reserve, free_descriptor
 from ascend_supervisor.files.socket_file import ListeningSocket
 from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.outcome import Requester
-from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call, aside
 from ascend_supervisor.untrusted_text import plain, printable

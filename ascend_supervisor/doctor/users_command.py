@@ -13,9 +13,9 @@ from ascend_supervisor.doctor.check import Checked, fit, unfit, unknown
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import reason_of, write_atomically
-from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.process_spec import changed
 from ascend_supervisor.processes.answer import ProgramSaid, Question, answer_to
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.secrets import masked

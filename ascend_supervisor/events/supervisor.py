@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from traceback import format_exception
 from typing import ClassVar, Literal
 
 from ascend_supervisor.causes.diagnosis import Diagnosis
@@ -93,6 +94,11 @@ class Defect(Event, frozen=True):
     @property
     def sentence(self) -> str:
         return f"a defect of ascend_supervisor: {self.message}"
+
+
+def defect(error: BaseException) -> Defect:
+    """The event for an unexpected exception."""
+    return Defect(f"{type(error).__name__}: {error}", "".join(format_exception(error)))
 
 
 class ExitLingering(Event, frozen=True):

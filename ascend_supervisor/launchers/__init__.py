@@ -15,7 +15,7 @@ from ascend_supervisor.cluster.declared import (
 )
 from ascend_supervisor.cluster.rank_table import Entry, RankTable
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.settings.readers import RankDir
 
 

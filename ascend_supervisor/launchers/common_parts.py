@@ -13,9 +13,8 @@ from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.job_files import CANN_LOGS, Place
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import OF_A_WORKER
-from ascend_supervisor.launchers.testimony import Explanation
+from ascend_supervisor.process_spec import Explanation, ProcessSpec
 from ascend_supervisor.settings.readers import Method, RankDir, read_duration
 from ascend_supervisor.untrusted_text import shown
 

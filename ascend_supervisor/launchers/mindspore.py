@@ -22,13 +22,13 @@ from ascend_supervisor.launchers.common_parts import (
     rank_spec,
     seconds_of,
 )
-from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, port_of
 from ascend_supervisor.launchers.rank_environment import (
     LOOPBACK,
     master_port,
     needed_address,
     platform_environ,
 )
+from ascend_supervisor.process_spec import HostName, ProcessSpec, port_of
 from ascend_supervisor.untrusted_text import shown
 
 SCHEDULER_PORT = "8118"

@@ -19,9 +19,8 @@ from ascend_supervisor.launchers.common_parts import (
     launcher_log_path,
     other_directory,
 )
-from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.process_spec import Culprit, Exhibit, ProcessSpec
 from ascend_supervisor.untrusted_text import shown
 
 SSHD_PORT = "36666"

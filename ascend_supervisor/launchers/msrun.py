@@ -32,9 +32,8 @@ from ascend_supervisor.launchers.mindspore import (
     scheduler_port,
     words,
 )
-from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog, port_of
-from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.process_spec import Culprit, Exhibit, ProcessSpec, WorkerLog, port_of
 from ascend_supervisor.settings.command_words import PYTHON
 from ascend_supervisor.untrusted_text import shown
 

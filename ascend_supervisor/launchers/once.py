@@ -10,9 +10,8 @@ from msgspec import Struct
 
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.process_spec import Culprit, Exhibit, ProcessSpec
 
 
 class OnceLauncher(Struct, frozen=True):

@@ -9,7 +9,7 @@ from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable, is_ip
 from ascend_supervisor.cluster.volcano import has_tasks, host_of, hosts
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 
 LOOPBACK = "127.0.0.1"
 

@@ -9,8 +9,8 @@ from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import rank_spec
-from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
 from ascend_supervisor.launchers.rank_environment import USES_STORE, rank_environ
+from ascend_supervisor.process_spec import ProcessSpec, port_of
 
 
 class RankTableLauncher(Struct, frozen=True):

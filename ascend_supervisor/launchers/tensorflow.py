@@ -15,7 +15,7 @@ from ascend_supervisor.launchers.common_parts import (
     other_directory,
     rank_spec,
 )
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 
 Task = Literal["ps", "worker"]
 

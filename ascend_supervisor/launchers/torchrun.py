@@ -26,10 +26,9 @@ from ascend_supervisor.launchers.common_parts import (
     process_log,
     table_file_unset,
 )
-from ascend_supervisor.launchers.process_spec import ProcessSpec, port_of
 from ascend_supervisor.launchers.rank_environment import needed_address
-from ascend_supervisor.launchers.testimony import Culprit, Exhibit, raised
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.process_spec import Culprit, Exhibit, ProcessSpec, port_of, raised
 from ascend_supervisor.settings.command_words import PYTHON, script_of
 from ascend_supervisor.untrusted_text import shown
 

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Event
+from ascend_supervisor.events.supervisor import defect
 from ascend_supervisor.files.clients import Client, Clients, TcpListener
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.metrics.figures import Snapshot
 from ascend_supervisor.metrics.registry import Registry
-from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.settings.readers import ListenAddress
 from ascend_supervisor.untrusted_text import printable
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.files.to_json import escaped, to_json
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console_thread import Rendered
 from ascend_supervisor.output.text_lines import PARTIAL_BYTES
+from ascend_supervisor.process_spec import ProcessSpec
 
 PARTIAL_END = b'","partial":true}\n'
 """Ends an event whose line goes on; within a message quotes are escaped."""

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.output import OutputUnread
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.growing_logs import POLL_SECONDS, Tail
 from ascend_supervisor.output.mirror import Mirror
 from ascend_supervisor.output.pump import Sink
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.clock import Clock, whole_second
 from ascend_supervisor.tasks.threads import Call

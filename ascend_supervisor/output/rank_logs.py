@@ -17,10 +17,10 @@ from ascend_supervisor.errors import CannotWrite, Unavailable
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import LogBlocked, LogLost, LogRotated
 from ascend_supervisor.files.regular_file import reason_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.earlier_logs import OURS, start_words
 from ascend_supervisor.output.log_file import LogFile, Rotation
 from ascend_supervisor.output.log_thread import LogWriter
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.tasks.clock import TICK_SECONDS, whole_second
 

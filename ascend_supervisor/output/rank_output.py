@@ -9,12 +9,12 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.events import Report
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.output.launcher_logs import WorkerLogs
 from ascend_supervisor.output.mirror import Mirror
 from ascend_supervisor.output.pump import Pump, Sink
 from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.tasks.clock import Clock
 
 

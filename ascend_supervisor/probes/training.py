@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.events import Event, Report
-from ascend_supervisor.events.supervisor import Diagnostic
+from ascend_supervisor.events.supervisor import Diagnostic, defect
 from ascend_supervisor.events.training import TrainingStalled, TrainingStarted
 from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.outcome import Fault, Reached
@@ -30,7 +30,6 @@ from ascend_supervisor.progress.progress import SharedSteps
 from ascend_supervisor.progress.reader import Reader
 from ascend_supervisor.progress.reading import Reading
 from ascend_supervisor.progress.record import TrainingRecord
-from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 

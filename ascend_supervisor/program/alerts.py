@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.settings.alert_options import EventProgram, Webhook, read_webhooks
 from ascend_supervisor.settings.precedence import Settings
 from ascend_supervisor.untrusted_text import plain

@@ -28,13 +28,13 @@ from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.files.standard_streams import StdoutLost, put, tell
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.job_files import Place, names_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan, Start
 from ascend_supervisor.notify_socket.bound_socket import planned_address
 from ascend_supervisor.outcome import StopSignal
 from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.phrases import run_list
 from ascend_supervisor.probes.rendezvous import OwnPort
+from ascend_supervisor.process_spec import ProcessSpec, changed
 from ascend_supervisor.processes.secrets import masked_words
 from ascend_supervisor.program.earlier_start import EarlierStart
 from ascend_supervisor.program.planner import planner

@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.phrases import run_list
+from ascend_supervisor.process_spec import ProcessSpec, changed
 from ascend_supervisor.processes.program_output import output_of
 from ascend_supervisor.program.cpu_sysfs import COMMAND, SYS, read_affinity_table, topology_of
 from ascend_supervisor.program.cpu_topology import NONE, CpuSet, Topology, shares

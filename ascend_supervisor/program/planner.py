@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.job_files import CANN_LOGS, Place
 from ascend_supervisor.launchers import Here, Launcher
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Equip, Plan, Start
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.shell_file import Changes
 from ascend_supervisor.program.cpu_binding import Binding
 from ascend_supervisor.program.premises import Premises

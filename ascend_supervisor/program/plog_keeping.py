@@ -18,9 +18,9 @@ from ascend_supervisor.events.output import PlogsRemoved
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import CANN_LOGS, UNNAMED_JOB, Place
 from ascend_supervisor.launchers.common_parts import process_logs
-from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended
+from ascend_supervisor.process_spec import ProcessSpec, changed
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.workers.examination import log_root

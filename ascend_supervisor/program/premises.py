@@ -25,10 +25,10 @@ from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.launchers.common_parts import rank_dir_here
-from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.probes.silence import Limits
+from ascend_supervisor.process_spec import changed
 from ascend_supervisor.program.alerts import check_event_program, check_program, targets_of
 from ascend_supervisor.program.cpu_binding import topology_here
 from ascend_supervisor.program.cpu_topology import Topology

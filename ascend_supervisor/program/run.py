@@ -21,7 +21,7 @@ from ascend_supervisor.causes.diagnosis import language_of
 from ascend_supervisor.cluster.platforms import node_rank_told, pods_told
 from ascend_supervisor.errors import DEFECT, Refusal, Unavailable
 from ascend_supervisor.events import Report
-from ascend_supervisor.events.supervisor import Diagnostic, ExitLingering, SupervisorExited
+from ascend_supervisor.events.supervisor import Diagnostic, ExitLingering, SupervisorExited, defect
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.life import Start
@@ -41,7 +41,7 @@ from ascend_supervisor.program.premises import Premises, premises_of
 from ascend_supervisor.program.single_instance import Holder, SingleInstance
 from ascend_supervisor.program.sourced_files import without_cann
 from ascend_supervisor.program.wiring import job_of
-from ascend_supervisor.reporters.python_warnings import defect, report_diagnostics
+from ascend_supervisor.reporters.python_warnings import report_diagnostics
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import (
     Help,

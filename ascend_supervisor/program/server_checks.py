@@ -16,10 +16,10 @@ from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, checkup
 from ascend_supervisor.doctor.npus import of_this_job
 from ascend_supervisor.events.rank_table import STANDALONE_PATH
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.life import Plan
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.server_check import Examiner, ServerCheck
+from ascend_supervisor.process_spec import changed
 from ascend_supervisor.processes.answer import Question, answer_to
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.ownership import Known

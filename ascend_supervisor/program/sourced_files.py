@@ -18,8 +18,8 @@ from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.files.standard_streams import tell
-from ascend_supervisor.launchers.process_spec import changed
 from ascend_supervisor.outcome import StopSignal
+from ascend_supervisor.process_spec import changed
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import become_subreaper, parent_death_prefix
 from ascend_supervisor.processes.ownership import Mark, Ownership

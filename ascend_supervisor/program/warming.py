@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Plan
 from ascend_supervisor.outcome import Fault
 from ascend_supervisor.probes import Probe
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.workers.standbys import Standbys, Wish

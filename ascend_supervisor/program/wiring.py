@@ -20,7 +20,6 @@ from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers.choice import USUAL_PORTS
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, without_address
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import Completed, Ended, Fault, Outcome
@@ -29,6 +28,7 @@ from ascend_supervisor.probes.devices import Devices, npus
 from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.probes.training import Attention, Training
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.guardian_link import earlier_guardians
 from ascend_supervisor.processes.left import Left
 from ascend_supervisor.processes.scheduling import bind

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from ascend_supervisor.errors import Refusal
 from ascend_supervisor.events import Event, Report
-from ascend_supervisor.events.supervisor import Defect, Diagnostic
+from ascend_supervisor.events.supervisor import Diagnostic, defect
 from ascend_supervisor.scarcity import NoThread
 
 
@@ -77,9 +77,3 @@ def unshown(whose: str, error: Exception) -> Diagnostic:
         f"ascend_supervisor, please report it: {error!r}; more of the kind is not reported",
         text,
     )
-
-
-def defect(error: BaseException) -> Defect:
-    """The event for an unexpected exception."""
-    text = "".join(traceback.format_exception(error))
-    return Defect(f"{type(error).__name__}: {error}", text)

@@ -14,7 +14,6 @@ from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.rank_table import RankTableReady
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_thread import Plain
 from ascend_supervisor.output.json_lines import JsonLines, Origin
@@ -29,6 +28,7 @@ from ascend_supervisor.output.terminal import (
 )
 from ascend_supervisor.output.text_lines import RawLines, TerminalLines, TextLines
 from ascend_supervisor.phrases import who
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.reporters.event_log import json_log, text_log
 from ascend_supervisor.reporters.joiner import Joiner
 from ascend_supervisor.reporters.python_warnings import unshown

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 
 from ascend_supervisor.errors import CannotExecute, CommandNotFound, SettingsRefused, Unavailable
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.scarcity import scarcity
 from ascend_supervisor.settings.command_words import (
     PYTHON,

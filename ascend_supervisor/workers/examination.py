@@ -30,10 +30,17 @@ from ascend_supervisor.evidence.statement import unheeded
 from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
 from ascend_supervisor.job_files import CANN_LOGS
 from ascend_supervisor.launchers.once import CommandTestimony
-from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, port_of
-from ascend_supervisor.launchers.testimony import Culprit, Exhibit, Testimony, raised
 from ascend_supervisor.outcome import Failure, Worker
 from ascend_supervisor.output.last_lines import TAIL_BYTES
+from ascend_supervisor.process_spec import (
+    Culprit,
+    Exhibit,
+    ProcessSpec,
+    Testimony,
+    changed,
+    port_of,
+    raised,
+)
 from ascend_supervisor.processes.tcp_ports import port_holder
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.errors import UNAVAILABLE, Refusal, Unavailable
 from ascend_supervisor.events import Report
+from ascend_supervisor.events.supervisor import defect
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import (
     Completed,
@@ -30,7 +31,6 @@ from ascend_supervisor.outcome import (
     Patience,
     StopSignal,
 )
-from ascend_supervisor.reporters.python_warnings import defect
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import seldom_looks
 from ascend_supervisor.tasks.race import first

@@ -11,10 +11,10 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ascend_supervisor.events.generations import ProcessExited, RanksEnded
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault, StopSignal
 from ascend_supervisor.output.rank_output import RankOutput
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.tasks.clock import whole_second

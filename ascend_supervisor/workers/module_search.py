@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ascend_supervisor.errors import CommandNotFound
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.settings.command_words import interpreter_of, module_of
 from ascend_supervisor.untrusted_text import plain
 

@@ -26,9 +26,8 @@ from ascend_supervisor.files.regular_file import (
     remove_remnants,
     write_atomically,
 )
-from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, changed
-from ascend_supervisor.launchers.testimony import Testimony
 from ascend_supervisor.life import Plan
+from ascend_supervisor.process_spec import HostName, ProcessSpec, Testimony, changed
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.race import first

@@ -16,10 +16,10 @@ from ascend_supervisor.errors import (
 )
 from ascend_supervisor.events.generations import ProcessStarted
 from ascend_supervisor.files.regular_file import reason_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec, changed, rank_in
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.rank_output import RankOutput
 from ascend_supervisor.phrases import run_list
+from ascend_supervisor.process_spec import ProcessSpec, changed, rank_in
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import Stat, catches, environ

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from ascend_supervisor.files.directories import make_directories
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.answer import CHUNK_BYTES, open_pipe
 from ascend_supervisor.processes.children import Child, Children

@@ -15,7 +15,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.generations import StandbysReady
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import CANN_LOGS
-from ascend_supervisor.launchers.process_spec import ProcessSpec, changed
+from ascend_supervisor.process_spec import ProcessSpec, changed
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.guardian_link import Guardian

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.descriptors import (

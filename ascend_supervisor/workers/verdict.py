@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events.generations import ProcessExited
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.outcome import Completed, Crashed, ExitStatus, Failure, Fault, StopSignal
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.workers.memory_watch import MemoryWatch
 from ascend_supervisor.workers.process import Process

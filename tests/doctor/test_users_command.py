@@ -7,8 +7,8 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ascend_supervisor.doctor.users_command import environs_of_ranks
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Plan
+from ascend_supervisor.process_spec import ProcessSpec
 from tests.probes.lives import life
 
 

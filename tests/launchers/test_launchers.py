@@ -15,12 +15,11 @@ from ascend_supervisor.launchers import Boot, Here, Launcher
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher, MindSporeWords
 from ascend_supervisor.launchers.mpirun import MpirunLauncher, MpirunTestimony, Tools
 from ascend_supervisor.launchers.msrun import MsrunLauncher, MsrunTestimony
-from ascend_supervisor.launchers.process_spec import HostName, ProcessSpec, WorkerLog
 from ascend_supervisor.launchers.tensorflow import TensorFlowLauncher
-from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher, TorchrunTestimony, script
 from ascend_supervisor.outcome import ExitStatus
+from ascend_supervisor.process_spec import Culprit, Exhibit, HostName, ProcessSpec, WorkerLog
 
 COMMAND = ("python3", "-u", "/code/train.py", "--lr", "1e-3 ")
 PLACE = place_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.launchers import mindspore, mpirun, msrun, torchrun
-from ascend_supervisor.launchers.process_spec import rank_in
+from ascend_supervisor.process_spec import rank_in
 
 LONG = "9" * 30
 PATTERNS = {

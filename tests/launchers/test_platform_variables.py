@@ -10,7 +10,7 @@ from ascend_supervisor.cluster.cluster_source import cluster_of, identity
 from ascend_supervisor.cluster.identity import find_entry
 from ascend_supervisor.job_files import place_of
 from ascend_supervisor.launchers import Here
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.program.premises import cluster_options
 from tests.cluster.test_kubeflow import V2
 from tests.cluster.test_operator import MINDSPORE, PYTORCH, SCHEDULER, TENSORFLOW

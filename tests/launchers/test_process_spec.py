@@ -7,7 +7,7 @@ from pathlib import PurePath
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 
 SPEC = ProcessSpec(argv=("/opt/bin/torchrun", "train.py"), cwd=PurePath("/w"), log=PurePath("/l"))
 

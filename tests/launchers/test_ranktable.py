@@ -14,13 +14,13 @@ from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.launchers.rank_environment import (
     master_address,
     master_port,
     without_address,
 )
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
+from ascend_supervisor.process_spec import ProcessSpec
 from tests.rank_tables import (
     A5,
     COMPLETED,

@@ -8,10 +8,10 @@ from ascend_supervisor.cluster.model_arts import declared_table
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.msrun import MsrunLauncher
-from ascend_supervisor.launchers.process_spec import port_of
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
+from ascend_supervisor.process_spec import port_of
 from tests.launchers.test_launchers import COMMAND, ONE_SERVER, PLACE, TWO_SERVERS, plan
 
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.cluster.rank_table import Entry
 from ascend_supervisor.errors import SettingsRefused, Unavailable
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Equip, Start
 from ascend_supervisor.notify_socket.bound_socket import LONGEST, file_beside, planned_address
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.program.planner import notify_variables
 from ascend_supervisor.program.premises import limits_of
 from ascend_supervisor.settings.options import METHODS

@@ -7,7 +7,6 @@ from pathlib import PurePath
 import pytest
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life, Living, Plan, Start
 from ascend_supervisor.notify_socket.senders import (
     Ancestor,
@@ -21,6 +20,7 @@ from ascend_supervisor.notify_socket.senders import (
     rank_names,
 )
 from ascend_supervisor.output.last_lines import Activity
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.settings.options import METHODS
 
 RANK, OTHER, LAUNCHER, SERVER, ENDED = 10, 20, 30, 40, 50

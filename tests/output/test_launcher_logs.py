@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from ascend_supervisor.events import Event
-from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.launcher_logs import WorkerLogs
 from ascend_supervisor.output.mirror import Mirror
 from ascend_supervisor.output.text_lines import RawLines
+from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.running import DEADLINE_SECONDS
 

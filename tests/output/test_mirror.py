@@ -18,13 +18,13 @@ import pytest
 
 from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.supervisor import SignalReceived
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import MIRROR_BYTES, SLOW_READER, Console
 from ascend_supervisor.output.console_thread import CUT, Plain
 from ascend_supervisor.output.json_lines import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.output.terminal import rank_label
 from ascend_supervisor.output.text_lines import RawLines, TextLines
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.reporters.event_log import json_log
 from tests.running import wait_until
 

@@ -9,13 +9,13 @@ from itertools import count
 
 import pytest
 
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_thread import Rendered
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.mirror import Lines, Mirror
 from ascend_supervisor.output.pump import Pump, Sink
 from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.reporters.python_warnings import unshown
 from ascend_supervisor.tasks.clock import MonotonicClock

@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from ascend_supervisor.errors import CannotWrite
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.process_spec import ProcessSpec
 from tests.running import DEADLINE_SECONDS
 
 TIMES = 5

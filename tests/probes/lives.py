@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Living, Notified, Plan, Start
 from ascend_supervisor.output.last_lines import Activity
+from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
 
 
 def wrote(at: float, line: bytes = b"loss 1.9\n", since: float | None = None) -> Activity:

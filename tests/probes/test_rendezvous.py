@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.leftovers import PortWaiting, WaitEnded
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Plan
 from ascend_supervisor.probes.rendezvous import MOST_SECONDS, OwnPort, Rendezvous
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.tcp_ports import can_bind
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock

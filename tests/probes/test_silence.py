@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.hangs import HangNoticed
-from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.outcome import Crashed, Fault
 from ascend_supervisor.probes.silence import LOOK_AGAIN_SECONDS, MOST_SECONDS, Limits, Silence
+from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.processes.proc import is_zombie
 from tests.clocks import LeapingClock
 from tests.probes.lives import life, rank, torchrun, wrote

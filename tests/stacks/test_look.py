@@ -20,9 +20,9 @@ from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import place_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Completed, Fault, Interrupted, Outcome
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.settings.readers import HangDump
 from ascend_supervisor.stacks.look import Stacks

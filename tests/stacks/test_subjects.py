@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Living, Plan, Start
 from ascend_supervisor.output.last_lines import Activity
+from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.stacks.survey import subjects_of
 
 LOG = PurePath("/log")

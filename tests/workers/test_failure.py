@@ -11,13 +11,12 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from ascend_supervisor.launchers.process_spec import ProcessSpec
-from ascend_supervisor.launchers.testimony import Culprit, Exhibit
 from ascend_supervisor.outcome import Failure
 from ascend_supervisor.output.last_lines import TAIL_BYTES
 from ascend_supervisor.output.launcher_logs import WorkerLogs
 from ascend_supervisor.output.pump import Sink
 from ascend_supervisor.output.rank_output import RankOutput
+from ascend_supervisor.process_spec import Culprit, Exhibit, ProcessSpec
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers.examination import HEAD_BYTES, examined

@@ -23,7 +23,6 @@ from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import ProcessExited, ProcessStarted, RanksEnded
 from ascend_supervisor.events.leftovers import GraceEnded, StopWaiting, WaitEnded
 from ascend_supervisor.events.supervisor import Defect
-from ascend_supervisor.launchers.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.outcome import (
     Completed,
@@ -41,6 +40,7 @@ from ascend_supervisor.outcome import (
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs
 from ascend_supervisor.output.rank_output import Outputs
+from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.processes.children import Children
 from ascend_supervisor.processes.kernel import CgroupMemory, become_subreaper
 from ascend_supervisor.processes.ownership import Mark, Ownership

@@ -7,7 +7,7 @@ import pytest
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.launchers.process_spec import HostName
+from ascend_supervisor.process_spec import HostName
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.workers import preparation
 from ascend_supervisor.workers.preparation import addresses_of, best, is_local, look_up

@@ -24,10 +24,10 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.own_etcd import EtcdEnded, EtcdStarted
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.regular_file import reason_of
-from ascend_supervisor.launchers.process_spec import ProcessSpec
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.pump import Pump, Sink
 from ascend_supervisor.output.rank_logs import RankLogs
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.guardian_link import Guardian
 from ascend_supervisor.processes.pid import Pid

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ascend_supervisor.job_files import CANN_LOGS
-from ascend_supervisor.launchers.process_spec import ProcessSpec
+from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.workers.standby import (
     ALSO_AT_EXEC,
     ANSWER_SECONDS,
